@@ -1,9 +1,9 @@
-"""Kafka's own perf tools against the built-in broker and a real Kafka in turns: throughput, CPU, memory.
+"""Compare the built-in broker with real Kafka, using Kafka's own perf tools in turns: throughput, CPU, memory.
 
 PYTHONPATH=. python benchmarks/broker.py [MESSAGES [BYTES [ROUNDS]]]
 
-The first round warms the real Kafka up and is not counted. What the tools say is wall-clock time: believe ratios of one
-run, on a machine that does nothing else.
+The first round warms up real Kafka and is not counted. The tools report wall-clock time, so trust only ratios from the
+same run, on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ async def serve():
 
 asyncio.run(serve())
 """
-_TICKS = 100  # a second, of /proc/PID/stat
+_TICKS = 100  # per second, in /proc/PID/stat
 
 
 class RunningBroker:
-    """A broker in a process of its own: `port` and `pid`."""
+    """The port and the process id of a broker in a process of its own."""
 
     def __init__(self, port: int, pid: int) -> None:
         self.port = port
         self.pid = pid
 
-    def cpu(self) -> float:
-        """Seconds of CPU that it took so far."""
+    def cpu_seconds(self) -> float:
+        """Return the CPU time so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
-    def most_memory(self) -> int:
-        """MB that it took at most."""
+    def peak_memory(self) -> int:
+        """Return the peak memory in MB."""
         [line] = [line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if "VmHWM" in line]
         return int(line.split()[1]) // 1024
 
 
 def measure_produce(tools: Kafka, broker: RunningBroker, topic: str, messages: int, size: int) -> float:
-    """MB/s of the Java producer."""
+    """Return the throughput of the Java producer in MB/s."""
     output = tools.tool(
         "producer-perf", "--topic", topic, "--num-records", str(messages), "--record-size", str(size),
         "--throughput", "-1", "--producer-props", f"bootstrap.servers=127.0.0.1:{broker.port}", seconds=300,
@@ -59,7 +59,7 @@ def measure_produce(tools: Kafka, broker: RunningBroker, topic: str, messages: i
 
 
 def measure_consume(tools: Kafka, broker: RunningBroker, topic: str, messages: int) -> float:
-    """MB/s of the Java consumer, without the time of its rebalance."""
+    """Return the throughput of the Java consumer in MB/s, without the time for its rebalance."""
     output = tools.tool(
         "consumer-perf", "--topic", topic, "--num-records", str(messages),
         "--bootstrap-server", f"127.0.0.1:{broker.port}", seconds=300,
@@ -69,7 +69,7 @@ def measure_consume(tools: Kafka, broker: RunningBroker, topic: str, messages: i
 
 
 def main() -> None:
-    """Print a row a round, then the medians' ratios."""
+    """Print a row per round and broker, then the ratios of the medians."""
     messages, size, rounds = (*map(int, sys.argv[1:]), *(100_000, 1000, 3)[len(sys.argv) - 1 :])
     with tempfile.TemporaryDirectory() as directory:
         kafka = Kafka(RELEASES[0], Path(directory), {}, {})
@@ -83,7 +83,7 @@ def main() -> None:
             results: dict[str, list[tuple[float, float]]] = {name: [] for name in brokers}
             for number in range(rounds + 1):
                 for name, broker in brokers.items():
-                    cpu_before, topic = broker.cpu(), f"perf-{number}"
+                    cpu_before, topic = broker.cpu_seconds(), f"perf-{number}"
                     row = (
                         measure_produce(kafka, broker, topic, messages, size),
                         measure_consume(kafka, broker, topic, messages),
@@ -92,7 +92,7 @@ def main() -> None:
                         results[name].append(row)
                     print(
                         f"{name:12} round {number}: produced {row[0]:7.1f} MB/s  consumed {row[1]:7.1f} MB/s  "
-                        f"CPU {broker.cpu() - cpu_before:5.2f} s  memory {broker.most_memory()} MB",
+                        f"CPU {broker.cpu_seconds() - cpu_before:5.2f} s  memory {broker.peak_memory()} MB",
                         flush=True,
                     )
         finally:

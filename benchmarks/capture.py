@@ -1,4 +1,4 @@
-"""Writes a capture of many small Kafka exchanges, and times the way from its packets to TCP bytes.
+"""Write a capture of many small Kafka exchanges, and measure the time to reassemble its packets into TCP bytes.
 
 python benchmarks/capture.py [EXCHANGES]
 """
@@ -31,13 +31,13 @@ _GROUP = b"\x09payments"
 _MEMBER = b"\x30consumer-1-0b39b1a8-34de-47c2-9b5c-7f6a1b1e4d20"
 _TOPIC = b"\x07orders"
 
-#: API key and version, the request's body, the response after its correlation id.
+#: API key and version, the body of the request, and the response after its correlation id.
 Exchange = tuple[bytes, bytes, bytes]
 
 
 @dataclass(slots=True)
 class _Side:
-    """One end of a simulated connection."""
+    """An endpoint of a simulated connection."""
 
     address: bytes
     port: int
@@ -45,10 +45,10 @@ class _Side:
 
 
 def make_small_frames(path: Path, exchanges: int = 100_000) -> int:
-    """Write a pcap of `exchanges` requests and responses, each one packet, each pair acknowledged by a third.
+    """Write a pcap of `exchanges` requests and responses in one packet each; a third packet acknowledges each pair.
 
-    Sixteen connections take turns with Heartbeat v4, Produce v9 with one small record, and Fetch v12 that finds
-    nothing. Returns the number of packets.
+    Sixteen connections take turns to send Heartbeat v4, Produce v9 with one small record, and Fetch v12 that finds
+    nothing. Return the number of packets.
     """
     packets = 0
     with path.open("wb") as file:

@@ -1,10 +1,10 @@
-"""What it costs to be watched: a proxy without a control socket, with one, and with a viewer that takes every frame.
+"""The cost of being watched: a proxy without a control socket, with one, and with a viewer that gets every frame.
 
     python benchmarks/control.py [--rounds 5] [--seconds 2] [--rate 5000]
 
-All three run at once and are loaded in turn, round after round, at a rate and as fast as it goes: Heartbeats over one
-connection, answered by a process that does nothing else. CPU is user and system, of the relay's process and of the
-inspector's, for a frame; medians, and the ratio to the proxy without a socket.
+All three run at the same time and are loaded in turn, round after round, at a fixed rate and at full speed: Heartbeats
+over one connection, answered by a process that does nothing else. CPU is the user and system time of the relay's and
+the inspector's process, per frame: medians, and the ratios to the proxy without a socket.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kproxy.control.paths import find
 HEARTBEAT, VERSION = 12, 3
 IDS = 20_000
 WINDOW = 20
-FULL_LOAD_S = 0.3  # more, and the inspector has too much to catch up with
+FULL_LOAD_S = 0.3  # with more, the inspector would have too much to catch up on
 
 
 def frames(answers: bool) -> bytes:
-    """`IDS` requests or their answers, all of one size."""
+    """Return `IDS` requests or their responses, all of the same size."""
     layouts = api_layouts(HEARTBEAT, VERSION)
     assert layouts is not None
     content = bytearray()
@@ -60,20 +60,20 @@ REQUEST, ANSWER = len(REQUESTS) // IDS, len(ANSWERS) // IDS
 
 
 def upstream(ready: Connection) -> None:
-    """Answers as many requests as have come, one connection at a time."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        ready.send(listening.getsockname()[1])
+    """Answer all requests that have arrived, one connection at a time."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ready.send(listener.getsockname()[1])
         while True:
-            sock, _ = listening.accept()
+            sock, _ = listener.accept()
             with sock:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 received = answered = 0
                 while data := sock.recv(1 << 16):
                     received += len(data)
-                    until = received // REQUEST
-                    while answered < until:
+                    arrived = received // REQUEST
+                    while answered < arrived:
                         start = answered % IDS
-                        end = min(start + until - answered, IDS)
+                        end = min(start + arrived - answered, IDS)
                         sock.sendall(ANSWERS[start * ANSWER : end * ANSWER])
                         answered += end - start
 
@@ -83,8 +83,8 @@ class Contender:
     name: str
     port: int
     pids: dict[str, int]
-    rate: list[float] = field(default_factory=list)  # frames/s, as fast as it goes
-    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs a frame
+    rate: list[float] = field(default_factory=list)  # frames/s at full speed
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs per frame
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def kproxy(name: str, port: int, directory: Path, *options: str) -> Iterator[Con
 
 
 def view(ready: Connection, port: int, spool: Path) -> None:
-    """Writes every line with its frame into a file, as a viewer does."""
+    """Write every line with its frame to a file, as a viewer does."""
 
     async def main() -> None:
         proxy = await asyncio.to_thread(find, str(port))
@@ -120,13 +120,13 @@ def view(ready: Connection, port: int, spool: Path) -> None:
 
 
 def load(contender: Contender, seconds: float, rate: float | None) -> float:
-    """Exchange frames for a while; how many a second there were. `rate` in frames a second, or as many as can be."""
+    """Exchange frames for `seconds`, at `rate` frames/s or at full speed; return the achieved rate in frames/s."""
     with socket.create_connection(("127.0.0.1", contender.port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         count = WINDOW if rate is None else max(1, round(rate / 2 / 100))
         frames_exchanged = position = 0
-        began = time.perf_counter()
-        while (now := time.perf_counter() - began) < seconds:
+        started = time.perf_counter()
+        while (now := time.perf_counter() - started) < seconds:
             if rate is not None and frames_exchanged / rate > now:
                 time.sleep(frames_exchanged / rate - now)
             if position + count > IDS:
@@ -135,7 +135,7 @@ def load(contender: Contender, seconds: float, rate: float | None) -> float:
             sock.recv(count * ANSWER, socket.MSG_WAITALL)
             position += count
             frames_exchanged += 2 * count
-        return frames_exchanged / (time.perf_counter() - began)
+        return frames_exchanged / (time.perf_counter() - started)
 
 
 def settle(contender: Contender) -> None:

@@ -1,6 +1,6 @@
-"""kproxy's decoder against those of Python clients, on the bodies that real clients and brokers exchanged in captures.
+"""Compare kproxy's decoder with those of Python clients, on message bodies from captures of real clients and brokers.
 
-A peer that is not installed is left out, and so are messages that a peer does not know.
+Libraries that are not installed are left out, as are messages that a library does not know.
 
 python benchmarks/decode.py
 """
@@ -23,13 +23,13 @@ from tests.kproxy.capture_results import DATA, lines_of
 
 #: API key, version, and whether it is a request.
 Kind = tuple[int, int, bool]
-#: How a library reads a body; anything raised says that it cannot.
+#: A function with which a library reads a body; any exception means that it cannot.
 Reader = Callable[[bytes], Any]
 _ROUNDS = 5
 
 
 def bodies() -> dict[Kind, list[bytes]]:
-    """The messages of all captures of real clients, without their headers."""
+    """Return the messages in all captures of real clients, without headers, by kind."""
     bodies: dict[Kind, list[bytes]] = {}
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
@@ -46,7 +46,7 @@ def bodies() -> dict[Kind, list[bytes]]:
 
 
 def kproxy(kind: Kind) -> Reader:
-    """What the proxy, `dissect` and the built-in broker read with."""
+    """Return the reader of the proxy, `dissect` and the built-in broker."""
     key, version, is_request = kind
     layouts = api_layouts(key, version)
     assert layouts is not None
@@ -54,7 +54,7 @@ def kproxy(kind: Kind) -> Reader:
 
 
 def kio(kind: Kind) -> Reader:
-    """A library of the protocol alone; what reads is machine code."""
+    """Return the reader of a library for the protocol alone, which is compiled to machine code."""
     from kio.index import load_request_schema, load_response_schema
     from kio.serial import entity_reader
 
@@ -64,7 +64,7 @@ def kio(kind: Kind) -> Reader:
 
 
 def kafka_python(kind: Kind) -> Reader:
-    """A client that makes Python of Kafka's schemas, as kproxy does."""
+    """Return the reader of a client that generates Python from Kafka's schemas, as kproxy does."""
     from kafka.protocol.api_message import ApiMessage
 
     for family in ("admin", "consumer", "metadata", "producer", "sasl"):
@@ -79,7 +79,7 @@ def kafka_python(kind: Kind) -> Reader:
 
 
 def aiokafka(kind: Kind) -> Reader:
-    """A client with a class per message and version, written by hand."""
+    """Return the reader of a client with a handwritten class for each message and version."""
     from aiokafka.protocol.api import RequestStruct, Response
 
     for module_name in (
@@ -103,7 +103,7 @@ def aiokafka(kind: Kind) -> Reader:
 
 
 def build_readers(library: Callable[[Kind], Reader], messages: dict[Kind, list[bytes]]) -> dict[Kind, Reader]:
-    """The readers of a library, of the kinds all of whose messages it can read."""
+    """Return a library's readers, for those kinds for which it can read all messages."""
     readers: dict[Kind, Reader] = {}
     for kind, bodies_of_kind in messages.items():
         with suppress(Exception):
@@ -115,15 +115,15 @@ def build_readers(library: Callable[[Kind], Reader], messages: dict[Kind, list[b
 
 
 def cpu_seconds(calls: list[tuple[Reader, bytes]]) -> float:
-    """CPU seconds for all messages once."""
-    began = time.process_time()
+    """Return the CPU time for reading each message once."""
+    started = time.process_time()
     for reader, body in calls:
         reader(body)
-    return time.process_time() - began
+    return time.process_time() - started
 
 
 def main() -> None:
-    """Measure each peer five times in turns with kproxy, on what both can read, and compare the best."""
+    """Measure each library five times in turns with kproxy, on messages that both can read; compare the best times."""
     messages = bodies()
     kproxy_readers = build_readers(kproxy, messages)
     print(f"{sum(map(len, messages.values()))} messages of {len(kproxy_readers)} kinds")

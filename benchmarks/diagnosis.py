@@ -1,4 +1,4 @@
-"""What the diagnosis of a broken frame takes in CPU time.
+"""The CPU time to diagnose a broken frame.
 
 python benchmarks/diagnosis.py
 
@@ -21,30 +21,30 @@ from tests.fuzz.frames import Source
 
 
 def measure_large() -> None:
-    """Frames of 1 MiB, the first time and once their layouts are made."""
-    for name, make in LARGE.items():
-        broken = make()
+    """Measure frames of 1 MiB: the first time, and once their layouts exist."""
+    for name, make_frame in LARGE.items():
+        broken = make_frame()
         times_ms = []
         for _ in range(4):
             message = broken.message
-            began = time.process_time()
+            started = time.process_time()
             diagnosis = diagnose(message)
-            times_ms.append(1000 * (time.process_time() - began))
+            times_ms.append(1000 * (time.process_time() - started))
         text = f"{diagnosis.edit.kind} {diagnosis.edit.field}, {diagnosis.confidence:.2f}" if diagnosis else "nothing"
         print(f"{name}: first {times_ms[0]:.1f} ms, then {min(times_ms[1:]):.1f} ms ({text})")
 
 
 def measure_small(count: int) -> None:
-    """Small frames, without and with the time that it takes to make their candidates."""
+    """Measure small frames: the first time, when their candidates must be created, and again."""
     mutations = Mutations(7)
     first, later = [], []
     for _ in range(count):
         _, broken = mutations.exchange()
         for times_ms in (first, later):
             message = broken.message
-            began = time.process_time()
+            started = time.process_time()
             diagnose(message)
-            times_ms.append(1000 * (time.process_time() - began))
+            times_ms.append(1000 * (time.process_time() - started))
     for name, times_ms in (("first", first), ("then", later)):
         cuts = statistics.quantiles(times_ms, n=100)
         print(
@@ -54,15 +54,15 @@ def measure_small(count: int) -> None:
 
 
 def measure_fuzzed(count: int) -> None:
-    """What `explain` takes for frames of the fuzz: the least of three runs."""
+    """Measure the time of `explain` for fuzzed frames: the shortest of three runs."""
     source = Source("benchmark")
     exchanges = [source.exchange(number) for number in range(count)]
     best = [float("inf")] * count
     for _ in range(3):
         for number, exchange in enumerate(exchanges):
-            began = time.process_time()
+            started = time.process_time()
             explain(exchange.response, (exchange.key, exchange.version)) if number % 2 else explain(exchange.request)
-            best[number] = min(best[number], 1000 * (time.process_time() - began))
+            best[number] = min(best[number], 1000 * (time.process_time() - started))
         gc.collect()
     cuts = statistics.quantiles(best, n=100)
     mean = statistics.mean(best)
@@ -70,7 +70,7 @@ def measure_fuzzed(count: int) -> None:
 
 
 def measure_memory(count: int) -> None:
-    """The memory that stays allocated after broken frames: layouts, readers and proposals for the next ones."""
+    """Measure the memory that broken frames leave allocated: layouts, readers and proposals for later frames."""
     source = Source("benchmark")
     tracemalloc.start()
     for number in range(count):

@@ -1,15 +1,15 @@
-"""`kproxy dissect` against tshark on recorded traffic: whole lines, and chosen fields, to /dev/null.
+"""Compare `kproxy dissect` with tshark on recorded traffic: whole lines, and chosen fields, written to /dev/null.
 
     python benchmarks/dissect.py [CAPTURE ...] [--checkout DIRECTORY] [--rounds 3] [--apis] [--synthetic]
 
-Without a CAPTURE, it measures what `recording.py` records now, 30 s for each kind of client
+Without a CAPTURE, it measures new recordings by `recording.py`, 30 s for each kind of client
 (`PYTHONPATH=. python benchmarks/dissect.py`). --checkout names a directory with another revision of kproxy, which is
 measured in the same run. Commands take turns, and the least CPU time of all rounds counts: other load on the machine
-changes single figures, but hardly the ratios.
+affects individual figures, but hardly the ratios.
 
---apis also measures `dissect --json` for the frames of each API alone, cut out of the capture into one of their own,
-without the start of Python. --synthetic measures 100,000 frames of three kinds that this program makes: a
-microbenchmark, several times cheaper than what clients send.
+--apis also measures `dissect --json` for the frames of each API alone, extracted into a separate capture, without the
+start of Python. --synthetic measures 100,000 frames of three kinds that this program generates: a microbenchmark,
+several times cheaper than the traffic of real clients.
 """
 
 from __future__ import annotations
@@ -41,31 +41,32 @@ ROWS: Final = {
 }
 #: An API with fewer frames is not measured: its connections would cost more than its frames.
 _MIN_FRAMES: Final = 400
-#: Frames in one process, if need be of the same capture several times: otherwise, noise hides the cost of each.
+#: The minimum number of frames in one process, if necessary by reading the same capture repeatedly; with fewer, noise
+#: would hide the cost per frame.
 _ENOUGH_FRAMES: Final = 20_000
 
 
 def cpu_seconds(command: list[str], directory: Path = _HERE) -> float:
-    """CPU seconds of a command, user and system."""
-    # Without these, Python neither writes compiled modules nor collects output before it writes it.
+    """Return the CPU time of a command, user and system."""
+    # Some of these variables stop Python from storing compiled modules or from buffering output.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    with Path(os.devnull).open("wb") as nowhere:
-        process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=directory, env=environment)
+    with Path(os.devnull).open("wb") as devnull:
+        process = subprocess.Popen(command, stdout=devnull, stderr=devnull, cwd=directory, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 1):  # 1: with findings
+    if process.returncode not in (0, 1):  # 1 means that there are findings
         raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
     return usage.ru_utime + usage.ru_stime
 
 
-def kproxy(words: list[str], captures: list[Path], directory: Path) -> float:
-    """CPU seconds of `dissect`."""
-    command = [sys.executable, "-m", "kproxy", "dissect", *words, *map(str, captures)]
+def kproxy(options: list[str], captures: list[Path], directory: Path) -> float:
+    """Return the CPU time of `kproxy dissect`."""
+    command = [sys.executable, "-m", "kproxy", "dissect", *options, *map(str, captures)]
     return cpu_seconds(command, directory)
 
 
 def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
-    """Measure every row with each program, in turns, and print it."""
+    """Measure each row with all programs in turns, and print it."""
     traffic = list(frames(path))
     ports = server_ports(path)
     print(f"{path.name}: {len(traffic):,} frames; CPU seconds, CPU us a frame, and how many times as long as kproxy")
@@ -75,9 +76,9 @@ def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
             for name, directory in checkouts.items():
                 best[name] = min(best[name], kproxy(kproxy_options, [path], directory))
             if shutil.which("tshark"):
-                as_kafka = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
+                decode_options = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
                 best["tshark"] = min(
-                    best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *tshark_options])
+                    best["tshark"], cpu_seconds(["tshark", "-r", str(path), *decode_options, *tshark_options])
                 )
         cells = (
             f"{name} {seconds:.2f} s, {seconds / len(traffic) * 1e6:.1f} us ({seconds / best['kproxy']:.2f})"
@@ -87,7 +88,7 @@ def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
 
 
 def server_ports(path: Path) -> set[int]:
-    """The ports to pass to tshark: by itself it treats only port 9092 as Kafka's."""
+    """Return the ports to pass to tshark, which by default treats only port 9092 as Kafka's."""
     reassembler = Reassembler()
     with open_capture(path) as packets:
         opened = (event for packet in packets for event in reassembler.receive(packet) if isinstance(event, FlowOpened))
@@ -95,36 +96,37 @@ def server_ports(path: Path) -> set[int]:
 
 
 def measure_apis(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
-    """Measure the frames of each API alone, and print frames and CPU of each."""
-    of_api: dict[str, list[Frame]] = defaultdict(list)
+    """Measure the frames of each API alone; print the number of frames and the CPU time of each API."""
+    frames_by_api: dict[str, list[Frame]] = defaultdict(list)
     for frame in frames(path):
-        of_api[frame.api].append(frame)
-    total = sum(map(len, of_api.values()))
+        frames_by_api[frame.api].append(frame)
+    total = sum(map(len, frames_by_api.values()))
     with tempfile.TemporaryDirectory() as folder:
-        none = Path(folder) / "none.pcap"
-        write_capture(none, [part for frame in next(iter(of_api.values()))[:2] for part in frame.parts])
-        starts = {
-            name: min(kproxy(["--json"], [none], tree) for _ in range(rounds)) for name, tree in checkouts.items()
+        nearly_empty = Path(folder) / "none.pcap"
+        write_capture(nearly_empty, [part for frame in next(iter(frames_by_api.values()))[:2] for part in frame.parts])
+        start_seconds = {
+            name: min(kproxy(["--json"], [nearly_empty], tree) for _ in range(rounds))
+            for name, tree in checkouts.items()
         }
-        for api, traffic in sorted(of_api.items(), key=lambda item: -len(item[1])):
+        for api, traffic in sorted(frames_by_api.items(), key=lambda item: -len(item[1])):
             share = f"{api:>20}: {len(traffic):8,} frames ({len(traffic) / total:6.1%})"
             if len(traffic) < _MIN_FRAMES:
                 print(share, flush=True)
                 continue
-            alone = Path(folder) / "alone.pcap"
-            write_capture(alone, (part for frame in traffic for part in frame.parts))
+            one_api = Path(folder) / "alone.pcap"
+            write_capture(one_api, (part for frame in traffic for part in frame.parts))
             copies = -(-_ENOUGH_FRAMES // len(traffic))
             best: dict[str, float] = defaultdict(lambda: float("inf"))
             for _ in range(rounds):
                 for name, tree in checkouts.items():
-                    best[name] = min(best[name], kproxy(["--json"], [alone] * copies, tree) - starts[name])
+                    best[name] = min(best[name], kproxy(["--json"], [one_api] * copies, tree) - start_seconds[name])
             cells = (f"{name} {seconds / len(traffic) / copies * 1e6:6.1f} us" for name, seconds in best.items())
             print(f"{share}, {', '.join(cells)} a frame", flush=True)
 
 
 @contextmanager
 def captures_of(args: argparse.Namespace) -> Iterator[list[Path]]:
-    """The captures to measure: those given, or new ones."""
+    """Yield the captures to measure: the given captures, or new ones."""
     with tempfile.TemporaryDirectory() as folder:
         if args.synthetic:
             path = Path(folder) / "synthetic.pcap"

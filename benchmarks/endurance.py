@@ -1,10 +1,10 @@
-"""Endurance: mixed load through kproxy with a trace, and disturbances.
+"""Put mixed load through kproxy with a trace for a long time, and disturb it.
 
     python benchmarks/endurance.py [--minutes 30] [--keep DIRECTORY] [-- OPTION...]
 
-Clients of several kinds (`endurance_load.py`) compare every byte; among them are slow readers and resets of both sides.
-The disturbances, in turn: the inspector is stopped (SIGSTOP) and continues; the clock jumps by hours, back or forth,
-which begins a new trace file; the disk of the trace is full and has room again; the inspector is killed (SIGKILL) and
+Clients of several kinds (`endurance_load.py`) compare every byte; some read slowly, and some connections are reset by
+either side. The disturbances, in turn: the inspector is stopped (SIGSTOP) and continues; the clock jumps by hours, back
+or forth, which starts a new trace file; the trace's disk is full for a while; the inspector is killed (SIGKILL) and
 restarts. OPTIONs are kproxy's, e.g. --advertise.
 
 After each disturbance, the clients must continue without an error. At the end, the relay must have as many descriptors
@@ -12,8 +12,8 @@ and tasks as before the load, and the trace must have every frame, or count it i
 Otherwise the exit status is 1.
 
 Memory is the resident set of relay and inspector between disturbances. Its slope is that of a linear regression over
-the last two thirds, when every disturbance has happened before. The inspector is killed only in the first third, so
-that the samples are of one process. A slope needs half an hour to mean something, and is only reported.
+the last two thirds, after every disturbance has happened at least once. The inspector is killed only in the first
+third, so that all samples are from one process. A slope needs half an hour to be meaningful, and is only reported.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from endurance_load import Load, broker
 from endurance_trace import account, lines_of
 from relay_load import process
 
-#: Right responses that must follow each disturbance, and seconds that these may take.
+#: The number of correct responses that must follow each disturbance, and the seconds that they may take.
 _EXCHANGES: Final = 30
 _TIMEOUT_S: Final = 30.0
 _HOUR_NS: Final = 3600 * 10**9
 _PAGE_KIB: Final = os.sysconf("SC_PAGE_SIZE") // 1024
-_WHOLE, _RESTARTED = 0, 4  # exit statuses of kproxy
+_COMPLETE, _RESTARTED = 0, 4  # exit statuses of kproxy
 
 
 def children(pid: int) -> list[int]:
@@ -59,7 +59,11 @@ def resident_kib(pid: int) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for another process. Raises TimeoutError."""
+    """Wait until a condition of another process holds.
+
+    Raises:
+        TimeoutError: It did not hold in time.
+    """
     async with asyncio.timeout(_TIMEOUT_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -70,9 +74,9 @@ class Proxy:
     """A running kproxy.
 
     Attributes:
-        shared: The clock's offset and the number of tasks, see `endurance_proxy.py`.
-        printed: Lines of its standard error; not a file, which a full disk would affect.
-        memory: Seconds and KiB, of the relay and of the inspector.
+        shared: The clock's offset and the number of tasks; see `endurance_proxy.py`.
+        printed: Lines of standard error; not in a file, which a full disk would affect.
+        memory: Samples of seconds and KiB, for the relay and for the inspector.
     """
 
     process: subprocess.Popen[str]
@@ -91,15 +95,15 @@ class Proxy:
         return inspectors[0] if inspectors else None
 
     def descriptors_and_tasks(self) -> tuple[int, int]:
-        """Of the relay."""
+        """Return the numbers of the relay's descriptors and tasks."""
         self.shared[1] = -1
         os.kill(self.relay, signal.SIGUSR1)
         while self.shared[1] < 0:
             time.sleep(0.001)
         return len(list(Path(f"/proc/{self.relay}/fd").iterdir())), self.shared[1]
 
-    def note_memory(self) -> str:
-        """Note it, and return it as text."""
+    def sample_memory(self) -> str:
+        """Record the current memory, and return it as text."""
         now = time.monotonic()
         self.memory[0].append((now, resident_kib(self.relay)))
         if inspector := self.inspector:
@@ -113,18 +117,18 @@ def start_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Itera
     clock.write_bytes(bytes(16))
     with clock.open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
-    words = [
+    command = [
         sys.executable, str(Path(__file__).with_name("endurance_proxy.py")), str(clock),
         "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{upstream}", "--trace", str(directory / "trace"),
         "--quiet", "--no-control", *options,
     ]  # fmt: skip
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
-        first = child.stderr.readline()
-        match = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
+        first_line = child.stderr.readline()
+        match = re.match(r"listening on 127\.0\.0\.1:(\d+)", first_line)
         if not match:
             child.kill()
-            sys.exit(first)
+            sys.exit(first_line)
         proxy = Proxy(child, int(match[1]), shared)
         reader = threading.Thread(target=proxy.printed.extend, args=(child.stderr,))
         reader.start()
@@ -136,7 +140,7 @@ def start_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Itera
 
 
 class Disturbances:
-    """What happens to the proxy. Each method returns when it is over; `hold` is how long it lasts, in seconds."""
+    """Disturbances of the proxy. Each method returns when its disturbance is over; `hold` is its duration in s."""
 
     def __init__(self, proxy: Proxy, hold: float) -> None:
         self._proxy = proxy
@@ -144,7 +148,7 @@ class Disturbances:
         self._random = random.Random(1)
 
     async def stop_inspector(self) -> None:
-        """The inspector does not run for a while. The tap's queue fills up."""
+        """Stop the inspector for a while, so that the tap's queue fills up."""
         inspector = self._proxy.inspector
         assert inspector is not None
         os.kill(inspector, signal.SIGSTOP)
@@ -154,14 +158,14 @@ class Disturbances:
             os.kill(inspector, signal.SIGCONT)
 
     async def kill_inspector(self) -> None:
-        """The inspector is killed; the relay starts another one."""
+        """Kill the inspector; wait until the relay has started another."""
         killed = self._proxy.inspector
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         await until(lambda: self._proxy.inspector not in (None, killed))
 
     async def fill_disk(self) -> None:
-        """Files of the inspector cannot grow, as on a full disk; then they can again."""
+        """Prevent the inspector's files from growing for a while, as a full disk would."""
         inspector = self._proxy.inspector
         assert inspector is not None
         _, hard = resource.prlimit(inspector, resource.RLIMIT_FSIZE)
@@ -172,13 +176,13 @@ class Disturbances:
             resource.prlimit(inspector, resource.RLIMIT_FSIZE, (hard, hard))
 
     async def jump_clock(self) -> None:
-        """The clock jumps by up to 30 hours in either direction: into the past as well."""
+        """Change the clock by up to 30 hours in either direction."""
         self._proxy.shared[0] += self._random.randrange(-30, 31) * _HOUR_NS + self._random.randrange(_HOUR_NS)
         await asyncio.sleep(self._hold / 4)
 
 
 async def run(proxy: Proxy, load: Load, seconds: float) -> list[str]:
-    """Apply load and disturbances; return what is wrong."""
+    """Apply load and disturbances; return the problems."""
     counts_before = proxy.descriptors_and_tasks()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(load.run())
@@ -195,20 +199,20 @@ async def run(proxy: Proxy, load: Load, seconds: float) -> list[str]:
 
 async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
     """Apply the disturbances in turn, each at least once; print one line for each."""
-    began = time.monotonic()
+    started = time.monotonic()
     pause = min(10.0, seconds / 20)
     disturbances = Disturbances(proxy, pause)
     methods: list[Callable[[], Awaitable[None]]] = [
         disturbances.stop_inspector, disturbances.jump_clock, disturbances.fill_disk, disturbances.kill_inspector
     ]  # fmt: skip
-    warmed_up_at = began + seconds / 3
+    warmed_up_at = started + seconds / 3
     number = 0
-    while (now := time.monotonic()) < began + seconds or number < len(methods):
+    while (now := time.monotonic()) < started + seconds or number < len(methods):
         if now > warmed_up_at and number >= len(methods) and disturbances.kill_inspector in methods:
             methods.remove(disturbances.kill_inspector)
         method = methods[number % len(methods)]
         number += 1
-        errors, exchanges = len(load.errors), load.exchanges
+        errors_before, exchanges = len(load.errors), load.exchanges
         try:
             await method()
             target = load.exchanges + _EXCHANGES
@@ -216,21 +220,21 @@ async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
             await asyncio.sleep(pause)
         except TimeoutError:
             load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_TIMEOUT_S:g} s after {method.__name__}")
-        memory = proxy.note_memory()
-        result = "; ".join(load.errors[errors:]) or "all right"
+        memory = proxy.sample_memory()
+        result = "; ".join(load.errors[errors_before:]) or "all right"
         name = method.__name__.replace("_", " ")
         count = load.exchanges - exchanges
-        print(f"{now - began:7.0f} s  {name:18} {count:6} exchanges: {result}; {memory}", flush=True)
+        print(f"{now - started:7.0f} s  {name:18} {count:6} exchanges: {result}; {memory}", flush=True)
 
 
 def stop(proxy: Proxy) -> list[str]:
     proxy.process.terminate()
     status = proxy.process.wait(60)
-    return [] if status in (_WHOLE, _RESTARTED) else [f"kproxy ended with status {status}"]
+    return [] if status in (_COMPLETE, _RESTARTED) else [f"kproxy ended with status {status}"]
 
 
 def print_slopes(proxy: Proxy) -> None:
-    """The last two thirds, in which the inspector was not killed."""
+    """Print the slopes over the last two thirds, in which the inspector was not killed."""
     for name, samples in zip(("relay", "inspector"), proxy.memory, strict=True):
         last_samples = [(at / 3600, kib / 1024) for at, kib in samples[len(samples) // 3 :]]
         slope = (
@@ -254,7 +258,7 @@ def main() -> None:
         directory = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
         proxy = stack.enter_context(start_proxy(stack.enter_context(process(broker))[0], directory, args.options))
-        problems, load = asyncio.run(_load(proxy, args.minutes * 60))
+        problems, load = asyncio.run(_run_with_load(proxy, args.minutes * 60))
         problems += stop(proxy)
         comparison = account(lines_of(directory / "trace"), load.clean)
     printed = "".join(proxy.printed)
@@ -272,7 +276,7 @@ def main() -> None:
     sys.exit(bool(problems))
 
 
-async def _load(proxy: Proxy, seconds: float) -> tuple[list[str], Load]:
+async def _run_with_load(proxy: Proxy, seconds: float) -> tuple[list[str], Load]:
     load = Load(proxy.port)
     return await run(proxy, load, seconds), load
 

@@ -1,7 +1,7 @@
-"""The load of `endurance.py`: a broker, and clients that compare every byte.
+"""The load for `endurance.py`: a broker, and clients that compare every byte.
 
-Requests and responses are valid frames of Kafka. The value in a DescribeConfigs response is the CRC of all bytes that
-the broker has received on that connection, so the client also knows that its own bytes arrived.
+Requests and responses are valid Kafka frames. The value in a DescribeConfigs response is the CRC of all bytes that the
+broker has received on that connection, so the client also knows that its own bytes arrived unchanged.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dissectors.records.encode import encode as encode_records
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.encode import encode
 
-#: Requests of a long-lived connection, and seconds between them.
+#: The number of requests on a long-lived connection, and the seconds between them.
 _REQUESTS: Final = 1500
 _PAUSE_S: Final = 0.03
 _IN_FLIGHT: Final = 5
-#: The broker breaks the connection off in the middle of the response to a request for this topic.
-_RESET: Final = "reset"
+#: The broker resets the connection in the middle of the response to a request for this topic.
+_RESET_TOPIC: Final = "reset"
 _VERSIONS: Final = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.DESCRIBE_CONFIGS: 4}
 
 
@@ -63,7 +63,7 @@ def _records(size: int) -> bytes:
 
 
 DESCRIBE: Final = _describe_request("orders")
-DESCRIBE_AND_RESET: Final = _describe_request(_RESET)
+DESCRIBE_AND_RESET: Final = _describe_request(_RESET_TOPIC)
 PRODUCE: Final = _request(
     ApiKey.PRODUCE,
     {"acks": -1, "timeout_ms": 30_000, "topic_data": [
@@ -101,7 +101,7 @@ def reset(sock: socket.socket) -> None:
 
 
 def broker(ready: Connection) -> None:
-    """Answer on a free port until the process is terminated."""
+    """Serve a free port until the process is terminated."""
     asyncio.run(_broker(ready))
 
 
@@ -139,8 +139,8 @@ class ClientConnection:
     """A client's connection.
 
     Attributes:
-        address: Its own, as in the trace.
-        requests: How many were sent.
+        address: The client's address, as in the trace.
+        requests: The number of requests sent.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -152,31 +152,35 @@ class ClientConnection:
         self._crc = 0
 
     async def send(self, frame: bytes) -> None:
-        """Send a request; `receive` takes the response to it, in the order of the requests."""
+        """Send a request; `receive` then reads the responses in the order of the requests."""
         self.requests += 1
         frame = _numbered_request(frame, self.requests)
         self._crc = zlib.crc32(frame, self._crc)
         await self._loop.sock_sendall(self._socket, frame)
 
     async def receive(self, expected: bytes, number: int, *, at_once: int = 1 << 18, pause: float = 0.0) -> None:
-        """Take the response to request `number`. Raises AssertionError if any byte differs from `expected`."""
+        """Read the response to request `number`.
+
+        Raises:
+            AssertionError: A byte differs from `expected`.
+        """
         expected = _numbered_response(expected, number)
-        got = bytearray()
-        while len(got) < len(expected):
-            more = await self._loop.sock_recv(self._socket, min(at_once, len(expected) - len(got)))
-            assert more, f"the response to request {number} ends after {len(got)} of {len(expected)} bytes"
-            got += more
+        received = bytearray()
+        while len(received) < len(expected):
+            chunk = await self._loop.sock_recv(self._socket, min(at_once, len(expected) - len(received)))
+            assert chunk, f"the response to request {number} ends after {len(received)} of {len(expected)} bytes"
+            received += chunk
             if pause:
                 await asyncio.sleep(pause)
-        assert got == expected, f"the response to request {number} differs"
+        assert received == expected, f"the response to request {number} differs"
 
     async def check_sent(self) -> None:
-        """Ask for the CRC of all that was sent."""
+        """Request the CRC of all bytes that were sent, and compare it."""
         await self.send(DESCRIBE)
         await self.receive(_describe_response(self._crc), self.requests)
 
     async def finish(self) -> None:
-        """Half-close; the broker then ends its direction."""
+        """Half-close the connection; wait until the broker closes its direction."""
         self._socket.shutdown(socket.SHUT_WR)
         extra = await self._loop.sock_recv(self._socket, 1)
         assert not extra, "there is a byte behind the last response"
@@ -186,28 +190,28 @@ class ClientConnection:
         await self._loop.sock_sendall(self._socket, PRODUCE[: len(PRODUCE) // 2])
         reset(self._socket)
 
-    async def is_reset(self) -> None:
-        """The broker breaks off in the middle of a response."""
+    async def expect_reset(self) -> None:
+        """Make the broker reset the connection in the middle of a response."""
         await self.send(DESCRIBE_AND_RESET)
         expected = _numbered_response(_describe_response(self._crc), self.requests)
-        got = b""
+        received = b""
         try:
-            while more := await self._loop.sock_recv(self._socket, 1 << 16):
-                got += more
+            while chunk := await self._loop.sock_recv(self._socket, 1 << 16):
+                received += chunk
         except ConnectionResetError:
-            assert expected.startswith(got), "what arrived before the reset differs"
+            assert expected.startswith(received), "what arrived before the reset differs"
         else:
             raise AssertionError("a reset arrived as the end of the stream")
 
 
 class Load:
-    """Clients of kinds that differ: steady, pipelining, brief, slow to read, breaking off, and broken off.
+    """Clients of different kinds: steady, pipelining, brief, slow to read, resetting, and being reset.
 
     Attributes:
-        exchanges: Requests with a right response so far.
-        clean: Requests by client address, of connections that ended with both FINs.
+        exchanges: The number of requests with a correct response so far.
+        clean: The numbers of requests on connections that ended with both FINs, by client address.
         broken: The number of connections that ended with a reset.
-        errors: What was wrong.
+        errors: The errors so far.
     """
 
     def __init__(self, port: int) -> None:
@@ -223,100 +227,100 @@ class Load:
         """Connect until `stop` is called; each client then ends its connection."""
         kinds: list[Callable[[ClientConnection], Awaitable[bool]]] = [
             self._run_steady, self._run_steady, self._run_pipelined, self._run_brief, self._read_slowly,
-            self._break_off_requests, self._broken
+            self._reset_in_request, self._be_reset_in_response
         ]  # fmt: skip
         async with asyncio.TaskGroup() as clients:
             for kind in kinds:
                 clients.create_task(self._repeat(kind))
 
     def stop(self) -> None:
-        """End soon."""
+        """Make all clients end soon."""
         self._stopping = True
 
     async def _repeat(self, client_kind: Callable[[ClientConnection], Awaitable[bool]]) -> None:
         while not self._stopping:
             try:
                 async with asyncio.timeout(120):
-                    await self._once(client_kind)
+                    await self._run_once(client_kind)
             except (AssertionError, OSError) as error:
                 self.errors.append(f"{client_kind.__name__}: {type(error).__name__} {error}")
                 await asyncio.sleep(0.2)
 
-    async def _once(self, client_kind: Callable[[ClientConnection], Awaitable[bool]]) -> None:
+    async def _run_once(self, client_kind: Callable[[ClientConnection], Awaitable[bool]]) -> None:
         with socket.socket() as sock:
             sock.setblocking(False)
             if client_kind == self._read_slowly:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
-            # Half an hour uses all ports of an address: each connection has an address of its own.
+            # Half an hour would use up all ports of an address, so each connection has an address of its own.
             number = next(self._numbers)
             sock.bind((f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", 0))
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connected = ClientConnection(sock)
-            if await client_kind(connected):
-                self.clean[connected.address] = connected.requests
+            client = ClientConnection(sock)
+            if await client_kind(client):
+                self.clean[client.address] = client.requests
             else:
                 self.broken += 1
 
-    async def _run_steady(self, connected: ClientConnection) -> bool:
+    async def _run_steady(self, client: ClientConnection) -> bool:
         for number in range(_REQUESTS):
             if self._stopping:
                 break
             if number % 20 == 19:
-                await connected.send(FETCH)
-                await connected.receive(FETCHED, connected.requests)
+                await client.send(FETCH)
+                await client.receive(FETCHED, client.requests)
             elif number % 5 == 4:
-                await connected.send(PRODUCE)
-                await connected.receive(PRODUCED, connected.requests)
+                await client.send(PRODUCE)
+                await client.receive(PRODUCED, client.requests)
             else:
-                await connected.check_sent()
+                await client.check_sent()
             self.exchanges += 1
             await asyncio.sleep(_PAUSE_S)
-        await connected.finish()
+        await client.finish()
         return True
 
-    async def _run_pipelined(self, connected: ClientConnection) -> bool:
+    async def _run_pipelined(self, client: ClientConnection) -> bool:
         for _ in range(_REQUESTS // 50):
             if self._stopping:
                 break
-            first = connected.requests + 1
+            first = client.requests + 1
             for _ in range(_IN_FLIGHT):
-                await connected.send(PRODUCE)
+                await client.send(PRODUCE)
             for number in range(first, first + _IN_FLIGHT):
-                await connected.receive(PRODUCED, number)
+                await client.receive(PRODUCED, number)
                 self.exchanges += 1
             await asyncio.sleep(_PAUSE_S * 10)
-        await connected.check_sent()
-        await connected.finish()
+        await client.check_sent()
+        await client.finish()
         return True
 
-    async def _run_brief(self, connected: ClientConnection) -> bool:
-        await connected.check_sent()
-        await connected.finish()
+    async def _run_brief(self, client: ClientConnection) -> bool:
+        await client.check_sent()
+        await client.finish()
         self.exchanges += 1
         await asyncio.sleep(_PAUSE_S * 5)
         return True
 
-    async def _read_slowly(self, connected: ClientConnection) -> bool:
+    async def _read_slowly(self, client: ClientConnection) -> bool:
         for _ in range(3):
             if self._stopping:
                 break
-            await connected.send(FETCH)
-            await connected.receive(FETCHED, connected.requests, at_once=32 * 1024, pause=0.05)
+            await client.send(FETCH)
+            await client.receive(FETCHED, client.requests, at_once=32 * 1024, pause=0.05)
             self.exchanges += 1
-        await connected.finish()
+        await client.finish()
         return True
 
-    async def _break_off_requests(self, connected: ClientConnection) -> bool:
-        await connected.check_sent()
-        await connected.break_off()
+    async def _reset_in_request(self, client: ClientConnection) -> bool:
+        await client.check_sent()
+        await client.break_off()
         self.exchanges += 1
         await asyncio.sleep(_PAUSE_S * 10)
         return False
 
-    async def _broken(self, connected: ClientConnection) -> bool:
-        await connected.check_sent()
-        await connected.is_reset()
+    async def _be_reset_in_response(self, client: ClientConnection) -> bool:
+        await client.check_sent()
+        await client.expect_reset()
         self.exchanges += 1
         await asyncio.sleep(_PAUSE_S * 10)
         return False

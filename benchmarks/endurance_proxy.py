@@ -1,9 +1,9 @@
-"""The proxy of `endurance.py`: kproxy with a clock that can be set, and a count of its tasks.
+"""The proxy for `endurance.py`: kproxy with an adjustable clock and a count of its tasks.
 
     python benchmarks/endurance_proxy.py CLOCK OPTION...
 
-CLOCK is a file of two numbers (signed, 8 bytes): nanoseconds to add to the time, and the number of asyncio's tasks,
-which the relay writes at SIGUSR1.
+CLOCK is a file with two numbers (signed, 8 bytes): nanoseconds to add to the time, and the number of asyncio's tasks,
+which the relay writes upon SIGUSR1.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kproxy.cli import main
 
 
 def set_up(path: Path) -> None:
-    """Use the file in this process and in those that it forks."""
+    """Use the shared file in this process and in the processes that it forks."""
     with path.open("r+b") as file:
         shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
-    real = time.time_ns
-    time.time_ns = lambda: real() + shared[0]
+    real_time_ns = time.time_ns
+    time.time_ns = lambda: real_time_ns() + shared[0]
 
-    def count(*_: object) -> None:
+    def write_task_count(*_: object) -> None:
         shared[1] = len(asyncio.all_tasks())
 
-    signal.signal(signal.SIGUSR1, count)
+    signal.signal(signal.SIGUSR1, write_task_count)
 
 
 if __name__ == "__main__":

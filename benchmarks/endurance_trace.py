@@ -1,4 +1,4 @@
-"""The trace of `endurance.py` against what its clients did: every frame is there, or its loss is accounted for."""
+"""Compare the trace of `endurance.py` with its clients' traffic: each frame is present, or its loss is counted."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kproxy.trace.reader import read_trace, trace_files
 
 @dataclass
 class TraceComparison:
-    """What a trace has, and what it lacks.
+    """The contents of a trace, and what it lacks.
 
     Attributes:
-        frames: Request and response lines.
-        in_gaps: Frames that gap lines of a connection count.
-        unseen: Frames of whole connections that no inspector saw, as gap lines of the run count them.
-        lost_lines: Lines that could not be written, as gap lines of the run count them.
+        frames: The number of request and response lines.
+        in_gaps: Frames that are counted in gap lines of a connection.
+        unseen: Frames of whole connections that no inspector saw, as counted in gap lines of the run.
+        lost_lines: Lines that could not be written, as counted in gap lines of the run.
         restarts: Restarts of the inspector.
-        missing: Frames of clean connections that are neither lines nor in gaps of the connection.
-        twice: Frames that are both: an inspector was killed between writing a line and noting that it did.
-        wrong: Clean connections without missing frames whose lines and gaps have other bytes than were relayed.
-        findings: How often each rule found something.
+        missing: Frames of clean connections that have neither a line nor a place in the connection's gaps.
+        twice: Frames that have both: an inspector was killed after it had written a line but before it recorded that.
+        wrong: Clean connections without missing frames whose lines and gaps do not add up to the relayed bytes.
+        findings: The number of findings, by rule.
     """
 
     frames: int = 0
@@ -40,39 +40,43 @@ class TraceComparison:
 
     @property
     def text(self) -> str:
-        """All but `wrong`, in one line."""
+        """All fields except `wrong`, in one line."""
         return ", ".join(f"{name}: {value}" for name, value in vars(self).items() if name != "wrong")
 
     @property
     def unaccounted(self) -> int:
-        """Missing frames that no gap line counts."""
+        """The number of missing frames that no gap line counts."""
         return max(self.missing - self.lost_lines - self.unseen, 0)
 
 
 @dataclass
 class _Client:
-    """A connection, with more than one id if an inspector was restarted. Counters are by direction."""
+    """A connection, with several ids if an inspector was restarted. Counters are by direction."""
 
-    frames: Counter[str] = field(default_factory=Counter)  # with those in gaps
+    frames: Counter[str] = field(default_factory=Counter)  # including frames in gaps
     bytes: Counter[str] = field(default_factory=Counter)
-    relayed: Counter[str] = field(default_factory=Counter)  # bytes, as close lines have them
+    relayed: Counter[str] = field(default_factory=Counter)  # bytes, according to close lines
     closed: int = 0
     opened: set[str] = field(default_factory=set)  # ids
 
 
 def lines_of(directory: Path) -> Iterator[Line]:
-    """The lines of all files of a trace. Raises AssertionError if one is damaged."""
+    """Yield the lines of all files of a trace.
 
-    def damaged(message: str) -> None:
+    Raises:
+        AssertionError: A line is damaged.
+    """
+
+    def fail(message: str) -> None:
         raise AssertionError(message)
 
     for path in trace_files(directory):
         with path.open("rb") as file:
-            yield from read_trace(file, str(path), damaged)
+            yield from read_trace(file, str(path), fail)
 
 
 def account(lines: Iterable[Line], clean: Mapping[str, int]) -> TraceComparison:
-    """Compare a trace with the number of requests of clean connections, by client address; each got a response."""
+    """Compare a trace with the numbers of requests on clean connections, by client address; each got a response."""
     comparison = TraceComparison()
     addresses: dict[str, str] = {}  # by connection id
     clients: defaultdict[str, _Client] = defaultdict(_Client)

@@ -1,11 +1,12 @@
-"""Memory of idle connections: kproxy against HAProxy, both with four listeners.
+"""Compare the memory of idle connections in kproxy and HAProxy, both with four listeners.
 
     python benchmarks/idle_connections.py [--connections 10000] [--seconds 10]
 
 Each connection has one round trip of ApiVersions and is then idle, like most connections of Kafka clients. Memory is
-that of a process (Pss), with all connections less without any; kproxy has two processes, the relay and the inspector.
-The kernel's memory for sockets is not included: it is the same for all. CPU is the share of one core while all
-connections are idle. The limit of open files must exceed twice the number of connections; it is raised if possible.
+the difference in a process (Pss) between all connections and none; kproxy has two processes, the relay and the
+inspector. The kernel's memory for sockets is not included because it is the same for all. CPU is the share of one core
+while all connections are idle. The limit of open files must exceed twice the number of connections; it is raised if
+possible.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dissectors.wire.encode import encode
 from kproxy.development_ca import certificates, store
 
 LISTENERS = 4
-#: Descriptors of a process beside those of its connections.
+#: Descriptors of a process other than those of its connections.
 SPARE = 200
 VERSION = 3
 
@@ -57,12 +58,12 @@ RESPONSE = _frame("response", {"api_keys": [{"api_key": key, "max_version": 3} f
 
 
 def upstream(ready: Connection) -> None:
-    """Answers every request with RESPONSE, on as many ports as there are listeners."""
+    """Answer every request with RESPONSE, on a port for each listener."""
     selector = selectors.DefaultSelector()
-    listening = [socket.create_server(("127.0.0.1", 0), backlog=1000) for _ in range(LISTENERS)]
-    for sock in listening:
+    listeners = [socket.create_server(("127.0.0.1", 0), backlog=1000) for _ in range(LISTENERS)]
+    for sock in listeners:
         selector.register(sock, selectors.EVENT_READ, True)
-    ready.send([sock.getsockname()[1] for sock in listening])
+    ready.send([sock.getsockname()[1] for sock in listeners])
     while True:
         for key, _ in selector.select():
             assert isinstance(key.fileobj, socket.socket)
@@ -77,19 +78,19 @@ def upstream(ready: Connection) -> None:
 
 @contextmanager
 def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tuple[list[int], list[int]]]:
-    """Run kproxy with a listener for each of these ports; gives its ports, and the ids of relay and inspector."""
-    words = [word for port in ports for word in ("--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}")]
+    """Run kproxy with a listener for each upstream port; yield its ports and the process ids of relay and inspector."""
+    addresses = [option for port in ports for option in ("--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}")]
     child = subprocess.Popen(
-        [sys.executable, "-m", "kproxy", *words, "--quiet", "--no-control", *options],
+        [sys.executable, "-m", "kproxy", *addresses, "--quiet", "--no-control", *options],
         cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert child.stderr is not None
-        listening = [re.match(r"listening on 127\.0\.0\.1:(\d+)", child.stderr.readline()) for _ in ports]
+        matches = [re.match(r"listening on 127\.0\.0\.1:(\d+)", child.stderr.readline()) for _ in ports]
         [spawner] = _children(child.pid)
         while not (inspector := _children(spawner)):
             time.sleep(0.1)
-        yield [int(match[1]) for match in listening if match], [child.pid, *inspector]
+        yield [int(match[1]) for match in matches if match], [child.pid, *inspector]
     finally:
         child.terminate()
         child.communicate()
@@ -120,11 +121,11 @@ def haproxy(
         child.wait()
 
 
-def connect(port: int, trusting: ssl.SSLContext | None) -> socket.socket:
-    """A connection after one round trip."""
+def connect(port: int, client_context: ssl.SSLContext | None) -> socket.socket:
+    """Open a connection, and return it after one round trip."""
     sock = socket.create_connection(("127.0.0.1", port), timeout=60)
-    if trusting is not None:
-        sock = trusting.wrap_socket(sock, server_hostname="localhost")
+    if client_context is not None:
+        sock = client_context.wrap_socket(sock, server_hostname="localhost")
     sock.sendall(REQUEST)
     received = 0
     while received < len(RESPONSE):
@@ -133,37 +134,37 @@ def connect(port: int, trusting: ssl.SSLContext | None) -> socket.socket:
 
 
 def memory(pid: int) -> int:
-    """Bytes of private memory, shared pages in proportion."""
+    """Return the bytes of private memory, with a proportional share of shared pages."""
     match = re.search(r"^Pss: +(\d+) kB$", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
     assert match is not None
     return 1024 * int(match[1])
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads."""
+    """Return the CPU time of all threads."""
     return sum(int(path.read_text().split()[0]) / 1e9 for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 @dataclass
 class Figures:
-    """Of one process: bytes for each connection, bytes without connections, and the share of a core."""
+    """Figures of one process: bytes per connection, bytes without connections, and the share of a core."""
 
-    each: float
-    empty: int
+    per_connection: float
+    baseline: int
     cpu: float
 
 
 def measure(
-    ports: Sequence[int], pids: Sequence[int], connections: int, seconds: float, trusting: ssl.SSLContext | None
+    ports: Sequence[int], pids: Sequence[int], connections: int, seconds: float, client_context: ssl.SSLContext | None
 ) -> list[Figures]:
     with ExitStack() as stack:
-        for number in range(4 * LISTENERS):  # what the first connections load is not theirs
-            connect(ports[number % LISTENERS], trusting).close()
+        for number in range(4 * LISTENERS):  # exclude memory that the first connections cause once
+            connect(ports[number % LISTENERS], client_context).close()
         time.sleep(3)
         memory_before = [memory(pid) for pid in pids]
         for number in range(connections):
-            stack.enter_context(connect(ports[number % LISTENERS], trusting))
-        time.sleep(3)  # the inspector may be behind
+            stack.enter_context(connect(ports[number % LISTENERS], client_context))
+        time.sleep(3)  # let the inspector catch up
         cpu = [cpu_seconds(pid) for pid in pids]
         time.sleep(seconds)
         cpu_used = [cpu_seconds(pid) - start for pid, start in zip(pids, cpu, strict=True)]
@@ -204,25 +205,25 @@ def main() -> None:
         store.save(directory, certificates.create(["localhost"], 1))
         certificate, key = directory / "cert.pem", directory / "key.pem"
         (directory / "both.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
-        trusting = ssl.create_default_context(cafile=directory / "ca.pem")
+        client_context = ssl.create_default_context(cafile=directory / "ca.pem")
         tls_options = ("--tls-cert", str(certificate), "--tls-key", str(key))
         contenders = [
             ("kproxy", kproxy(ports, directory), None),
             ("kproxy --advertise", kproxy(ports, directory, "--advertise"), None),
-            ("kproxy, TLS", kproxy(ports, directory, *tls_options), trusting),
+            ("kproxy, TLS", kproxy(ports, directory, *tls_options), client_context),
         ]
         if shutil.which("haproxy"):
             contenders += [
                 ("HAProxy", haproxy(ports, directory, args.connections, None), None),
-                ("HAProxy, TLS", haproxy(ports, directory, args.connections, directory / "both.pem"), trusting),
+                ("HAProxy, TLS", haproxy(ports, directory, args.connections, directory / "both.pem"), client_context),
             ]
         for name, contender, context in contenders:
             with contender as (listen_ports, pids):
                 figures = measure(listen_ports, pids, args.connections, args.seconds, context)
-            for part, figures_of_part in zip(("relay", "inspector"), figures, strict=False):
+            for process_name, process_figures in zip(("relay", "inspector"), figures, strict=False):
                 print(
-                    f"{name:24}{part:12}{figures_of_part.each / 1024:10.1f} KiB{figures_of_part.empty / 2**20:8.1f} "
-                    f"MiB{figures_of_part.cpu:10.1%}",
+                    f"{name:24}{process_name:12}{process_figures.per_connection / 1024:10.1f} KiB"
+                    f"{process_figures.baseline / 2**20:8.1f} MiB{process_figures.cpu:10.1%}",
                     flush=True,
                 )
 

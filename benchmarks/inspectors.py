@@ -1,11 +1,11 @@
-"""How many frames a second one inspector keeps up with, and several: without a relay, on recorded traffic.
+"""Measure how many frames per second one inspector and several can handle: without a relay, on recorded traffic.
 
     python benchmarks/inspectors.py CAPTURE [--rounds 5] [--inspectors 2 3]
 
-`recording.py` makes captures. A round gives the traffic to each number of inspectors in turn, as fast as they take it,
-with a trace and `--quiet`. Frames a second are those of the CPU time of one inspector that has a core of its own, the
-least of all rounds. The ratios are of wall-clock time, which other load changes: only those of the same round mean
-something, on as many idle cores as inspectors.
+`recording.py` makes captures. Each round sends the traffic to each number of inspectors in turn, as fast as they read
+it, with a trace and `--quiet`. Frames per second are derived from the CPU time of one inspector, the least of all
+rounds, as if it had a core of its own. The ratios are of wall-clock time, which other load affects: only ratios from
+the same round are meaningful, on as many idle cores as inspectors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kproxy.trace.lines import Detail
 
 
 def encode_messages(traffic: list[Sent]) -> bytes:
-    """What a tap sends."""
+    """Return the messages that a tap would send."""
     start = traffic[0].at
     messages = bytearray(tap_protocol.encode_hello(tap_messages.Hello(start, "node", 1, [], start)))
     opened = set()
@@ -50,7 +50,7 @@ def encode_messages(traffic: list[Sent]) -> bytes:
 
 
 def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
-    """Seconds of wall-clock time and of CPU, of all processes."""
+    """Return the wall-clock time, and the CPU time of all processes, in seconds."""
     with tempfile.TemporaryDirectory() as directory:
         relay_end, inspector_end = socket.socketpair()
         options = InspectorOptions(
@@ -84,7 +84,7 @@ def main() -> None:
     args = parser.parse_args()
     count = sum(1 for _ in frames(args.capture))
     traffic = encode_messages(list(sent(args.capture)))
-    rules.rules()  # otherwise each process loads them
+    rules.rules()  # otherwise, each process would load them
     figures_by_count: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(args.rounds):
         for inspectors in (1, *args.inspectors):

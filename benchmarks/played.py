@@ -1,4 +1,4 @@
-"""Plays the bytes of a capture through a running kproxy, between clients and a broker that are both this process."""
+"""Play the bytes of a capture through a running kproxy; this process acts as both the clients and the broker."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import Final
 from recorded import Sent
 
 HOST: Final = "127.0.0.1"
-#: Less than sockets buffer: it can be sent before the peer reads.
+#: Less than the buffers of sockets, so that a chunk can be sent before the peer reads.
 _MAX_CHUNK: Final = 32_768
 
 
 def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options: Sequence[str] = ()) -> float:
-    """CPU seconds of all processes of kproxy, from start to end, while the traffic passes through it.
+    """Play the traffic through kproxy; return the CPU time of all its processes, from start to end.
 
-    Without a trace, there is also no file; with one, the directory has all lines when this returns.
+    If `trace` is None, no file is written; otherwise, that directory has all lines when this returns.
     """
     with socket.create_server((HOST, 0)) as broker:
         upstream = f"{HOST}:{broker.getsockname()[1]}"
-        words = ["--listen", f"{HOST}:0", "--upstream", upstream, "--no-control", "--quiet", *options]
-        words += ["--trace", str(trace)] if trace else ["--no-trace"]
+        arguments = ["--listen", f"{HOST}:0", "--upstream", upstream, "--no-control", "--quiet", *options]
+        arguments += ["--trace", str(trace)] if trace else ["--no-trace"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kproxy", *words],
+            [sys.executable, "-P", "-m", "kproxy", *arguments],
             env=environment | {"PYTHONPATH": str(checkout)},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -39,7 +39,7 @@ def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options:
         if not (match := re.match(r"listening on .*:(\d+) ->", first_line := process.stderr.readline())):
             process.kill()
             raise SystemExit(f"kproxy of {checkout} does not start: {first_line}")
-        broker.accept()[0].close()  # before it listens, kproxy checks that the upstream is there
+        broker.accept()[0].close()  # before it listens, kproxy checks that the upstream can be reached
         try:
             play(traffic, (HOST, int(match[1])), broker)
         finally:
@@ -53,14 +53,14 @@ def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options:
 
 
 def play(traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket) -> None:
-    """Send each part when the one before has arrived at the other end; close all connections at the end."""
+    """Send each chunk once the previous chunk has arrived; close all connections at the end."""
     with contextlib.ExitStack() as stack:
-        for client, upstream in _play(traffic, proxy, broker, stack):
+        for client, upstream in _play_and_keep_open(traffic, proxy, broker, stack):
             client.close()
-            upstream.recv(1)  # nothing: so who closed first is the same each time
+            upstream.recv(1)  # receives nothing: it ensures that the same side closes first each time
 
 
-def _play(
+def _play_and_keep_open(
     traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket, stack: contextlib.ExitStack
 ) -> Iterable[tuple[socket.socket, socket.socket]]:
     ends: dict[int, tuple[socket.socket, socket.socket]] = {}

@@ -1,4 +1,4 @@
-"""Recorded traffic for the benchmarks: unpacked captures, the bytes of each connection, the frames of one API alone."""
+"""Recorded traffic for the benchmarks: unpacked captures, bytes of each connection, and frames with their APIs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kproxy.capture import BytesCaptured, Reassembler, open_capture
 #: Short recordings of each kind of client; see tests/data/README.md.
 TRAFFIC: Final = sorted((Path(__file__).resolve().parents[1] / "tests/data/traffic").glob("*.pcap.gz"))
 _LENGTH_BYTES: Final = 4
-_MIN_BYTES: Final = 12  # of a request: length, API key, version, correlation id
+_HEAD_BYTES: Final = 12  # of a request: length, API key, version, correlation id
 
 
 def unpacked(directory: Path) -> list[Path]:
-    """The recordings of tests/data, unpacked there."""
+    """Unpack the recordings of tests/data into a directory; return their paths."""
     for path in TRAFFIC:
         (directory / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
     return [directory / path.stem for path in TRAFFIC]
 
 
 class Sent(NamedTuple):
-    """Bytes of one direction, as TCP delivered them."""
+    """Bytes in one direction, as TCP delivered them."""
 
     connection: int
     is_request: bool
@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
 
 def sent(path: Path) -> Iterator[Sent]:
-    """What the clients and brokers of a capture sent, in order."""
+    """Yield the bytes that the clients and brokers in a capture sent, in order."""
     reassembler = Reassembler()
     with open_capture(path) as packets:
         for event in itertools.chain.from_iterable(map(reassembler.receive, packets)):
@@ -53,23 +53,23 @@ def sent(path: Path) -> Iterator[Sent]:
 
 
 def all_sent(paths: Iterable[Path]) -> list[Sent]:
-    """What was sent in several captures, or several times in one, on connections of their own."""
-    every: list[Sent] = []
+    """Return the bytes sent in several captures, or repeatedly in one, with separate connections for each."""
+    all_bytes: list[Sent] = []
     for path in paths:
-        first = 1 + max((sent.connection for sent in every), default=-1)
-        every += (sent._replace(connection=first + sent.connection) for sent in sent(path))
-    return every
+        first_connection = 1 + max((sent.connection for sent in all_bytes), default=-1)
+        all_bytes += (sent._replace(connection=first_connection + sent.connection) for sent in sent(path))
+    return all_bytes
 
 
 def frames(path: Path) -> Iterator[Frame]:
-    """The frames of a capture that has its connections from their start, with the API that each belongs to."""
+    """Yield the frames of a capture, with their APIs; the capture must have its connections from their start."""
     waiting: dict[tuple[int, bool], list[Sent]] = defaultdict(list)
     apis_in_flight: dict[tuple[int, bytes], str] = {}
     for part in sent(path):
         connection, is_request, _, _ = part
         parts = waiting[connection, is_request]
         parts.append(part)
-        while (head := b"".join(piece.data for piece in parts)[:_MIN_BYTES]) and (
+        while (head := b"".join(piece.data for piece in parts)[:_HEAD_BYTES]) and (
             sum(len(piece.data) for piece in parts)
             >= (size := _LENGTH_BYTES + int.from_bytes(head[:_LENGTH_BYTES], "big"))
         ):
@@ -81,7 +81,7 @@ def frames(path: Path) -> Iterator[Frame]:
 
 
 def _take(parts: list[Sent], size: int) -> Iterator[Sent]:
-    """Remove the first bytes."""
+    """Remove and yield the first `size` bytes."""
     while size:
         part = parts.pop(0)
         head, tail = part.data[:size], part.data[size:]
@@ -92,7 +92,7 @@ def _take(parts: list[Sent], size: int) -> Iterator[Sent]:
 
 
 def write_capture(path: Path, traffic: Iterable[Sent]) -> None:
-    """Write a capture with a packet for each of these, and an acknowledgement after each response."""
+    """Write a capture with packets for this traffic, and an acknowledgement after each response."""
     ends: dict[int, tuple[capture._Side, capture._Side]] = {}
     with path.open("wb") as file:
         file.write(capture._FILE_HEAD.pack(0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))

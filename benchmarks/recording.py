@@ -1,11 +1,11 @@
-"""Records the traffic of real clients with a real Kafka, as captures for the other benchmarks.
+"""Record the traffic of real clients with real Kafka, as captures for the other benchmarks.
 
     PYTHONPATH=. python benchmarks/recording.py DIRECTORY [--seconds 30] [--packets 2000] [--only services ...]
 
 Writes one capture for each kind of client: `services` (librdkafka and kafka-python, see `services.py`), and small
-requests of Java (Kafka's perf tools and console tools), franz-go and KafkaJS. With `--packets`, of each only its first
-packets, compressed: so the pieces in `tests/data/traffic` were made. Needs tcpdump (as root), java, mvn, go, node, npm
-and `.ci/constraints-peers.txt`; what is missing is left out with a sentence.
+requests of Java (Kafka's perf tools and console tools), franz-go and KafkaJS. With `--packets`, only the first packets
+of each are kept, compressed, as in `tests/data/traffic`. Needs tcpdump (as root), java, mvn, go, node, npm and
+`.ci/constraints-peers.txt`; kinds whose programs are missing are left out with a message.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _FILE_HEAD_BYTES: Final = 24
 
 
 def services(kafka: Kafka, bootstrap: str, seconds: float) -> None:
-    """See `services.py`."""
+    """Run `services.py`."""
     _run([sys.executable, str(_HERE / "services.py"), bootstrap, str(seconds)], seconds)
 
 
 def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
-    """Three producers at a steady rate, one of them transactional, and a group of each protocol."""
+    """Run three producers at a steady rate, one of them transactional, and a group with each protocol."""
     payloads = kafka.log.with_name("payloads")
     payloads.write_text("".join(f'{{"id": {number}, "text": "{"order " * (number % 40)}"}}\n' for number in range(200)))
-    at = ("--bootstrap-server", bootstrap)
-    kafka.tool("topics", *at, "--create", "--topic", "java", "--partitions", "4")
+    server_option = ("--bootstrap-server", bootstrap)
+    kafka.tool("topics", *server_option, "--create", "--topic", "java", "--partitions", "4")
     with contextlib.ExitStack() as stack:
         for protocol in ("classic", "consumer"):
             reading = ("--topic", "java", "--group", protocol, "--command-property", f"group.protocol={protocol}")
-            settings = (
+            consumer_settings = (
                 "--command-property",
                 "fetch.max.wait.ms=50",
                 "--command-property",
                 "auto.commit.interval.ms=200",
             )
-            consumer = kafka.start_tool("console-consumer", *at, *reading, *settings)
+            consumer = kafka.start_tool("console-consumer", *server_option, *reading, *consumer_settings)
             stack.callback(consumer.wait)
             stack.callback(consumer.terminate)
         producers: list[tuple[str, ...]] = [
@@ -74,31 +74,38 @@ def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
                         "--throughput",
                         str(_RECORDS_PER_SECOND),
                     ),
-                    *(("--transaction-duration-ms", "20") if "transactional.id=java" in more else ()),
-                    *("--command-property", f"bootstrap.servers={bootstrap}", "linger.ms=0", "batch.size=1000", *more),
+                    *(("--transaction-duration-ms", "20") if "transactional.id=java" in settings else ()),
+                    *(
+                        "--command-property",
+                        f"bootstrap.servers={bootstrap}",
+                        "linger.ms=0",
+                        "batch.size=1000",
+                        *settings,
+                    ),
                 ),
             )
-            for more in producers
+            for settings in producers
         ]
-        for process in producer_threads:
-            process.start()
-        for process in producer_threads:
-            process.join()
-    kafka.tool("consumer-perf", *at, "--topic", "java", "--num-records", "1000", "--fetch-size", "20000")
+        for thread in producer_threads:
+            thread.start()
+        for thread in producer_threads:
+            thread.join()
+    kafka.tool("consumer-perf", *server_option, "--topic", "java", "--num-records", "1000", "--fetch-size", "20000")
 
 
 def franz_go(kafka: Kafka, bootstrap: str, seconds: float) -> None:
-    """See `tests/peers/go/load`."""
+    """Run `tests/peers/go/load`."""
     _run([str(toolchains.go_program("load")), bootstrap, "franz-go", str(seconds)], seconds)
 
 
 def kafkajs(kafka: Kafka, bootstrap: str, seconds: float) -> None:
-    """See `tests/peers/js/load.js`."""
+    """Run `tests/peers/js/load.js`."""
     environment = {"NODE_PATH": str(toolchains.node_modules()), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
     _run(["node", str(toolchains.JS / "load.js"), bootstrap, "kafkajs", str(seconds)], seconds, environment)
 
 
-#: What makes the traffic of a kind of client, and the client of `tests.peers` that needs the same programs.
+#: For each kind of client, a function that generates its traffic, and the client of `tests.peers` that needs the same
+#: programs.
 Traffic = Callable[[Kafka, str, float], None]
 KINDS: Final[dict[str, tuple[Traffic, str]]] = {
     "services": (services, "confluent"),
@@ -119,7 +126,7 @@ def _run(command: list[str], seconds: float, environment: dict[str, str] | None 
 
 @contextlib.contextmanager
 def capture_traffic(path: Path, port: int) -> Iterator[None]:
-    """What passes through a port on loopback goes into the file; nothing of it may be lost."""
+    """During the block, capture the traffic of a port on loopback in a file; no packet may be lost."""
     command = [
         "tcpdump",
         "-i",
@@ -152,7 +159,7 @@ def capture_traffic(path: Path, port: int) -> Iterator[None]:
 
 
 def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, Path]:
-    """Record each kind of client that can run here, for so long, with a new Kafka; a capture for each."""
+    """Record each kind of client that can run here for `seconds`, with a new Kafka; return the captures by kind."""
     directory.mkdir(parents=True, exist_ok=True)
     captures = {}
     for kind in kinds:
@@ -173,17 +180,17 @@ def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS))
 
 
 def shorten(capture: Path, packets: int) -> Path:
-    """Keep the first packets of a capture, compressed; the new file's path."""
+    """Replace a capture by its first packets, compressed; return the path of the new file."""
     content = capture.read_bytes()
     end = _FILE_HEAD_BYTES
     for _ in range(packets):
         if end >= len(content):
             break
         end += _PACKET_HEAD_BYTES + int.from_bytes(content[end + 8 : end + 12], sys.byteorder)
-    short = capture.with_suffix(".pcap.gz")
-    short.write_bytes(gzip.compress(content[:end], mtime=0))
+    shortened = capture.with_suffix(".pcap.gz")
+    shortened.write_bytes(gzip.compress(content[:end], mtime=0))
     capture.unlink()
-    return short
+    return shortened
 
 
 def main() -> None:

@@ -1,17 +1,17 @@
-"""CPU time of this checkout against a pinned revision, measured in turns in the same run.
+"""Compare the CPU time of this checkout with that of a pinned revision, in the same run.
 
     PYTHONPATH=. python benchmarks/regression.py [--rounds 3]
 
 Five kinds of work, in processes of `python -m kproxy`: `dissect --json` and `dissect --fields` of recorded traffic
 (the pieces in `tests/data/traffic`, several times in one process), the same traffic through a proxy that inspects it
 (all its processes), the relay for round trips of 100 bytes, and `explain --json` of broken frames. Both revisions do
-each at the same time, on one CPU, which alternates between them every few milliseconds: whatever else the computer
-does slows both down alike (the relays alternate in turns of their own, so that neither changes what a wake-up of the
-other costs). The median ratio of several rounds counts. The status is 1 if this checkout has less than 85 % of the
-pinned revision's speed, also after more rounds.
+each kind of work at the same time, on one CPU, which alternates between them every few milliseconds, so that other load
+slows both down alike. (The relays explicitly take turns, so that neither affects the cost of a wake-up in the other.)
+The median ratio of several rounds counts. The status is 1 if this checkout has less than 85 % of the pinned revision's
+speed, even after more rounds.
 
 The pinned revision comes from the history of this clone. If the clone is shallow, nothing is compared. After a lasting
-improvement, pin the revision that has it.
+improvement, pin a revision that includes it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ PINNED: Final = "b25c0c763186c94814d933aa81f7f484348b40aa"
 #: Speed of this checkout, relative to the pinned revision, below which the check fails.
 MIN_SPEED: Final = 0.85
 _HERE: Final = Path(__file__).resolve().parents[1]
-_COPIES: Final = 3  # of the pieces, 6,000 frames each: so the start of Python is a fifth of the work
+_COPIES: Final = 3  # of the pieces, 6,000 frames each, so that the start of Python is a fifth of the work
 _BROKEN_FRAMES: Final = 150
 _TURNS: Final = 20
 _TRIPS: Final = 600  # in a turn
 
-#: CPU seconds of one piece of work with the revision of that name.
+#: A function that returns the CPU seconds of one piece of work with the named revision.
 Measure: TypeAlias = Callable[[str], float]
 
 
@@ -58,13 +58,13 @@ class Pair(NamedTuple):
 
 
 def compare(measure: Measure, rounds: int) -> list[Pair]:
-    """Measure both revisions at the same time, several times; return the CPU time of both for each round."""
+    """Measure both revisions at the same time, in several rounds; return the CPU times of each round."""
     with ThreadPoolExecutor(2) as pool:
         return [Pair(*pool.map(measure, Pair._fields)) for _ in range(rounds)]
 
 
 def check(measures: Mapping[str, Measure], rounds: int) -> list[str]:
-    """Compare each kind of work, print its figures, and return those that have become too slow."""
+    """Compare each kind of work, and print its figures; return the kinds that have become too slow."""
     slow = []
     for work, measure in measures.items():
         pairs = compare(measure, rounds)
@@ -80,12 +80,12 @@ def check(measures: Mapping[str, Measure], rounds: int) -> list[str]:
 
 
 def speed(pairs: Sequence[Pair]) -> float:
-    """How many times as fast this checkout is: the median of all rounds."""
+    """Return how many times as fast this checkout is: the median of all rounds."""
     return statistics.median(pair.pinned / pair.here for pair in pairs)
 
 
 def unpack(revision: str, directory: Path) -> str | None:
-    """Unpack a revision of this clone; return why that is impossible, if it is."""
+    """Unpack a revision of this clone; return the reason if that is impossible."""
 
     def git(*words: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(["git", "-C", str(_HERE), *words], capture_output=True, check=False)
@@ -102,16 +102,16 @@ def unpack(revision: str, directory: Path) -> str | None:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """Nothing else that concerns Python: it could stop one revision from storing its compiled modules."""
+    """Return an environment without other Python variables, which could prevent storing of compiled modules."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**inherited, "PYTHONPATH": str(tree)}
 
 
 def command_seconds(tree: Path, words: Sequence[str], source: Path, statuses: Sequence[int]) -> float:
-    """CPU time of a command of kproxy that reads `source`, user and system."""
+    """Return the CPU time (user and system) of a kproxy command that reads `source`."""
     command = [sys.executable, "-P", "-m", "kproxy", *words]
-    with source.open("rb") as file, Path(os.devnull).open("wb") as nowhere:
-        process = subprocess.Popen(command, stdin=file, stdout=nowhere, stderr=nowhere, env=environment(tree))
+    with source.open("rb") as file, Path(os.devnull).open("wb") as devnull:
+        process = subprocess.Popen(command, stdin=file, stdout=devnull, stderr=devnull, env=environment(tree))
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in statuses:
@@ -134,9 +134,9 @@ def write_broken_frames(path: Path) -> None:
 
 @contextmanager
 def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
-    """A relay of each revision before the same upstream. All run on one CPU: the cost of a wake-up depends on that.
+    """Run a relay of each revision in front of the same upstream, all on one CPU because that affects a wake-up's cost.
 
-    It also depends on who else waits for the CPU, so the relays take turns, a tenth of a second each.
+    The cost also depends on other processes that wait for the CPU, so the relays take turns of a tenth of a second.
     """
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
@@ -161,14 +161,14 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
             relays_by_name[name] = relay.pid, int(match[1])
 
         def measure(name: str) -> float:
-            pid, port_of_relay = relays_by_name[name]
+            pid, relay_port = relays_by_name[name]
             cpu = cpu_seconds(pid)
             for _ in range(_TURNS):
-                with turn, connect(port_of_relay, ECHO) as sock:  # the upstream serves one connection at a time
+                with turn, connect(relay_port, ECHO) as sock:  # the upstream serves one connection at a time
                     for _ in range(_TRIPS):
                         sock.sendall(SMALL_FRAME)
                         sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
-                time.sleep(0.001)  # the other one waits for its turn, and gets it
+                time.sleep(0.001)  # let the other relay have its turn
             return cpu_seconds(pid) - cpu
 
         yield measure

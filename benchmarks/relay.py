@@ -1,14 +1,14 @@
-"""The relay against a direct connection, HAProxy, nginx, socat and asyncio's streams: one connection over loopback.
+"""Compare the relay with a direct connection, HAProxy, nginx, socat and asyncio's streams, on one loopback connection.
 
-A round relays a stream of frames that nobody answers, Produce requests of 100 kB with five in flight, Fetch responses
-of 1 MB one after the other, and round trips of 100 bytes, which the upstream echoes at once (trip), or after as much
-work as a broker has (answer).
+A round relays a stream of unanswered frames, Produce requests of 100 kB with five in flight, Fetch responses of 1 MB
+one after another, and round trips of 100 bytes, which the upstream echoes at once (trip) or after as much work as a
+broker would do (answer).
 
     python benchmarks/relay.py [--rounds 12] [--mib 128] [--trips 1000] [--only TEXT]... [--checkout DIRECTORY]...
 
-All are measured in turn, round after round, so that other load affects all of them. Programs that are not
-installed are left out. CPU is the relay's own, user and system, for a MB or a round trip; it is unknown for programs
-that fork. Ratios are those of each round: the median, and the middle half.
+All are measured in turn, round after round, so that other load affects all of them. Programs that are not installed are
+left out. CPU is the relay's own user and system time per MB or round trip; it is unknown for programs that fork. Ratios
+are computed for each round: the median and the interquartile range are shown.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from kproxy.proxy.loop import run
 from kproxy.proxy.relay import serve
 from kproxy.proxy.tap import Tap
 
-#: Debian's packages have the stream module in a file of its own.
+#: Debian's packages have the stream module in a separate file.
 _STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 NGINX_STREAM = f"load_module {_STREAM_MODULE};\n" if _STREAM_MODULE.exists() else ""
 FIGURES = ("stream", "Produce", "Fetch", "trip", "answer")
 TRIPS = ("trip", "answer")
-#: The relay of any checkout, also of one that is older than --advertise.
+#: A program that runs the relay of any checkout, even one from before --advertise.
 RELAY = """
 import asyncio, sys
 from kproxy.proxy.address import TcpAddress
@@ -68,20 +68,20 @@ run(main())
 
 
 def discard(sock: socket.socket) -> None:
-    """An inspector that reads and does nothing with it."""
+    """Act as an inspector that reads and discards everything."""
     buffer = bytearray(1 << 20)
     while sock.recv_into(buffer):
         pass
 
 
 def sleep(_sock: socket.socket) -> None:
-    """An inspector that reads nothing."""
+    """Act as an inspector that reads nothing."""
     time.sleep(3600)
 
 
 @contextmanager
 def inspector(target: Callable[[socket.socket], None]) -> Iterator[socket.socket]:
-    """Run it; gives the socket that a tap may write to."""
+    """Run an inspector; yield the socket that a tap may write to."""
     relay_end, inspector_end = socket.socketpair()
     child = multiprocessing.Process(target=target, args=(inspector_end,))
     child.start()
@@ -94,11 +94,11 @@ def inspector(target: Callable[[socket.socket], None]) -> Iterator[socket.socket
 def kproxy(
     ready: Connection,
     port: int,
-    tapped: socket.socket | None,
+    tap_socket: socket.socket | None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008
 ) -> None:
     async def main() -> None:
-        tap = Tap(tapped, node="benchmark") if tapped else None
+        tap = Tap(tap_socket, node="benchmark") if tap_socket else None
         listener = Listener(TcpAddress("127.0.0.1", 0), TcpAddress("127.0.0.1", port))
         async with serve([listener], tap=tap, rewriting=rewriting) as relay:
             ready.send(int(relay.addresses[0].rpartition(":")[2]))
@@ -108,7 +108,7 @@ def kproxy(
 
 
 def streams(ready: Connection, port: int) -> None:
-    """What one writes first: asyncio's streams, and a task for each direction."""
+    """Run the obvious implementation: asyncio's streams, and a task for each direction."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(256 * 1024):
@@ -179,13 +179,13 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
         if any(text in name for text in only):
             contenders.append(Contender(name, *stack.enter_context(run())))
 
-    def tapped(target: Callable[[socket.socket], None]) -> AbstractContextManager[tuple[int, int]]:
+    def run_tapped(target: Callable[[socket.socket], None]) -> AbstractContextManager[tuple[int, int]]:
         return process(kproxy, port, stack.enter_context(inspector(target)))
 
     add("kproxy, no tap", lambda: process(kproxy, port, None))
     add("kproxy, no tap, --advertise", lambda: process(kproxy, port, None, Rewriting(Advertise())))
-    add("kproxy, inspector reads all", lambda: tapped(discard))
-    add("kproxy, inspector is stuck", lambda: tapped(sleep))
+    add("kproxy, inspector reads all", lambda: run_tapped(discard))
+    add("kproxy, inspector is stuck", lambda: run_tapped(sleep))
     add("kproxy --no-trace", lambda: command_line(directory, port))
     add("asyncio streams", lambda: process(streams, port))
     for tree in checkouts:
@@ -246,7 +246,7 @@ def print_figures(contenders: list[Contender]) -> None:
 
 
 def print_ratios(contenders: list[Contender]) -> None:
-    """Speed and CPU, compared with the first relay: the median of the rounds' ratios, and their middle half."""
+    """Print speed and CPU relative to the first relay: median and interquartile range of the rounds' ratios."""
     direct, reference, *other_contenders = contenders
     print("\nTime of a round trip, compared with direct:")
     for contender in contenders[1:]:

@@ -1,14 +1,14 @@
-"""Kafka's own perf tools to a real broker: directly, through HAProxy, and through kproxy in three ways.
+"""Run Kafka's own perf tools with a real broker: directly, through HAProxy, and through kproxy in three ways.
 
     PYTHONPATH=. python benchmarks/relay_kafka.py [--rounds 6] [--records 300000] [--size 1000] [--batch 262144]
         [--checkout DIRECTORY]
 
-The rows of kproxy are: the plain relay and --advertise, both without inspection but for a sample, and with inspection
-of every frame and a trace; the last one also for another revision, in DIRECTORY. The broker has a listener for each
-proxy that it advertises, because real clients follow what Metadata names; behind --advertise it has its own address.
-Each round runs producer and consumer through all, in alternating order. The tools report wall-clock time: other load
-changes it, so only ratios of the same run mean something. CPU is the proxy's, user and system, of all its processes.
-Needs java and mvn; without haproxy its row is missing.
+The rows for kproxy are: the plain relay and --advertise, which inspect only a tiny sample, and inspection of every
+frame with a trace; the last also for another revision in DIRECTORY. Real clients connect to the addresses in Metadata,
+so the broker has a listener for each proxy whose address it advertises; behind --advertise, it advertises its own. Each
+round runs producer and consumer through all routes, in alternating order. The tools report wall-clock time, which other
+load affects, so only ratios from the same run are meaningful. CPU is the user and system time of all processes of the
+proxy. Needs java and mvn; without haproxy, its row is missing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -40,7 +41,7 @@ _HERE: Final = Path(__file__).resolve().parents[1]
 
 @dataclass
 class Route:
-    """A way to the broker. `pid` is the proxy's; 0 without one. `figures` has one value for each round."""
+    """A route to the broker. `pid` is the proxy's, or 0 without a proxy; `figures` has a value for each round."""
 
     name: str
     port: int
@@ -58,7 +59,7 @@ class Route:
 
 
 def processes(pid: int) -> Iterator[int]:
-    """The process and all its descendants: the inspector is not a child of the relay."""
+    """Yield a process and all its descendants, because the inspector is not a child of the relay."""
     yield pid
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         yield from processes(int(child))
@@ -67,14 +68,14 @@ def processes(pid: int) -> Iterator[int]:
 def proxy(
     port: int, upstream: tuple[str, int], *options: str, checkout: Path = _HERE
 ) -> contextlib.AbstractContextManager[int]:
-    """Run kproxy; gives its process id when it listens."""
+    """Run kproxy; yield its process id once it is listening."""
     addresses = ["--listen", f"{HOST}:{port}", "--upstream", "{}:{}".format(*upstream)]
     command = [sys.executable, "-P", "-m", "kproxy", *addresses, "--quiet", *options]
     return run_until_listening(command, port, {"PYTHONPATH": str(checkout)})
 
 
 def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[int]:
-    """Run HAProxy with one thread; gives its process id when it listens."""
+    """Run HAProxy with one thread; yield its process id once it is listening."""
     config = directory / "haproxy.cfg"
     config.write_text(
         "global\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n"
@@ -99,7 +100,7 @@ def run_until_listening(
 
 
 def produce(kafka: Kafka, topic: str, records: int, size: int, batch: int, bootstrap: str) -> float:
-    """MB/s."""
+    """Return the throughput of the Java producer in MB/s."""
     printed = kafka.tool(
         "producer-perf", "--topic", topic, "--num-records", str(records), "--record-size", str(size),
         "--throughput", "-1",
@@ -110,7 +111,7 @@ def produce(kafka: Kafka, topic: str, records: int, size: int, batch: int, boots
 
 
 def consume(kafka: Kafka, topic: str, records: int, bootstrap: str) -> float:
-    """MB/s while records are fetched."""
+    """Return the throughput of the Java consumer in MB/s while it fetches records."""
     printed = kafka.tool(
         "consumer-perf", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records),
         "--hide-header",
@@ -131,15 +132,15 @@ def main() -> None:
         advertised = {"RELAY": free_port(), "INSPECTED": free_port(), "HAPROXY": free_port(), "CHECKOUT": free_port()}
         kafka = Kafka(RELEASES[0], Path(directory), advertised, {"log.retention.bytes": "500000000"})
         stack.callback(kafka.kill)
-        blind = ("--no-trace", "--sample", "0.000000001")  # what the inspector sees costs CPU as well
+        uninspected = ("--no-trace", "--sample", "0.000000001")  # inspection would also cost CPU
         routes = [Route("direct", kafka.direct[1], 0)]
         if shutil.which("haproxy"):
             port = advertised["HAPROXY"]
             proxy_context = haproxy(port, kafka.listeners["HAPROXY"], Path(directory))
             routes.append(Route("HAProxy", port, stack.enter_context(proxy_context)))
         for name, port, upstream, *options in (
-            ("plain relay", advertised["RELAY"], kafka.listeners["RELAY"], *blind),
-            ("--advertise", free_port(), kafka.direct, "--advertise", *blind),
+            ("plain relay", advertised["RELAY"], kafka.listeners["RELAY"], *uninspected),
+            ("--advertise", free_port(), kafka.direct, "--advertise", *uninspected),
             ("with a trace", advertised["INSPECTED"], kafka.listeners["INSPECTED"], "--trace", f"{directory}/trace"),
         ):
             routes.append(Route(name, port, stack.enter_context(proxy(port, upstream, *options))))
@@ -151,9 +152,9 @@ def main() -> None:
         for number in range(args.rounds):
             topic = f"round-{number}"
             for route in routes if number % 2 else routes[::-1]:
-                route.measure("produce", lambda to: produce(kafka, topic, args.records, args.size, args.batch, to))  # noqa: B023
+                route.measure("produce", partial(produce, kafka, topic, args.records, args.size, args.batch))
             for route in routes if number % 2 else routes[::-1]:
-                route.measure("consume", lambda to: consume(kafka, topic, args.records, to))  # noqa: B023
+                route.measure("consume", partial(consume, kafka, topic, args.records))
             if number:
                 print(f"after round {number}:")
                 for route in routes:

@@ -1,4 +1,4 @@
-"""The load of `relay.py`: an upstream, and clients that measure one connection to it over loopback."""
+"""The load for `relay.py`: an upstream, and clients that measure one connection to it over loopback."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MIB_OF_FRAMES = 10 * FRAME
 SMALL_FRAME = struct.pack(">i", 100) + bytes(100)
 #: The first frame of a connection tells the upstream what to do.
 ECHO, SINK, PRODUCE, FETCH, ANSWER = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"p", b"f", b"a"))
-WORK_S = 70e-6  # that a broker computes before it answers; over loopback, a bare echo takes less than any relay
+WORK_S = 70e-6  # a broker's computing time before it answers; over loopback, a bare echo is faster than any relay
 IN_FLIGHT = 5  # Produce requests, as with Kafka's Java client
 
 
 @contextmanager
 def process(target: Callable[..., None], *args: object) -> Iterator[tuple[Any, int]]:
-    """Run it in a child process; gives what it sends first, such as its port, and its process id."""
+    """Run a function in a child process; yield the first object that it sends, such as its port, and its process id."""
     ready, child_end = multiprocessing.Pipe()
     child = multiprocessing.Process(target=target, args=(child_end, *args))
     child.start()
@@ -58,7 +58,7 @@ def _response(key: ApiKey, version: int, body: dict[str, object]) -> bytes:
     return struct.pack(">i", len(content)) + content
 
 
-#: Versions whose responses can have addresses (`node_endpoints`), so that --advertise reads them.
+#: These versions may have addresses in their responses (`node_endpoints`), so --advertise must read them.
 PRODUCE_REQUEST = _request(
     ApiKey.PRODUCE,
     12,
@@ -76,12 +76,12 @@ FETCH_RESPONSE = _response(
 
 
 def upstream(ready: Connection) -> None:
-    """Echoes at once or after some work, answers each request, or swallows and reports the end."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        ready.send(listening.getsockname()[1])
+    """Echo data at once or after some work, answer each request, or discard all data and confirm its end."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ready.send(listener.getsockname()[1])
         buffer = bytearray(1 << 20)
         while True:
-            sock, _ = listening.accept()
+            sock, _ = listener.accept()
             with sock:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 mode = sock.recv(len(ECHO), socket.MSG_WAITALL)
@@ -100,7 +100,7 @@ def upstream(ready: Connection) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system, of all threads."""
+    """Return the CPU time of all threads, user and system."""
     return sum(int(path.read_text().split()[0]) / 1e9 for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
@@ -113,10 +113,10 @@ def connect(port: int, mode: bytes) -> socket.socket:
 
 @dataclass
 class Contender:
-    """What is measured at `port`; `pid` is the process whose CPU counts.
+    """A measured program that listens on `port`; `pid` is the process whose CPU time counts.
 
-    `figures` has one value for each round: seconds for a MB of ``stream``, ``Produce`` and ``Fetch``, or for a ``trip``
-    and an ``answer`` (the median of a round); and the same with `` CPU``.
+    `figures` has one value for each round: seconds per MB for ``stream``, ``Produce`` and ``Fetch``, or per round trip
+    for ``trip`` and ``answer`` (the median of a round); and the CPU seconds, with the suffix `` CPU``.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Contender:
     figures: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def measure(self, mib: int, trips: int) -> None:
-        """One round."""
+        """Measure one round."""
         for figure, run, amount in (
             ("stream", self._stream, mib),
             ("Produce", self._produce, mib),
@@ -139,39 +139,39 @@ class Contender:
 
     def _stream(self, mib: int) -> float:
         with connect(self.port, SINK) as sock:
-            began = time.perf_counter()
+            started = time.perf_counter()
             for _ in range(mib):
                 sock.sendall(MIB_OF_FRAMES)
             sock.shutdown(socket.SHUT_WR)
             sock.recv(1)
-            return (time.perf_counter() - began) / mib
+            return (time.perf_counter() - started) / mib
 
     def _produce(self, mib: int) -> float:
         with connect(self.port, PRODUCE) as sock:
-            began = time.perf_counter()
+            started = time.perf_counter()
             for number in range(10 * mib):
                 sock.sendall(PRODUCE_REQUEST)
                 if number >= IN_FLIGHT - 1:
                     sock.recv(len(PRODUCE_RESPONSE), socket.MSG_WAITALL)
             for _ in range(IN_FLIGHT - 1):
                 sock.recv(len(PRODUCE_RESPONSE), socket.MSG_WAITALL)
-            return (time.perf_counter() - began) / mib
+            return (time.perf_counter() - started) / mib
 
     def _fetch(self, mib: int) -> float:
         with connect(self.port, FETCH) as sock:
             buffer = memoryview(bytearray(len(FETCH_RESPONSE)))
-            began = time.perf_counter()
+            started = time.perf_counter()
             for _ in range(mib):
                 sock.sendall(FETCH_REQUEST)
                 sock.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
-            return (time.perf_counter() - began) / mib
+            return (time.perf_counter() - started) / mib
 
     def _trips(self, mode: bytes, trips: int) -> float:
         times = []
         with connect(self.port, mode) as sock:
             for _ in range(trips):
-                began = time.perf_counter()
+                started = time.perf_counter()
                 sock.sendall(SMALL_FRAME)
                 sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - started)
         return statistics.median(times)

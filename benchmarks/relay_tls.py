@@ -1,11 +1,11 @@
-"""The relay with TLS on both sides against HAProxy doing the same, and a direct TLS connection: one connection.
+"""Compare the relay, with TLS on both sides, with HAProxy in the same role and with a direct TLS connection.
 
-What goes through is a stream of Produce requests, then round trips; then new connections, one after the other.
+A round has a stream of Produce requests on one connection, then round trips, then new connections one after another.
 
     python benchmarks/relay_tls.py [--rounds 8] [--mib 64] [--trips 500] [--handshakes 50]
 
-All are measured in turn; medians are shown. Client and upstream are Python's ssl and take CPU as well, so CPU of the
-relay itself (user and system) says more than throughput: for 1 MB, a round trip, and a connection.
+All are measured in turn; medians are shown. Client and upstream use Python's ssl and also take CPU, so the CPU time of
+the relay itself (user and system, for 1 MB, a round trip and a connection) says more than throughput.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ ECHO, SINK = b"e", b"s"
 
 
 def upstream(ready: Connection, ca: Path) -> None:
-    """Echoes, or discards and confirms at the end; the first byte selects which."""
+    """Echo all data, or discard it and confirm its end; the first byte selects which."""
     context = server_context(ca / "cert.pem", ca / "key.pem")
     context.sslobject_class = ssl.SSLObject
     context.sni_callback = None
     buffer = bytearray(1 << 20)
-    with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
-        ready.send(listening.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener_socket:
+        ready.send(listener_socket.getsockname()[1])
         while True:
-            plain, _ = listening.accept()
+            plain, _ = listener_socket.accept()
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
                 with context.wrap_socket(plain, server_side=True) as sock:
@@ -72,7 +72,7 @@ def kproxy(ready: Connection, port: int, ca: Path) -> None:
 
 
 class Contender:
-    """A relay, and what was measured: by figure, a value for each round."""
+    """A measured relay; `figures` has a value for each round, by figure."""
 
     def __init__(self, name: str, port: int, pid: int, ca: Path) -> None:
         self.name = name
@@ -89,12 +89,12 @@ class Contender:
         return sock
 
     def measure(self, figure: str, run: Callable[[], None], amount: float) -> None:
-        cpu, began = cpu_seconds(self.pid), time.perf_counter()
+        cpu, started = cpu_seconds(self.pid), time.perf_counter()
         run()
-        self.figures[figure].append((time.perf_counter() - began) / amount)
+        self.figures[figure].append((time.perf_counter() - started) / amount)
         self.figures[figure + " CPU"].append((cpu_seconds(self.pid) - cpu) / amount)
 
-    def round(self, mib: int, trips: int, handshakes: int) -> None:
+    def run_round(self, mib: int, trips: int, handshakes: int) -> None:
         with self.connect(SINK) as sock:
 
             def produce() -> None:
@@ -151,13 +151,13 @@ def main() -> None:
             )
         for _ in range(args.rounds):
             for contender in contenders:
-                contender.round(args.mib, args.trips, args.handshakes)
+                contender.run_round(args.mib, args.trips, args.handshakes)
     print(f"{'':10}{'Produce':>12}{'CPU':>14}{'round trip':>14}{'CPU':>10}{'connection':>14}{'CPU':>10}")
     for contender in contenders:
-        figure = {name: statistics.median(values) for name, values in contender.figures.items()}
-        cells = f"{1 / figure['MB']:7.0f} MB/s{figure['MB CPU'] * 1e3:8.2f} ms/MB{figure['trip'] * 1e6:11.0f} µs"
-        cells += f"{figure['trip CPU'] * 1e6:7.0f} µs{figure['connection'] * 1e3:11.2f} ms"
-        print(f"{contender.name:10}{cells}{figure['connection CPU'] * 1e3:7.2f} ms")
+        figures = {name: statistics.median(values) for name, values in contender.figures.items()}
+        cells = f"{1 / figures['MB']:7.0f} MB/s{figures['MB CPU'] * 1e3:8.2f} ms/MB{figures['trip'] * 1e6:11.0f} µs"
+        cells += f"{figures['trip CPU'] * 1e6:7.0f} µs{figures['connection'] * 1e3:11.2f} ms"
+        print(f"{contender.name:10}{cells}{figures['connection CPU'] * 1e3:7.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Whether another revision of kproxy says the same of captures: lines, text, findings, columns, and the live trace.
+"""Check that another revision of kproxy has the same output for captures: lines, text, findings, columns, live trace.
 
     python benchmarks/same_lines.py OLD_CHECKOUT CAPTURE ... [--live] [--inspectors N]
 
-Runs both revisions at the same time and compares what they print, byte by byte; for each way that differs, it prints
-the first lines that do. The status is 1 if any differs. Nothing is kept, so captures may be long.
+Runs both revisions at the same time and compares their outputs byte by byte; for each set of options with a difference,
+it prints the first differing lines. The status is 1 if anything differs. Nothing is kept, so captures may be long.
 
---live also plays the bytes of each capture through the relay of both. There, times are the computer's own: they and
-ports are left out, and lines are compared for each connection in their order. --inspectors does it with several.
+--live also plays the bytes of each capture through both relays. Times and ports then depend on the computer and are
+ignored, and lines are compared per connection, in order. --inspectors does this with several inspectors.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recorded import sent
 
 _HERE: Final = Path(__file__).resolve().parent.parent
 _COLUMNS: Final = "ts,connection_id,kind,api,version,client_id,correlation_id,latency_us,size,error,findings"
-#: Options of `dissect`, one for each way to say something of a capture.
+#: Sets of options of `dissect`, one for each kind of output.
 OPTION_SETS: Final = (
     [],
     ["--json"],
@@ -42,7 +42,7 @@ OPTION_SETS: Final = (
     ["-f", "api=Fetch or error!=0"],
     ["--html"],
 )
-#: What differs between two runs of the same traffic: times, durations in texts, and ports of this computer.
+#: Text that differs between two runs with the same traffic: times, durations in messages, and ports of this computer.
 _RUN_SPECIFIC: Final = re.compile(
     rb'"(?:request_)?ts":"[^"]*"|"ages_ms":\[[^]]*\]|"[a-z_]*(?:_us|_ms|_ns|_at|since|until)":[^,}]*'
     rb"|\b127\.0\.0\.1:\d+|\b\d+(?:\.\d+)? (?:us|ms|s|min)\b"
@@ -56,7 +56,7 @@ def _environment(checkout: Path) -> dict[str, str]:
 
 
 def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> str | None:
-    """The first lines that differ, if any do."""
+    """Return the first lines that differ, if any."""
     command = [sys.executable, "-P", "-m", "kproxy", "dissect", *options, str(path)]
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(checkout))
@@ -76,16 +76,16 @@ def difference(checkouts: tuple[Path, Path], options: list[str], path: Path) -> 
 
 
 def _difference_text(number: int, old: bytes, new: bytes) -> str:
-    at = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
-    start = max(0, at - 100)
+    index = next((i for i, (old_byte, new_byte) in enumerate(zip(old, new, strict=False)) if old_byte != new_byte), 0)
+    start = max(0, index - 100)
     return "".join(
-        f"\n    line {number}, byte {at}, {name}: {line[start : at + 200].decode(errors='replace').rstrip()}"
+        f"\n    line {number}, byte {index}, {name}: {line[start : index + 200].decode(errors='replace').rstrip()}"
         for name, line in (("before", old), ("now", new))
     )
 
 
 def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]) -> str | None:
-    """The first lines of the traces that differ, if any do."""
+    """Return the first lines of the traces that differ, if any."""
     old_lines, new_lines = (_live_lines(checkout, path, options) for checkout in checkouts)
     for connection in sorted(old_lines.keys() | new_lines.keys()):
         pairs = itertools.zip_longest(
@@ -98,7 +98,7 @@ def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]
 
 
 def _live_lines(checkout: Path, path: Path, options: list[str]) -> Mapping[int, list[bytes]]:
-    """The lines of each connection; -1 has those without one."""
+    """Return the trace's lines by connection; -1 has the lines without a connection."""
     lines: dict[int, list[bytes]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as trace:
         played(checkout, sent(path), Path(trace), options)
@@ -130,7 +130,7 @@ def main() -> None:
     differing = compared = 0
     for path in args.captures:
         differences = {
-            f"dissect {' '.join(run_name)}": difference(checkouts, run_name, path.resolve()) for run_name in OPTION_SETS
+            f"dissect {' '.join(options)}": difference(checkouts, options, path.resolve()) for options in OPTION_SETS
         }
         if args.live:
             differences["live"] = live_difference(checkouts, path, [])

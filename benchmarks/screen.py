@@ -1,4 +1,4 @@
-"""A command in a real terminal (tmux), whose screen can be looked at 1,000 times a second."""
+"""A command in a real terminal (tmux), whose screen can be read 1,000 times per second."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-_LOOK_EVERY = 0.001
+_LOOK_INTERVAL_S = 0.001
 
 
 class Screen:
-    """A window of its own; one connection to tmux does for all keys and looks, without a process for each.
+    """A separate window; one connection to tmux serves all key presses and reads, without a process for each.
 
     Args:
-        words: The command.
-        size: Columns and rows.
-        env: Beside the environment that is there.
+        command: The command to run.
+        size: The numbers of columns and rows.
+        env: Variables to add to the environment.
     """
 
     def __init__(
-        self, words: Sequence[str], *, size: tuple[int, int] = (120, 40), env: Mapping[str, str] | None = None
+        self, command: Sequence[str], *, size: tuple[int, int] = (120, 40), env: Mapping[str, str] | None = None
     ) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="kproxy-")
         self._socket = str(Path(self._directory.name) / "tmux")
         tmux = ["tmux", "-u", "-S", self._socket, "-f", os.devnull]
         exports = {"COLORTERM": "truecolor", **(env or {})}
-        script = f"export {shlex.join(f'{name}={value}' for name, value in exports.items())}; exec {shlex.join(words)}"
+        script = (
+            f"export {shlex.join(f'{name}={value}' for name, value in exports.items())}; exec {shlex.join(command)}"
+        )
         self.began = time.perf_counter()
         window = ["new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), script]
         subprocess.run([*tmux, *window, ";", "set-option", "-g", "remain-on-exit", "on"], check=True)
         self._control = subprocess.Popen(
             [*tmux, "-C", "attach", "-f", "no-output,ignore-size"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._answer()  # to the attaching
-        self.pid = int(self._ask("display-message -p '#{pane_pid}'")[0])
+        self._read_reply()  # the reply to the attach command
+        self.pid = int(self._run_command("display-message -p '#{pane_pid}'")[0])
 
-    def _ask(self, command: str) -> list[str]:
+    def _run_command(self, command: str) -> list[str]:
         assert self._control.stdin is not None
         self._control.stdin.write(command.encode() + b"\n")
         self._control.stdin.flush()
-        return self._answer()
+        return self._read_reply()
 
-    def _answer(self) -> list[str]:
-        """The lines of the next reply, without the notifications of tmux."""
+    def _read_reply(self) -> list[str]:
+        """Return the lines of the next reply, without tmux's notifications."""
         assert self._control.stdout is not None
         lines: list[str] | None = None
         for raw in self._control.stdout:
@@ -62,34 +64,34 @@ class Screen:
         raise EOFError("tmux is gone: the command has ended")
 
     def look(self, *, styles: bool = False) -> list[str]:
-        """What is on the screen, a line each."""
-        return self._ask("capture-pane -p" + " -e" * styles)
+        """Return the lines on the screen."""
+        return self._run_command("capture-pane -p" + " -e" * styles)
 
     def press(self, key: str) -> None:
         """Press a key as tmux names it."""
-        self._ask(f"send-keys {shlex.quote(key)}")
+        self._run_command(f"send-keys {shlex.quote(key)}")
 
     def write(self, text: str) -> None:
-        """Type a text."""
-        self._ask(f"send-keys -l {shlex.quote(text)}")
+        """Type text."""
+        self._run_command(f"send-keys -l {shlex.quote(text)}")
 
     def until(self, condition: Callable[[list[str]], object], *, seconds: float = 60, styles: bool = False) -> float:
-        """Wait until the screen satisfies a condition; the time then (`time.perf_counter`)."""
+        """Wait until the screen satisfies a condition; return the time (`time.perf_counter`)."""
         deadline = time.perf_counter() + seconds
         while time.perf_counter() < deadline:
             if condition(self.look(styles=styles)):
                 return time.perf_counter()
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_LOOK_INTERVAL_S)
         raise TimeoutError("\n".join(self.look()))
 
     def time_key(self, key: str, condition: Callable[[list[str]], object], *, styles: bool = False) -> float:
-        """Seconds from a key to the screen that it makes."""
+        """Press a key; return the seconds until the screen satisfies a condition."""
         began = time.perf_counter()
         self.press(key)
         return self.until(condition, styles=styles) - began
 
     def time_change(self, key: str, first: int, last: int) -> float:
-        """Seconds from a key until one of these lines is another, in text or style, which nothing else changes."""
+        """Press a key; return the seconds until one of these lines, which nothing else changes, has changed."""
         lines_before = self.look(styles=True)[first:last]
         return self.time_key(key, lambda lines: lines[first:last] != lines_before, styles=True)
 
@@ -98,6 +100,6 @@ class Screen:
 
     def __exit__(self, *_: object) -> None:
         with suppress(OSError, EOFError):
-            self._ask("kill-server")
+            self._run_command("kill-server")
         self._control.communicate()
         self._directory.cleanup()

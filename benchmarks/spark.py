@@ -1,12 +1,12 @@
-"""CPU and memory of `kproxy analyze` by the number of lines, beside DuckDB's for the same questions.
+"""Measure CPU and memory of `kproxy analyze` by the number of lines, and of DuckDB for the same questions.
 
 PYTHONPATH=. python benchmarks/spark.py [LINES or TRACES...]      # needs the extra spark, duckdb; 1, 5 and 20 million
 
-LINES are generated, a directory of traces is taken as it is. Stages: traces to Parquet; six jobs that SQL can ask too,
-all jobs, and the report, from that Parquet; DuckDB's own Parquet from the same traces, and the six questions from the
-same Parquet. Each is a process of its own, with its descendants, also those that outlive it: CPU is user and system
-time, read ten times a second from /proc; memory is the peaks of Java and of Python. At the end what a further million
-costs, from a number of lines to the next.
+LINES are generated; a directory of traces is used as it is. Stages: conversion of traces to Parquet; six jobs that SQL
+can also express, all jobs, and the report, from that Parquet; DuckDB's own Parquet from the same traces, and the six
+questions from kproxy's Parquet. Each stage is a separate process with its descendants, including those that outlive it.
+CPU is user and system time, read ten times per second from /proc; memory is the peaks of Java and of Python. At the
+end, the cost of each further million is printed, from one number of lines to the next.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import NamedTuple
 from tests.kproxy.spark import sample_fleet
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: what outlives a process becomes a child of this one
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphaned descendants become children of this process
 _MILLION = 1_000_000
 _JOBS = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
 
-#: Programs of the peer: their arguments are TRACES TABLE OUT, and TABLE.
+#: DuckDB's programs; their arguments are TRACES TABLE OUT, and TABLE.
 DUCKDB_CONVERT = """
 import sys
 import duckdb
@@ -74,7 +74,7 @@ for sql in asked:
 
 
 class Cost(NamedTuple):
-    """CPU seconds, peak MB of the largest process of Java and of Python, seconds to the first output and the end."""
+    """CPU seconds, peak MB of the largest Java and Python processes, seconds to the first output and to the end."""
 
     cpu: float
     java: int
@@ -83,17 +83,19 @@ class Cost(NamedTuple):
     wall: float
 
 
-def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> tuple[Cost, bytes]:
+def measure_cost(
+    *command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> tuple[Cost, bytes]:
     """Run Python, and watch it and its descendants until all have ended; return the cost and the output.
 
-    `env` is added to the environment. Spark's daemon does not wait for its Python workers, so the CPU time that the
-    kernel sums up for ended children would miss theirs.
+    `env` is added to the environment. Spark's daemon does not wait for its Python workers, so the kernel's sum of CPU
+    time for ended children would omit them.
     """
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     cpu: dict[int, float] = {}
     peaks = {"java": 0, "python": 0}
     first = 0.0
-    began = time.monotonic()
+    started = time.monotonic()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [sys.executable, *map(str, command)], stdout=output, cwd=cwd, env=os.environ | (env or {})
@@ -102,7 +104,7 @@ def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | No
             for pid in watched:
                 try:
                     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS  # also of a zombie, which has no status
+                    cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS  # zombies also have this, but no status
                     status = Path(f"/proc/{pid}/status").read_text().splitlines()
                     kind = "java" if Path(f"/proc/{pid}/exe").readlink().name == "java" else "python"
                 except OSError:
@@ -110,12 +112,12 @@ def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | No
                 peak = next((int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")), 0)
                 peaks[kind] = max(peak, peaks[kind])
             if not first and os.fstat(output.fileno()).st_size:
-                first = time.monotonic() - began
+                first = time.monotonic() - started
             process.poll()
             while process.returncode is not None and _reap():
                 pass
             time.sleep(0.1)
-        wall = time.monotonic() - began
+        wall = time.monotonic() - started
         if process.wait() != 0:
             sys.exit(f"failed: {command}")
         output.seek(0)
@@ -123,7 +125,7 @@ def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | No
 
 
 def _reap() -> bool:
-    """Forget a descendant that has ended after its parent; False if there is none."""
+    """Reap a descendant that has outlived its parent and ended; return whether there was one."""
     try:
         return os.waitpid(-1, os.WNOHANG)[0] != 0
     except ChildProcessError:
@@ -143,7 +145,7 @@ def _process_tree(pid: int) -> list[int]:
 
 
 def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
-    """What to measure, in this order: `folder` is for what it writes."""
+    """Return the commands to measure, in order; they write to `folder`."""
     table = folder / "table"
     analyze = ("-m", "kproxy", "analyze")
     job_options = [word for job in _JOBS for word in ("--job", job)]
@@ -158,7 +160,7 @@ def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
 
 
 def main() -> None:
-    """Print a row for each stage of each number of lines."""
+    """Print a row for each stage and number of lines."""
     results: list[tuple[int, dict[str, Cost]]] = []
     print("|      lines | stage            | CPU s | Java MB | Python MB | wall s |")
     for argument in sys.argv[1:] or ("1000000", "5000000", "20000000"):
@@ -167,10 +169,10 @@ def main() -> None:
             if argument.isdigit():
                 traces = Path(directory, "traces")
                 sample_fleet.write(traces, int(argument))
-            lines = sum(_lines(file) for file in traces.rglob("*.jsonl"))
+            lines = sum(_count_lines(file) for file in traces.rglob("*.jsonl"))
             results.append((lines, {}))
             for stage, command in stages(traces, Path(directory)).items():
-                stage_cost, _ = cost(*command)
+                stage_cost, _ = measure_cost(*command)
                 results[-1][1][stage] = stage_cost
                 print(
                     f"| {lines:>10,} | {stage:<16} | {stage_cost.cpu:>5.1f} | {stage_cost.java:>7,} | "
@@ -185,7 +187,7 @@ def main() -> None:
         print(f"a further million, from {few:,} to {many:,}, in CPU s: {', '.join(cost_texts)}")
 
 
-def _lines(file: Path) -> int:
+def _count_lines(file: Path) -> int:
     with file.open("rb") as opened:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: opened.read(1 << 20), b""))
 

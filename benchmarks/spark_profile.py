@@ -1,12 +1,12 @@
-"""Where the CPU time of `kproxy analyze` goes: for each table, planning and running, by kind of Java thread.
+"""Show where the CPU time of `kproxy analyze` goes: planning and running of each table, by kind of Java thread.
 
     PYTHONPATH=. python benchmarks/spark_profile.py TRACES [--job NAME]... [--conf KEY=VALUE]...
 
-Prints CPU seconds since the row before: of Java, of its threads (tasks; calls from Python, which plan queries;
-compilers; garbage collectors), and of Python. Plans have the number of scans of files and of kept results, exchanges,
-windows and sorts; what a kept result is made of counts too, although it is computed once. Threads that end between two
-rows are missing in their column, but not in that of Java. `one row` is the first query of the session, without any
-lines: what comes before the tables is the least that any table costs.
+Prints CPU seconds since the previous row: of Java, of its threads (tasks; calls from Python, which plan queries;
+compilers; garbage collectors), and of Python. Rows of plans show the numbers of file scans, scans of kept results,
+exchanges, windows and sorts; operators inside a kept result also count, although it is computed only once. Threads that
+end between two rows are missing in their column, but not in Java's. `one row` is the first query of the session,
+without any lines: the rows before the tables are the minimum cost of any table.
 
 Needs Linux, and the extra spark. The session has the settings of the command for the size of TRACES.
 """
@@ -40,7 +40,7 @@ _KINDS: Final = {
     "compilers": ("C1 Comp", "C2 Comp"),
     "collectors": ("GC ", "G1 ", "VM Thread"),
 }
-#: Operators of a physical plan.
+#: Patterns of operators in a physical plan.
 _OPERATORS: Final = {
     "scans": r"FileScan ",
     "kept": r"InMemoryTableScan",
@@ -51,27 +51,27 @@ _OPERATORS: Final = {
 
 
 class Meter:
-    """Prints a row with the CPU time since the row before."""
+    """Prints rows with the CPU time since the previous row."""
 
     def __init__(self, java: int) -> None:
         self._java = Path(f"/proc/{java}")
         self._last = dict.fromkeys(("java", *_KINDS, "python"), 0.0)
         print(f"| {'':<24} | {' | '.join(f'{name:>10}' for name in self._last)} |")
 
-    def row(self, name: str, remark: str = "") -> None:
-        """Print a row, and start the next one."""
-        now = self._now()
-        cells = " | ".join(f"{now[kind] - self._last[kind]:>10.2f}" for kind in now)
+    def print_row(self, name: str, remark: str = "") -> None:
+        """Print a row, and start measuring the next."""
+        current = self._cpu_seconds()
+        cells = " | ".join(f"{current[kind] - self._last[kind]:>10.2f}" for kind in current)
         print(f"| {name:<24} | {cells} | {remark}", flush=True)
-        self._last = now
+        self._last = current
 
-    def _now(self) -> dict[str, float]:
+    def _cpu_seconds(self) -> dict[str, float]:
         seconds_by_kind = dict.fromkeys(self._last, 0.0)
         seconds_by_kind["java"], seconds_by_kind["python"] = _cpu(self._java)[1], time.process_time()
         for thread in (self._java / "task").iterdir():
             try:
                 name, seconds = _cpu(thread)
-            except OSError:  # it has ended
+            except OSError:  # the thread has ended
                 continue
             for kind, names in _KINDS.items():
                 if name.startswith(names):
@@ -80,13 +80,13 @@ class Meter:
 
 
 def _cpu(folder: Path) -> tuple[str, float]:
-    """The name of a process or thread, and its CPU seconds."""
+    """Return the name of a process or thread, and its CPU seconds."""
     name, _, stat_fields = (folder / "stat").read_text().partition("(")[2].rpartition(")")
     fields = stat_fields.split()
     return name, (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def _operators(table: DataFrame) -> str:
+def _operator_counts(table: DataFrame) -> str:
     plan = table._jdf.queryExecution().executedPlan().toString()
     return ", ".join(f"{len(re.findall(pattern, plan))} {name}" for name, pattern in _OPERATORS.items())
 
@@ -102,19 +102,19 @@ def main() -> None:
     spark = session(short=is_short(args.traces), tiny=is_tiny(args.traces), settings=settings)
     assert SparkContext._gateway is not None
     meter = Meter(SparkContext._gateway.proc.pid)
-    meter.row("start")
+    meter.print_row("start")
     spark.range(1).collect()
-    meter.row("one row")
+    meter.print_row("one row")
     with open_lines(spark, args.traces, CaptureOptions(), period=Period()) as lines:
-        meter.row("read, clusters")
+        meter.print_row("read, clusters")
         job_names = args.job or jobs.names()
         with shared_results(lines.rows, job_names):
-            meter.row("plan shared results")
+            meter.print_row("plan shared results")
             for name in job_names:
                 table = jobs.find(name).run(lines.rows)
-                meter.row(f"plan {name}", _operators(table))
+                meter.print_row(f"plan {name}", _operator_counts(table))
                 rows = table.collect()
-                meter.row(name, f"{len(rows)} rows")
+                meter.print_row(name, f"{len(rows)} rows")
 
 
 if __name__ == "__main__":

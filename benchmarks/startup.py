@@ -1,4 +1,4 @@
-"""What it takes to start: `kproxy --help` and `kproxy dissect` of a tiny capture, against Python itself and tshark.
+"""Measure the start of `kproxy --help` and of `kproxy dissect` with a tiny capture, against Python itself and tshark.
 
 python benchmarks/startup.py [ROUNDS]
 """
@@ -16,7 +16,7 @@ from dissect import measure
 
 
 def main() -> None:
-    """Run each in turns; the best CPU time of each, bytecode made, and its peak memory."""
+    """Run the commands in turns; print the best CPU time of each, with compiled bytecode, and its peak memory."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     kproxy = [sys.executable, "-m", "kproxy"]

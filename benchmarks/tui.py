@@ -1,10 +1,10 @@
-"""What `kproxy tui` costs, and how soon it answers keys: under load, over a million frames, and while nothing happens.
+"""Measure the cost of `kproxy tui` and its response to keys: under load, with a million frames, and while idle.
 
     python benchmarks/tui.py [live] [million] [idle] [--rounds 5] [--seconds 4] [--exchanges 500000]
 
-In a real terminal (tmux): a key is pressed, and the screen looked at until it shows what the key asked for. CPU is
-what the program used meanwhile, user and system: what the time would be on a machine that has nothing else to do.
-`less` over the same file stands beside it. Under load two proxies take turns, one of them watched; both run throughout.
+In a real terminal (tmux), a key is pressed, and the screen is read until it shows the effect. CPU is the user and
+system time of the program meanwhile, which is the response time on an otherwise idle machine. `less` with the same file
+is measured for comparison. Under load, two proxies take turns, one of them watched; both run throughout.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from kproxy.trace.lines import ErrorEntry, FindingEntry, OpenLine, RequestLine, 
 from kproxy.trace.timestamps import timestamp
 
 TUI = (sys.executable, "-m", "kproxy", "tui")
-#: Lines of the screen that show rows, whatever stands above them; no row of these changes by itself.
+#: Lines of the screen that always show rows, which never change by themselves.
 FIRST, LAST = 6, 14
-#: Requests that are sent at once under load.
+#: The number of requests that are sent together under load.
 BATCH = 5
 
-#: For each thing that was done the times it took, and the CPU that the program used meanwhile, both in s.
+#: For each action, the times that it took and the program's CPU time meanwhile, both in s.
 Times = dict[str, list[tuple[float, float]]]
 
 
 def time_action(screen: Screen, action: Callable[[], float]) -> tuple[float, float]:
-    """What `action` returns, the seconds that something took, and the CPU of the program in the terminal."""
+    """Return the seconds that `action` reports, and the CPU time of the program in the terminal meanwhile."""
     cpu_before = cpu_seconds(screen.pid)
     return action(), cpu_seconds(screen.pid) - cpu_before
 
 
 def write_trace(path: Path, exchanges: int) -> None:
-    """Forty connections of twelve clients: topics, groups, latencies, now and then an error or a finding."""
+    """Write a trace of forty connections from twelve clients, with topics, groups, errors and findings."""
     chance = random.Random(6)
     apis = ((0, "Produce", 9), (1, "Fetch", 12), (12, "Heartbeat", 4), (8, "OffsetCommit", 8), (3, "Metadata", 12))
     at = 1_763_690_000_000_000
@@ -91,13 +91,13 @@ def write_trace(path: Path, exchanges: int) -> None:
 
 
 def load(port: int, seconds: float, rate: float) -> list[float]:
-    """Exchange frames at a rate (frames a second, both ways together); the round trips, s."""
+    """Exchange frames at a rate (frames/s in both directions together); return the times of the round trips in s."""
     trips = []
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        began = time.perf_counter()
+        started = time.perf_counter()
         position = 0
-        while (now := time.perf_counter() - began) < seconds:
+        while (now := time.perf_counter() - started) < seconds:
             if (ahead := 2 * BATCH * len(trips) / rate - now) > 0:
                 time.sleep(ahead)
             sent_at = time.perf_counter()
@@ -109,7 +109,7 @@ def load(port: int, seconds: float, rate: float) -> list[float]:
 
 
 def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lambda: False, views: bool = True) -> None:
-    """Move about, and note how long each key takes; at least once, and while `go_on`."""
+    """Move around, and record how long each key takes; repeat while `go_on` returns true."""
     while True:
         move_to_middle(screen)
         for label, keys in (("a row", "jkjkjk"), ("a page", ("PageDown",) * 3), ("G, g", "Gg")):
@@ -128,7 +128,7 @@ def press_keys(screen: Screen, times: Times, *, go_on: Callable[[], bool] = lamb
 
 
 def start(screen: Screen) -> str:
-    """Wait for the first rows; how long that took."""
+    """Wait for the first rows; return a text with the time that they took."""
     shown_at = screen.until(lambda lines: any(":4000" in line or "Heartbeat" in line for line in lines))
     cpu_used = cpu_seconds(screen.pid)
     time.sleep(0.5)
@@ -136,14 +136,14 @@ def start(screen: Screen) -> str:
 
 
 def move_to_middle(screen: Screen) -> None:
-    """Put the cursor among the lines that are looked at."""
+    """Move the cursor to the observed lines."""
     for key in "g" + "j" * (LAST - FIRST - 3):
         screen.press(key)
     time.sleep(0.5)
 
 
 def timing_rows(times: Times) -> Iterator[str]:
-    """Median, p99 and maximum of each, and the median of the CPU."""
+    """Yield a row for each action: median, p99 and maximum of its times, and the median of its CPU time."""
     for label, series in times.items():
         durations = sorted(wall for wall, _ in series)
         p99 = durations[int(len(durations) * 0.99)]
@@ -157,7 +157,7 @@ HEAD = f"    {'':16}{'median':>10}{'p99':>10}{'max':>10}{'CPU':>10}"
 
 
 def measure_live(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
-    """Keys under load, and what the relay notices of it."""
+    """Measure keys under load, and the effect of the viewer on the relay."""
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
         names = ("not watched", "watched by a tui")
@@ -195,7 +195,7 @@ def measure_live(args: argparse.Namespace, directory: Path, env: Mapping[str, st
 
 
 def settle(*pids: int) -> None:
-    """Wait until these have caught up."""
+    """Wait until these processes have caught up."""
     cpu_used = 1.0
     while cpu_used > 0.05:
         cpu_before = sum(map(cpu_seconds, pids))
@@ -204,35 +204,33 @@ def settle(*pids: int) -> None:
 
 
 def trips_text(trips: dict[str, list[float]], contender: Contender, plain: Contender) -> str:
-    """Median and p99 of round trips, with their ratios to those of the other."""
+    """Return median and p99 of a proxy's round trips, with the ratios to those of the unwatched proxy."""
     cells = []
     for share in (0.5, 0.99):
-        value, base = (
-            sorted(trips[command.name])[int(len(trips[command.name]) * share)] for command in (contender, plain)
-        )
+        value, base = (sorted(trips[proxy.name])[int(len(trips[proxy.name]) * share)] for proxy in (contender, plain))
         cells.append(f"{value * 1e6:10.0f} µs {value / base:6.2f}")
     return "".join(cells)
 
 
 def measure_large_trace(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
-    """A large trace: the first rows, keys while it is indexed and after."""
+    """Measure a large trace: the first rows, and keys while it is being indexed and afterwards."""
     trace = directory / "trace.jsonl"
     write_trace(trace, args.exchanges)
     with Screen([*TUI, str(trace)], env=env) as screen:
-        began = start(screen)
+        started = start(screen)
         times_during: Times = {}
         times_after: Times = {}
         press_keys(screen, times_during, views=False)
-        narrow(screen, times_during)
+        filter_and_sort(screen, times_during)
         press_keys(screen, times_during, go_on=lambda: is_reading(screen))
         indexed_at = screen.until(lambda lines: "reading" not in lines[0], seconds=600)
         cpu_used = cpu_seconds(screen.pid)
         for _ in range(args.rounds):
             press_keys(screen, times_after)
-            narrow(screen, times_after)
+            filter_and_sort(screen, times_after)
         highest = Path(f"/proc/{screen.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
     size = trace.stat().st_size / 1e6
-    print(f"{2 * args.exchanges:,} frames, {size:.0f} MB: {began}, indexed with all overviews after")
+    print(f"{2 * args.exchanges:,} frames, {size:.0f} MB: {started}, indexed with all overviews after")
     print(f"{indexed_at - screen.began:.0f} s ({cpu_used:.0f} s of CPU), {int(highest) / 1024:.0f} MiB at most")
     print(HEAD, "  while it is indexed", *timing_rows(times_during), "  after", *timing_rows(times_after), sep="\n")
     if shutil.which("less"):
@@ -244,25 +242,25 @@ def measure_large_trace(args: argparse.Namespace, directory: Path, env: Mapping[
 
 
 def is_reading(screen: Screen) -> bool:
-    """Whether it has not read everything yet."""
+    """Return whether the program is still reading the trace."""
     return "reading" in screen.look()[0]
 
 
-def narrow(screen: Screen, times: Times) -> None:
-    """A filter and a sort: how soon something of it is shown, and all of it."""
+def filter_and_sort(screen: Screen, times: Times) -> None:
+    """Filter and sort the rows; record the time until the first results and until all results are shown."""
     screen.press("/")
     time.sleep(0.3)
     screen.write("topic=orders-3")
     time.sleep(0.3)
-    began, cpu_before = time.perf_counter(), cpu_seconds(screen.pid)
+    started, cpu_before = time.perf_counter(), cpu_seconds(screen.pid)
 
     def is_begun(lines: list[str]) -> bool:
         return "shown" in lines[0] and sum("orders-3[" in line for line in lines) > 5
 
     times.setdefault("filter, first", []).append(time_action(screen, lambda: screen.time_key("Enter", is_begun)))
     if not is_reading(screen):
-        whole = screen.until(lambda lines: "looked at" not in lines[0]) - began
-        times.setdefault("filter, all", []).append((whole, cpu_seconds(screen.pid) - cpu_before))
+        complete_after = screen.until(lambda lines: "looked at" not in lines[0]) - started
+        times.setdefault("filter, all", []).append((complete_after, cpu_seconds(screen.pid) - cpu_before))
     screen.press("Escape")
     screen.until(lambda lines: "shown" not in lines[0])
     for letter, label in (("l", "sort"), ("t", "sort back")):
@@ -279,20 +277,20 @@ def narrow(screen: Screen, times: Times) -> None:
 
 @contextmanager
 def silent_port() -> Iterator[tuple[int, socket.socket]]:
-    """A port that accepts, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1], listening
+    """Yield a port that accepts connections and never answers, and its socket."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1], listener
 
 
 def measure_idle(args: argparse.Namespace, directory: Path, env: Mapping[str, str]) -> None:
-    """CPU while nothing happens: over a trace that is whole, a quiet proxy, and one where a request waits."""
+    """Measure CPU while nothing happens: with a complete trace, with an idle proxy, and while requests wait."""
     seconds = 5 * args.seconds
     trace = directory / "short.jsonl"
     write_trace(trace, 10_000)
-    os.utime(trace, (0, 0))  # no process writes to it any more
+    os.utime(trace, (0, 0))  # as if no process were writing to it any more
     print(f"idle, {seconds:.0f} s each:")
 
-    def told_of(screen: Screen, label: str) -> None:
+    def print_idle_cost(screen: Screen, label: str) -> None:
         start(screen)
         time.sleep(3)
         cpu_before = cpu_seconds(screen.pid)
@@ -301,20 +299,20 @@ def measure_idle(args: argparse.Namespace, directory: Path, env: Mapping[str, st
         print(f"    {label:32}{60 * share:6.2f} s of CPU a minute{100 * share:8.1f} % of a core")
 
     with Screen([*TUI, str(trace)], env=env) as screen:
-        told_of(screen, "a trace")
+        print_idle_cost(screen, "a trace")
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
         proxy = stack.enter_context(kproxy("quiet", port, directory / "quiet"))
         load(proxy.port, 1.0, args.rate)
         screen = stack.enter_context(Screen([*TUI, str(proxy.port)], env=env))
-        told_of(screen, "a quiet proxy")
+        print_idle_cost(screen, "a quiet proxy")
     with ExitStack() as stack:
         port, _ = stack.enter_context(silent_port())
         proxy = stack.enter_context(kproxy("waiting", port, directory / "waiting"))
         client = stack.enter_context(socket.create_connection(("127.0.0.1", proxy.port)))
         client.sendall(REQUESTS[: 20 * REQUEST])
         screen = stack.enter_context(Screen([*TUI, str(proxy.port)], env=env))
-        told_of(screen, "twenty requests that wait")
+        print_idle_cost(screen, "twenty requests that wait")
 
 
 def main() -> None:

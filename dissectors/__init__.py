@@ -9,9 +9,9 @@ Conventions of the whole core:
 * A frame is `bytes` with its length prefix; offsets and spans count from that prefix and are half-open.
 * Values of a body are a dict by Kafka's names in snake_case: numbers, str, bytes, lists of dicts, None for null.
 * Times `at` are in nanoseconds since the epoch, and come from the caller. Times in bodies are as Kafka sends them (ms).
-* Bytes from peers never raise. Wrong arguments raise `ValueError` (of `layout`: `KeyError`) with one sentence.
+* Bytes from peers never raise. Wrong arguments raise `ValueError` (`KeyError` for `layout`) with one sentence.
 
-Each name is imported at its first use, so importing this package costs nothing.
+Each name is imported when it is first used, so importing this package costs nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dicts of limited size and the longest name, for state that grows with what peers send."""
+"""Dicts of limited size and a length limit for names, for state that grows with what peers send."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         elif old_size >= self.max_size:
             self.popitem(last=False)
 
-    def touch(self, key: KeyT, make: Callable[[], ValueT]) -> ValueT:
-        """Return the value of `key`, from `make` if it is missing, and make it the newest entry."""
+    def touch(self, key: KeyT, make_value: Callable[[], ValueT]) -> ValueT:
+        """Return the value of `key`, created by `make_value` if it is missing, and make it the newest entry."""
         if key in self:
             self.move_to_end(key)
         else:
-            self[key] = make()
+            self[key] = make_value()
         return self[key]
 
 
 class EvictionCountingDict(BoundedDict[KeyT, ValueT]):
-    """A `BoundedDict` with the number of evicted entries: `evicted`."""
+    """A `BoundedDict` that counts its evicted entries in `evicted`."""
 
     def __init__(self, max_size: int) -> None:
         super().__init__(max_size)
@@ -55,7 +55,7 @@ class EvictionCountingDict(BoundedDict[KeyT, ValueT]):
 
 
 class SizedDict(Generic[KeyT, ValueT]):
-    """Entries of a limited total size: the oldest are dropped beyond `max_size`. A new entry replaces an equal key."""
+    """Entries of a limited total size: the oldest are dropped beyond `max_size`. Putting a key again replaces it."""
 
     def __init__(self, max_size: int) -> None:
         self._entries: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()
@@ -74,7 +74,7 @@ class SizedDict(Generic[KeyT, ValueT]):
         self._size = 0
 
     def put(self, key: KeyT, value: ValueT, size: int) -> None:
-        """Add the newest entry. One that is too large alone is not kept."""
+        """Add the newest entry. An entry that alone exceeds `max_size` is not kept."""
         self.pop(key)
         if size > self._max_size:
             return
@@ -84,12 +84,12 @@ class SizedDict(Generic[KeyT, ValueT]):
             self._size -= self._entries.popitem(last=False)[1][1]
 
     def get(self, key: KeyT) -> ValueT | None:
-        """The value of a key."""
+        """Return the value of a key, None if it is missing."""
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
 
     def pop(self, key: KeyT) -> ValueT | None:
-        """Remove an entry; its value."""
+        """Remove an entry and return its value, None if it is missing."""
         if (entry := self._entries.pop(key, None)) is None:
             return None
         self._size -= entry[1]

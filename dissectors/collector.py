@@ -1,4 +1,4 @@
-"""The garbage collector, which would traverse many new objects without cycles again and again."""
+"""Controls the garbage collector, which would repeatedly traverse many new objects without cycles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROGRAM_THRESHOLD = (100_000, 20, 20)
 
 
 def keep_until_exit() -> None:
-    """Exempt all objects from the collector, in a program of kproxy: elsewhere others may rely on it."""
+    """Exempt all objects from the collector, but only in kproxy's programs: elsewhere, others may rely on it."""
     if gc.get_threshold() == PROGRAM_THRESHOLD:
         gc.freeze()
 

@@ -35,7 +35,7 @@ class Judged(NamedTuple):
 
 
 def new_run() -> RunState:
-    """The state of a run with everything that the rules need, for the conversations of one cluster."""
+    """Return the state of a run with everything that the rules need, for the conversations of one cluster."""
     return RunState(rules.trackers())
 
 
@@ -53,12 +53,12 @@ class Conversation:
         run: Shared by conversations whose connections belong together: one cluster, one capture. A new one by default.
         client: The client's address, ``host:port``; findings about clients are counted by host and client id.
         server: The broker's address, ``host:port``.
-        at: When it was opened (ns since the epoch).
+        at: When the connection was opened (ns since the epoch).
         midstream: Whether its first bytes may be in the middle of a frame.
 
     Attributes:
         connection: Cuts and pairs the frames.
-        state: What the rules know of it.
+        state: What the rules know about the connection.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Conversation:
         self._judge(ConnectionOpened(at, client, server, midstream=midstream))
 
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Judged]:
-        """Take the next bytes of one direction, in chunks of any size; return what they complete, and what is late.
+        """Take the next bytes of one direction, in chunks of any size; return completed events and missed deadlines.
 
         Args:
             direction: `Direction.REQUEST` from the client, `Direction.RESPONSE` from the broker.
-            data: As they arrived; all connections of a run in the order of time.
+            data: The bytes as they arrived; feed all connections of a run in chronological order.
             at: When they arrived (ns since the epoch).
         """
         judged = self.tick(at=at)
@@ -97,7 +97,7 @@ class Conversation:
         return judged + [self._judge(event) for event in self.connection.close(at=at)]
 
     def give_up_frames(self, *, at: int) -> list[Judged]:
-        """Judge the incomplete frame of each direction, of which no more is expected to arrive."""
+        """Judge the incomplete frame of each direction, assuming that its remaining bytes will not arrive."""
         return [
             self._judge(self.connection.incomplete_frame(direction, at=at))
             for direction in Direction
@@ -110,7 +110,7 @@ class Conversation:
 
 
 def check_exchange(request: bytes, response: bytes | None = None) -> list[Finding]:
-    """Return what the rules find in a request frame and its response, ordered by frame and code; nothing if right.
+    """Return what the rules find in a request frame and its response, ordered by frame and code; empty if correct.
 
     What the client did before counts as unknown: a missing ApiVersions request is not a finding. A frame that is
     shorter than its length prefix says has 30 s to be completed, and is then a finding.
@@ -119,7 +119,7 @@ def check_exchange(request: bytes, response: bytes | None = None) -> list[Findin
         request: A frame with its length prefix.
         response: The frame that answers it. Without one, only the request is judged.
     """
-    conversation = Conversation(client="")  # of no client, so that what it did before is unknown
+    conversation = Conversation(client="")  # an unknown client, so that its earlier requests are unknown
     judged = conversation.receive_data(Direction.REQUEST, request, at=0)
     if response is not None:
         judged += conversation.receive_data(Direction.RESPONSE, response, at=0)

@@ -1,4 +1,4 @@
-"""ErrorCounts: how many responses had which error."""
+"""ErrorCounts: how many responses had each error."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 from dissectors import schemas
 from dissectors.bounded import MAX_NAME_LENGTH
 
-#: Different names that are counted separately, besides Kafka's. A hostile broker may send any number of unknown errors.
+#: The maximum number of names counted separately, besides Kafka's. A hostile broker may send any number of others.
 MAX_NAMES = 100
-#: The name under which all others are counted.
+#: The name under which all other errors are counted.
 OTHERS = "others"
 
 
@@ -40,12 +40,12 @@ class ErrorCounts:
             names[counted_name] = names.get(counted_name, 0) + 1
 
     def row(self) -> tuple[tuple[str, int], ...]:
-        """(error name, number of responses), the most frequent first."""
+        """Return (error name, number of responses) pairs, the most frequent first."""
         return sorted_by_count(self._names)
 
     @classmethod
     def merged(cls, counters: Iterable[ErrorCounts]) -> ErrorCounts:
-        """The sum of several counters."""
+        """Return the sum of several counters."""
         total = cls()
         for counts in counters:
             total.responses += counts.responses
@@ -60,5 +60,5 @@ def _kafka_error_names() -> frozenset[str]:
 
 
 def sorted_by_count(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Texts with their counts, the most frequent first."""
+    """Return the texts with their counts, the most frequent first."""
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

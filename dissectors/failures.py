@@ -42,7 +42,7 @@ class Failure:
 
 
 def _stack_locations(traceback: TracebackType | None) -> list[str]:
-    """File and line of each stack frame, outermost first; paths start at the package."""
+    """Return file and line of each stack frame, outermost first; paths start at the package."""
     locations = []
     while traceback is not None:
         parts = traceback.tb_frame.f_code.co_filename.replace("\\", "/").split("/")

@@ -24,7 +24,7 @@ EditT = TypeVar("EditT", bound=_Edit)
 
 
 class Severity(StrEnum):
-    """An error breaks a client or a broker; a warning works but is wrong or risky."""
+    """An error breaks a client or a broker; a warning is about something that works but is wrong or risky."""
 
     INFO = "info"
     WARNING = "warning"
@@ -36,7 +36,7 @@ RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
 
 
 class ConcernedRequest(NamedTuple):
-    """The request that a problem is about, if the event is not its frame. `offset` is its place in the stream."""
+    """The request that a problem is about, if the event is not its frame. `offset` is its position in the stream."""
 
     api: str
     version: int
@@ -45,14 +45,14 @@ class ConcernedRequest(NamedTuple):
 
     @classmethod
     def of(cls, request: RequestReceived) -> ConcernedRequest:
-        """Keeps nothing of the body: problems may be kept until a deadline."""
+        """Build it without the body of the request: problems may be kept until a deadline."""
         message = request.message
         return cls(message.api, message.version, message.correlation_id, request.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a rule reports: a sentence and its place. The span is half-open and counts from the length prefix.
+    """What a rule reports: a sentence and its location. The span is half-open and counts from the length prefix.
 
     Args:
         message: One self-contained sentence: what was observed and what was expected.
@@ -63,10 +63,10 @@ class Problem:
         expected, got: The expected and the observed value, if a few words suffice.
         cause: Distinguishes root causes of one rule at the same API and field, e.g. the topic. Each root cause is
             reported once; repeats are counted.
-        once_per: Replaces all of a root cause but the rule, for rules that report it once for several clients,
+        once_per: Replaces all of a root cause except the rule, for rules that report it once for several clients,
             servers or versions.
         request: The request that the problem is about, if the event is not its frame.
-        diagnosis: How the frame departs from its layout, if that is the problem.
+        diagnosis: How the frame deviates from its layout, if that is the problem.
     """
 
     message: str
@@ -89,8 +89,8 @@ class Finding:
     """A problem with code, name, severity and blame from its rule. As text, it is one line, as in a failed assertion.
 
     Attributes:
-        code: Of the rule, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
-        name: Of the rule, e.g. ``field-from-newer-version``.
+        code: The rule's code, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
+        name: The rule's name, e.g. ``field-from-newer-version``.
         severity: How urgent it is.
         blame: Who has to change something: ``broker``, ``client``, ``network`` or ``proxy``; None if nobody.
         problem: The sentence, the field, its bytes, and what to do.
@@ -103,15 +103,15 @@ class Finding:
     problem: Problem
 
     def __str__(self) -> str:
-        place = f" at {self.problem.path}" if self.problem.path else ""
-        return f"{self.severity} {self.code} {self.name}{place}: {self.problem.message}"
+        location = f" at {self.problem.path}" if self.problem.path else ""
+        return f"{self.severity} {self.code} {self.name}{location}: {self.problem.message}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
 
 
 def location_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
-    """The place of a root cause: the edit, or the field if there is none; apply `without_indexes` to its text.
+    """Return the location of a root cause: the edit, or the field without one; apply `without_indexes` to its text.
 
     Loose edits name a number of bytes, which differs from frame to frame.
     """
@@ -119,5 +119,5 @@ def location_of_cause(path: str | None, edit: EditT | None) -> EditT | str | Non
 
 
 def without_indexes(text: str) -> str:
-    """A text with paths like ``topics[3].name``, so that it is the same for all elements of an array."""
+    """Remove the indexes from paths like ``topics[3].name``, so that all elements of an array have the same text."""
     return _INDEX.sub("[]", text)

@@ -1,4 +1,4 @@
-"""Limit: a threshold of a rule that users may set, and its value from text."""
+"""Limit: a threshold of a rule that users may set, and that is parsed from text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-#: What a number may end with, by the unit of a limit.
+#: The suffixes that a number may have, by the unit of the limit.
 _FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
     "s": {"": 1, "s": 1, "ms": 1e-3, "m": 60, "h": 3600},
     "%": {"": 1, "%": 1},
@@ -24,7 +24,7 @@ class Limit:
     """A threshold of one rule, which names it in its registration. Each is equal only to itself.
 
     Attributes:
-        name: Unique in the rule: a word.
+        name: A word that is unique in the rule.
         default: Its value if users set none.
         unit: ``s``, ``%``, ``bytes``, or a noun in the plural for whole numbers, such as ``connections``.
         meaning: When the rule reports something, as the end of a sentence.
@@ -38,10 +38,10 @@ class Limit:
     least: float = 1
 
     def parse(self, text: str) -> float:
-        """The value that a text has: ``20``, ``5s``, ``90%``, ``1M``.
+        """Return the value of a text: ``20``, ``5s``, ``90%``, ``1M``.
 
         Raises:
-            ValueError: It is invalid. The message is the end of a sentence: what is valid.
+            ValueError: The text is invalid. The message, the end of a sentence, says what is valid.
         """
         factors = _FACTORS.get(self.unit, {"": 1})
         number = text.strip()
@@ -63,7 +63,7 @@ class Limit:
         return _MAX_BY_UNIT.get(self.unit, _MAX_VALUE)
 
     def text(self, value: float) -> str:
-        """A value with its unit, as `parse` takes it."""
+        """Return a value with its unit, as `parse` accepts it."""
         if self.unit in ("s", "%"):
             return f"{value:g}{self.unit}"
         return f"{value:.0f}"

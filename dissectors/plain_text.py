@@ -7,14 +7,14 @@ _MAX_DURATION = 1 << 63
 
 
 def printable_text(text: str) -> str:
-    """`text` with control characters, controls of direction and invalid UTF-8 as escapes: one line without effects."""
+    """Escape control characters, direction controls and invalid UTF-8 in `text`: one line without side effects."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def duration(us: int | None) -> str:
-    """``850 us``, ``2.1 ms``, ``30.5 s``; an empty string for None."""
+    """Format a duration: ``850 us``, ``2.1 ms``, ``30.5 s``; an empty string for None."""
     if us is None:
         return ""
     if us < 1000:

@@ -1,10 +1,10 @@
 """Wire-level inspecting proxy and protocol debugger for Apache Kafka.
 
-The names in `__all__` are for tests of clients and brokers; docs/core.md shows their use. They keep their names,
-arguments and meaning in all releases with the same first number, and change only with an entry in the changelog;
+The names in `__all__` are for tests of clients and brokers; docs/core.md shows how to use them. Their names, arguments
+and meaning stay the same in all releases of a major version, and change only with an entry in the changelog;
 arguments and attributes may be added. Modules below this one may change at any time.
 
-Each name is imported at its first use.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kproxy.verdict.cause import Cause as Cause
     from kproxy.verdict.causes import Causes as Causes
 
-#: The module of each public name.
-_HOMES = {
+#: Public name -> the module that defines it.
+_MODULES = {
     "Broker": "broker.broker",
     "BrokerOptions": "broker.options",
     "BrokerThread": "broker.threaded",
@@ -54,12 +54,12 @@ _HOMES = {
     "run_probe": "probe.run",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_MODULES]
 
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        if (home := _HOMES.get(name)) is None:
+        if (home := _MODULES.get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
         return value

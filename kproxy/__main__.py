@@ -1,11 +1,11 @@
-"""``python -m kproxy``, or the path of this file, which is what spark-submit takes."""
+"""Run as ``python -m kproxy``, or by the path of this file, which is what spark-submit takes."""
 
 import sys
 
-if not __package__:  # then Python finds first what lies beside it, and its own `html` and `trace` no more
+if not __package__:  # run by its path: kproxy's `html` and `trace` would hide Python's own modules
     del sys.path[0]
 
 from kproxy.cli import main
 
-if __name__ == "__main__":  # a process that multiprocessing starts imports this file, too
+if __name__ == "__main__":  # a process that multiprocessing starts also imports this file
     sys.exit(main())

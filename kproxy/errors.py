@@ -10,7 +10,7 @@ INTERRUPTED = 128 + 2  # as shells report SIGINT
 
 
 class UserError(Exception):
-    """Ends the command. The message is one sentence: what is wrong and what to do. `status` is the exit status.
+    """Ends the command with exit status `status`. The message is one sentence: what is wrong and what to do.
 
     `lines` are shown below the sentence.
     """

@@ -1,6 +1,7 @@
-"""Text from outside (file names, topics, client ids, messages) inside a generated text: one function per language.
+"""Escapes untrusted text (file names, topics, client ids, messages) for generated text: one function per language.
 
-Every writer of a file or output uses these, so that nobody else's text ends a string, runs as code, or moves a cursor.
+Everything that writes a file or output uses these functions, so that foreign text cannot end a string, run as code, or
+move a cursor.
 HTML and XML are built as trees with `xml.etree`, which escapes markup; `terminal` replaces the characters that XML
 does not allow.
 """
@@ -13,34 +14,34 @@ from typing import Final
 
 from dissectors.plain_text import printable_text
 
-#: Characters of JSON that act on a terminal or change the order of what people see: DEL, C1 controls, marks and
-#: overrides of direction, separators of lines, zero-width characters. JSON escapes C0 controls anyway.
+#: Characters that JSON allows, but that act on a terminal or change the order of what people see: DEL, C1 controls,
+#: direction marks and overrides, line separators, zero-width characters. JSON escapes C0 controls anyway.
 _ACTIVE: Final = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
-#: `text` as one line of a terminal, without effects.
+#: Returns `text` as one line that has no effect on a terminal.
 terminal = printable_text
 
 
 def terminal_lines(text: str) -> str:
-    """As `terminal`, but newlines stay."""
+    """Return what `terminal` does, but keep newlines."""
     return text if text.isprintable() else "\n".join(map(terminal, text.split("\n")))
 
 
 def python_comment(text: str) -> str:
-    """`text` inside a comment of Python: ASCII, on one line."""
+    """Return `text` for a Python comment: in ASCII, on one line."""
     return text.encode("unicode_escape").decode("ascii")
 
 
 def python_docstring(text: str) -> str:
-    '''`text` inside a string of Python between ``"""``, which evaluates to it.'''
+    '''Return `text` for a Python string between ``"""`` that evaluates to it.'''
     return python_comment(text).replace('"', '\\"')
 
 
 def shell_word(text: str) -> str:
-    """`text` as one word of a POSIX shell that can be shown and pasted.
+    """Return `text` as one word of a POSIX shell that can be shown and pasted.
 
-    Bash, zsh and ksh read the form ``$'...'``, which is used only for what a terminal would not show.
+    The form ``$'...'``, which bash, zsh and ksh read, is used only for text that a terminal would not show.
     """
     if text.isprintable():
         return shlex.quote(text)
@@ -49,11 +50,12 @@ def shell_word(text: str) -> str:
 
 
 def _is_file_name(text: str) -> bool:
+    """Whether all surrogates in the text stand for undecodable bytes, as in Python's file names."""
     return all(not 0xD800 <= ord(c) <= 0xDFFF or 0xDC80 <= ord(c) <= 0xDCFF for c in text)
 
 
 def markdown_code(text: str) -> str:
-    """`text` as a code span of Markdown, in which nothing is markup; the fence is longer than any run inside."""
+    """Return `text` as a Markdown code span; its fence is longer than any run of backticks inside."""
     text = terminal(text)
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
@@ -61,7 +63,7 @@ def markdown_code(text: str) -> str:
 
 
 def json_text(encoded: bytes) -> bytes:
-    r"""JSON whose strings have no character that acts on a terminal; it is equal after parsing (``\u009b``)."""
+    r"""Return equivalent JSON in which characters that act on a terminal are escaped (``\u009b``)."""
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", encoded.decode()).encode()

@@ -1,4 +1,4 @@
-"""The pytest fixtures of kproxy: `kproxy_broker`, `kproxy_proxy`, and `kproxy_exchange`, which tests a broker."""
+"""The pytest fixtures of kproxy: `kproxy_broker`, `kproxy_proxy`, and `kproxy_exchange` for testing a broker."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kproxy_broker(request: pytest.FixtureRequest) -> Iterator[InspectedBrokerThread]:
-    """A Kafka cluster of its own for each test, on loopback: ``kproxy_broker.bootstrap`` is where it is.
+    """A separate Kafka cluster for each test, on loopback: ``kproxy_broker.bootstrap`` is its address.
 
-    ``@pytest.mark.kproxy_broker(brokers=3)`` sets it up; the settings are those of `kproxy.Broker`. It runs in a
-    thread, so that tests with and without asyncio use it alike. ``.findings`` are what kproxy has found in the traffic
-    so far, ``.frames`` the requests and responses. With ``--kproxy-fail-on``, the test fails for its findings.
+    ``@pytest.mark.kproxy_broker(brokers=3)`` configures it; the settings are those of `kproxy.Broker`. It runs in a
+    thread, so that tests with and without asyncio can use it. ``.findings`` is what kproxy has found in the traffic
+    so far, ``.frames`` the requests and responses. ``--kproxy-fail-on`` makes the test fail for its findings.
     """
     from kproxy.testing.threads import InspectedBrokerThread
 
     marker = request.node.get_closest_marker("kproxy_broker")
     settings = _check_settings(marker.kwargs if marker else {})
-    settings.setdefault("rules", _rules(request))
-    selection = _selection(request)
+    settings.setdefault("rules", _rule_limits(request))
+    selection = _finding_selection(request)
     with _run_or_fail(lambda: InspectedBrokerThread(**settings)) as broker:
         yield broker
-    _fail_for(request, broker, selection)
+    _fail_for_findings(request, broker, selection)
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., Proxy
     """A function that puts an inspecting proxy in front of a cluster until the test ends.
 
     ``kproxy_proxy("kafka.example:9092")`` returns a `kproxy.ProxyThread`: clients connect to its ``.bootstrap``;
-    ``.findings`` and ``.frames`` are as of `kproxy_broker`. Other arguments are those of `kproxy.Proxy`.
+    ``.findings`` and ``.frames`` are the same as for `kproxy_broker`. Other arguments are those of `kproxy.Proxy`.
     """
     from kproxy.testing.threads import ProxyThread
 
-    rules, selection = _rules(request), _selection(request)
+    rules, selection = _rule_limits(request), _finding_selection(request)
     proxies: list[ProxyThread] = []
     with ExitStack() as stack:
 
@@ -93,7 +93,7 @@ def kproxy_proxy(request: pytest.FixtureRequest) -> Iterator[Callable[..., Proxy
 
         yield start
     for proxy in proxies:
-        _fail_for(request, proxy, selection)
+        _fail_for_findings(request, proxy, selection)
 
 
 @pytest.fixture
@@ -132,8 +132,8 @@ def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
     return exchange_frame
 
 
-def _selection(request: pytest.FixtureRequest) -> Selection:
-    """Which findings fail a test, by its marker and the options."""
+def _finding_selection(request: pytest.FixtureRequest) -> Selection:
+    """Return which findings fail a test, according to its marker and the options."""
     from kproxy.errors import UserError
     from kproxy.outputs.finding_selection import Selection
 
@@ -152,25 +152,25 @@ def _selection(request: pytest.FixtureRequest) -> Selection:
         raise _failure(str(error).replace("--ignore", "--kproxy-ignore")) from None
 
 
-def _rules(request: pytest.FixtureRequest) -> list[str]:
-    """The limits of rules that the marker of a test sets."""
+def _rule_limits(request: pytest.FixtureRequest) -> list[str]:
+    """Return the rule limits that the marker of a test sets."""
     marker = request.node.get_closest_marker("kproxy")
     limits = marker.kwargs.get("rules", ()) if marker is not None else ()
     return [limits] if isinstance(limits, str) else list(limits)
 
 
 def _failure(sentence: str) -> BaseException:
-    """What fails a test with a sentence alone."""
+    """Return the exception that makes a test fail with this sentence and no traceback."""
     return pytest.fail.Exception(sentence, pytrace=False)
 
 
 def _fail_on_error(severity: str) -> str | None:
-    """What is wrong with a value of ``fail_on``."""
+    """Return what is wrong with a value of ``fail_on``, None if it is valid."""
     return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the marker `kproxy_broker`; the test fails if one of them does not exist."""
+    """Return the settings of the marker `kproxy_broker`; make the test fail if there is no such setting."""
     from kproxy.broker.options import BrokerOptions
     from kproxy.filters.errors import nearest
 
@@ -184,7 +184,7 @@ def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _run_or_fail(start: Callable[[], RunningT]) -> Iterator[RunningT]:
-    """Run a broker or a proxy; the test fails with one sentence if it cannot start."""
+    """Run a broker or a proxy; make the test fail with one sentence if it cannot start."""
     from kproxy.errors import UserError
 
     with ExitStack() as stack:
@@ -195,10 +195,10 @@ def _run_or_fail(start: Callable[[], RunningT]) -> Iterator[RunningT]:
         yield instance
 
 
-def _fail_for(
+def _fail_for_findings(
     request: pytest.FixtureRequest, source: InspectedBrokerThread | ProxyThread, selection: Selection
 ) -> None:
-    """Fail the test for the findings that are selected, unless it has failed for others: it fails once."""
+    """Make the test fail if there are selected findings, unless it has already failed for those of another fixture."""
     if not selection.fails("error") or request.node.stash.get(_HAS_FAILED, False):
         return
     findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]

@@ -1,3 +1,3 @@
-"""The version of kproxy; `pyproject.toml` has the same."""
+"""The version of kproxy, which must equal the one in `pyproject.toml`."""
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Hypothesis profiles: the same examples each time in CI (CI=true), others each time elsewhere.
+"""Hypothesis profiles: the same examples on every run in CI (CI=true), new ones on every run elsewhere.
 
-`pytest --hypothesis-profile=night` takes its time; `few` is for a Python beside the one that has run them all.
+`pytest --hypothesis-profile=night` runs for a long time; `few` is for other Pythons than the one that runs them all.
 """
 
 import gc
@@ -22,9 +22,9 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where bytecode is not wanted beside the sources, it goes into pytest's cache.
+    """Put bytecode into pytest's cache if it is not wanted beside the sources.
 
-    Compiling these tests takes most of the time to collect them, and they often start Python.
+    Compiling these tests takes most of the time it takes to collect them, and they often start Python.
     """
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)) is not None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
@@ -33,18 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage seldom: each full collection looks at more than a million objects of the tests themselves.
+    """Collect garbage rarely: each full collection traverses more than a million objects of the tests themselves.
 
-    `gc.freeze` would hide them, but then Hypothesis 6.120 does not find who refers to a registered generator.
+    `gc.freeze` would hide them, but then Hypothesis 6.120 cannot find the referrers of a registered generator.
     """
     gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")
-def options_of_this_run() -> None:
-    """Tests that start pytest do not hand them on. Workers of pytest-xdist read them, so they go after these start.
+def hide_pytest_options() -> None:
+    """Hide pytest's options from processes that tests start, but only after the workers of pytest-xdist have read them.
 
-    Nor is the coverage of what tests start measured: its warnings and its file would be in what they look at.
+    The coverage of such processes is not measured either: its warnings and its file would disturb the tests.
     """
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
@@ -52,7 +52,7 @@ def options_of_this_run() -> None:
 
 @pytest.fixture(autouse=True)
 def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Failure]]:
-    """Bugs that kproxy met and reported in this test; they fail it unless it asks for this fixture."""
+    """Yield the bugs that kproxy reported during this test; they fail the test unless it requests this fixture."""
     failures: list[Failure] = []
     original = Failure.of
 
@@ -73,7 +73,7 @@ if sys.version_info < (3, 12):
         """Switch the garbage collector off while pytest shows a failure.
 
         pytest parses the source for that. In Python 3.11, `ast.parse` raises SystemError if the collector runs a
-        finalizer that parses too, for example to log the traceback of a lost task, and then the whole run ends:
+        finalizer that also parses, for example to log the traceback of a lost task, and then the whole run ends:
         https://github.com/python/cpython/issues/106905.
         """
         gc.disable()

@@ -1,4 +1,4 @@
-"""CPU time that tests can limit on any machine, idle or busy."""
+"""Measure CPU time so that tests can limit it on any machine, idle or busy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IDLE_SECONDS = 0.04
 
 
 def _make_objects() -> None:
-    """Use the processor and its caches like a decoder."""
+    """Use the processor and its caches as a decoder does."""
     objects = [{"number": number, "text": str(number)} for number in range(100_000)]
     objects.reverse()
 
@@ -25,9 +25,9 @@ def _measure(function: Callable[[], Any]) -> float:
 
 
 def _slowdown() -> float:
-    """Return how much slower the machine is at the moment."""
+    """Return how many times slower the machine is now than a fast, idle one."""
     was_enabled = gc.isenabled()
-    gc.disable()  # a collection would traverse what other tests left
+    gc.disable()  # a collection would traverse the objects of other tests
     seconds = _measure(_make_objects)
     if was_enabled:
         gc.enable()

@@ -1,6 +1,6 @@
 """Keys and values as confluent-kafka's serializers write them, with their schemas; tests/peers checks that they do.
 
-Ids are those of confluent-kafka's mock registry, which counts from 1.
+The ids come from confluent-kafka's mock registry, which counts from 1.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ JSON_ORDER = bytes.fromhex("00000000057b226964223a31377d")
 
 
 class Registered(dict[SchemaKey, Schema]):
-    """A registry, as a source of schemas."""
+    """A registry that is a source of schemas."""
 
-    def add(self, number: int, type_: str, text: str, *subjects: str) -> None:
-        self[SchemaKey("id", number)] = Schema(type_, text, subjects[0], subjects=subjects)
+    def add(self, schema_id: int, type_: str, text: str, *subjects: str) -> None:
+        self[SchemaKey("id", schema_id)] = Schema(type_, text, subjects[0], subjects=subjects)
 
     def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
         return {key: self.get(key) or NotRegistered(f"the registry has no schema with {key}") for key in keys}
 
 
 def registered() -> Registered:
-    """A registry with these schemas."""
+    """Return a registry with these schemas."""
     registry = Registered()
     registry.add(1, "AVRO", KEY_SCHEMA, "orders-key")
     registry.add(2, "AVRO", ORDER_SCHEMA, "orders-value")

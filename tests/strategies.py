@@ -20,7 +20,7 @@ LAYOUTS = [(name, version) for name in schemas.message_names()
 #: (api key, version) of every API.
 API_VERSIONS = [(api.key, version) for api in schemas.apis() for version in api.versions]
 
-_UNKNOWN_TAGS = range(10_000, 1 << 32)  # the schemas have none so high
+_UNKNOWN_TAGS = range(10_000, 1 << 32)  # higher than any tag of the schemas
 _TEXT = st.text(max_size=8)
 _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
@@ -39,12 +39,12 @@ _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def layouts() -> st.SearchStrategy[Layout]:
-    """Any message at any version."""
+    """Return a strategy for the layouts of all messages in all versions."""
     return st.sampled_from(LAYOUTS).map(lambda name_version: layout(*name_version))
 
 
 def values(shape: Layout) -> st.SearchStrategy[dict[str, Any]]:
-    """Values that `shape` can hold, as `decode` gives them: nulls where it allows them, known and unknown tags."""
+    """Return a strategy for values of `shape`, as `decode` returns them: also nulls, known tags and unknown tags."""
     optional: dict[str, st.SearchStrategy[Any]] = {field.name: _value(field) for field in shape.tagged}
     if shape.flexible:
         tag = st.integers(_UNKNOWN_TAGS.start, _UNKNOWN_TAGS.stop - 1)
@@ -62,24 +62,24 @@ def _value(field: Field) -> st.SearchStrategy[Any]:
 
 @st.composite
 def damaged(draw: st.DrawFn, undamaged: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes of `undamaged` with up to four edits: some overwritten, left out or put in, or the end cut off."""
+    """Draw bytes from `undamaged`, and overwrite, remove or insert some, or cut off the end, up to four times."""
     data = draw(undamaged)
     for _ in range(draw(st.integers(0, 4))):
         pos = draw(st.integers(0, len(data)))
-        drop = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
-        data = data[:pos] + draw(_WEDGES) + data[pos + drop :]
+        dropped = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
+        data = data[:pos] + draw(_INSERTIONS) + data[pos + dropped :]
     return data
 
 
-#: Bytes that lengths, marks, booleans and tags stumble over.
-_WEDGES = st.binary(max_size=3) | st.sampled_from(
+#: Bytes that break lengths, presence markers, booleans and tags.
+_INSERTIONS = st.binary(max_size=3) | st.sampled_from(
     [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x00", b"\xff", b"\x02", b"\xc3"]
 )
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
-    """Whole request frames of any API version."""
+    """Draw a whole request frame of any API version."""
     key, version = draw(st.sampled_from(API_VERSIONS))
     layouts = api_layouts(key, version)
     assert layouts is not None
@@ -89,7 +89,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
-    """Whole response frames with the API key and version that they answer."""
+    """Draw a whole response frame, with the API key and version of its request."""
     key, version = draw(st.sampled_from(API_VERSIONS))
     layouts = api_layouts(key, version)
     assert layouts is not None

@@ -1,4 +1,4 @@
-""".ci/steps: the order of output, steps that fail, and processes that would stay behind."""
+""".ci/steps: the order of output, steps that fail, and processes that would be left running."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_step_stops_at_its_first_failed_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["true", "exit 4", "kill -INT $$; sleep 9", "step fails false"])
-def test_no_file_and_no_process_stays_behind(tmp_path: Path, ending: str) -> None:
+def test_no_file_or_process_is_left_behind(tmp_path: Path, ending: str) -> None:
     (tmp_path / "detached.py").write_text(DETACHED)
     result = run_script(tmp_path, "start beside sleep 600", f"step detaches python3 {tmp_path / 'detached.py'}", ending)
     pid = result.stdout.splitlines()[1]

@@ -24,7 +24,7 @@ def page_commands(page: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The certificates that the pages name."""
+    """Create the certificates that the pages name."""
     directory = tmp_path_factory.mktemp("files")
     for name in (".", "my-ca"):
         store.save(directory / name, certificates.create(["localhost"], 1))
@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check_options(arguments: list[str]) -> None:
     args = cli._parse(arguments)
     broker = broker_options.options_of(args)
-    listener_list = listeners.upstream_listeners(args) if broker is None else listeners.of_broker(args, broker)
+    listener_list = listeners.upstream_listeners(args) if broker is None else listeners.built_in_listeners(args, broker)
     assert listener_list
     rewriting_of(args, listener_list)
 
@@ -45,9 +45,9 @@ def check_options(arguments: list[str]) -> None:
 @pytest.mark.parametrize(("page", "minimum"), [("proxy.md", 5), ("broker.md", 8)])
 def test_commands_of_a_page_are_accepted(page: str, minimum: int, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
-    page_command_list = page_commands(page)
-    assert len(page_command_list) >= minimum
-    for command in page_command_list:
+    commands = page_commands(page)
+    assert len(commands) >= minimum
+    for command in commands:
         check_options(shlex.split(command, comments=True)[1:])
 
 

@@ -1,4 +1,4 @@
-"""What conftest.py changes about pytest itself."""
+"""The changes that conftest.py makes to pytest itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-FAILS = (
+FAILING_TEST = (
     """
 import ast
 
@@ -27,7 +27,7 @@ def test():
 
 
 def test_garbage_collection_during_a_failure_does_not_end_the_run(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(FAILS)
+    (tmp_path / "test_it.py").write_text(FAILING_TEST)
     command = [
         sys.executable,
         "-m",

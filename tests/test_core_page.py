@@ -15,7 +15,7 @@ import kproxy
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "core.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-NEEDS_A_CLIENT = [block for block in BLOCKS if "from kafka import" in block]
+BLOCKS_WITH_A_CLIENT = [block for block in BLOCKS if "from kafka import" in block]
 
 
 def run_blocks(directory: Path, blocks: list[str]) -> subprocess.CompletedProcess[str]:
@@ -27,7 +27,7 @@ def run_blocks(directory: Path, blocks: list[str]) -> subprocess.CompletedProces
 
 
 def test_code_of_the_page_runs(tmp_path: Path) -> None:
-    blocks = [block for block in BLOCKS if block not in NEEDS_A_CLIENT]
+    blocks = [block for block in BLOCKS if block not in BLOCKS_WITH_A_CLIENT]
     count = sum(block.count("\ndef test_") for block in blocks)
     completed = run_blocks(tmp_path, blocks)
     assert re.match(rf"{count} passed", completed.stdout.splitlines()[-1]), completed.stdout
@@ -37,8 +37,8 @@ def test_code_of_the_page_runs(tmp_path: Path) -> None:
 @pytest.mark.peers
 def test_code_of_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
     pytest.importorskip("kafka")
-    completed = run_blocks(tmp_path, NEEDS_A_CLIENT)
-    assert re.match(f"{len(NEEDS_A_CLIENT)} passed", completed.stdout.splitlines()[-1]), completed.stdout
+    completed = run_blocks(tmp_path, BLOCKS_WITH_A_CLIENT)
+    assert re.match(f"{len(BLOCKS_WITH_A_CLIENT)} passed", completed.stdout.splitlines()[-1]), completed.stdout
 
 
 def test_kproxy_exports_what_a_type_checker_sees() -> None:

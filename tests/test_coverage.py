@@ -32,21 +32,21 @@ def test_coverage_of_a_package_counts_its_lines_and_branches() -> None:
     assert SCRIPT["measure_packages"]({"files": files}) == {"kproxy": 75.0, "kproxy/tui": 60.0}
 
 
-def test_reports_a_package_below_its_floor() -> None:
+def test_package_below_its_floor_is_reported() -> None:
     floors = SCRIPT["read_floors"]("# comment\nkproxy/tui 61\nkproxy/web 60\n")
     [problem] = SCRIPT["find_problems"]({"kproxy/tui": 60.94, "kproxy/web": 60.0}, floors)
     assert problem.startswith("The coverage of kproxy/tui is 60.9 %, below its floor of 61 %: add tests, or, ")
     assert "`.ci/coverage --update`" in problem
 
 
-def test_reports_packages_without_a_floor_and_floors_without_a_package() -> None:
+def test_missing_and_superfluous_floors_are_reported() -> None:
     assert SCRIPT["find_problems"]({"kproxy/new": 99.0}, {"kproxy/old": 1}) == [
         "kproxy/new has no floor: run `.ci/coverage --update`.",
         "kproxy/old has a floor but does not exist: run `.ci/coverage --update`.",
     ]
 
 
-def test_each_floor_is_that_of_a_package() -> None:
+def test_each_floor_belongs_to_a_package() -> None:
     floors = SCRIPT["read_floors"](SCRIPT["FLOORS"].read_text())
     assert [package for package in floors if not (ROOT / package).is_dir()] == []
     assert [floor for floor in floors.values() if not 0 <= floor <= 100] == []

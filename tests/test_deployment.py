@@ -46,7 +46,7 @@ def unit() -> configparser.ConfigParser:
 
 
 def parse_options(arguments: list[str]) -> argparse.Namespace:
-    """The options, read as far as they can be without listening."""
+    """Parse and check the options as far as possible without listening."""
     args = cli._parse(arguments)
     rewriting_of(args, listeners.upstream_listeners(args))
     relay._tcp(args.http, "--http")

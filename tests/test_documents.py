@@ -1,4 +1,4 @@
-"""The documents are true: their commands print what they show, and their links have targets."""
+"""The documents are correct: their commands print what they show, and their links have targets."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PAGES = sorted(
 )
 
 #: A pip command that would get `kproxy` from the package index, where it is an unrelated package.
-_FROM_THE_INDEX = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"
+_INDEX_INSTALLATION = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"
 
 
 def _commands_with_output(page: str) -> list[tuple[str, str]]:
-    """Each ``$ kproxy`` command of a page on files of the checkout, and the output below it."""
+    """Return each ``$ kproxy`` command of a page that reads files of the checkout, and the output below it."""
     blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:(?:    (?!\$).*)?\n)+)", page, re.MULTILINE)
     return [(command, textwrap.dedent(output).strip("\n")) for command, output in blocks]
 
 
-SHOWN = [*_commands_with_output(README), *_commands_with_output((ROOT / "docs" / "hangs.md").read_text())]
+SHOWN_COMMANDS = [*_commands_with_output(README), *_commands_with_output((ROOT / "docs" / "hangs.md").read_text())]
 
 
-@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
+@pytest.mark.parametrize(("command", "output"), SHOWN_COMMANDS, ids=[command for command, _ in SHOWN_COMMANDS])
 def test_command_of_a_page_prints_what_the_page_shows(command: str, output: str) -> None:
     completed = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=False, cwd=ROOT
@@ -43,7 +43,7 @@ def test_command_of_a_page_prints_what_the_page_shows(command: str, output: str)
 
 def test_readme_shows_commands_and_stays_short() -> None:
     assert len(_commands_with_output(README)) >= 5
-    assert len(SHOWN) >= 13
+    assert len(SHOWN_COMMANDS) >= 13
     assert len(README.splitlines()) <= 200
 
 
@@ -62,5 +62,5 @@ def test_links_have_existing_targets(page: Path) -> None:
 
 def test_no_page_installs_the_unrelated_package_of_this_name() -> None:
     sources = [*PAGES, *ROOT.glob("kproxy/**/*.py"), *ROOT.glob("dissectors/**/*.py")]
-    matching = [path for path in sources if re.search(_FROM_THE_INDEX, path.read_text())]
+    matching = [path for path in sources if re.search(_INDEX_INSTALLATION, path.read_text())]
     assert not matching

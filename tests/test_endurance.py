@@ -25,7 +25,7 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def trace(*more: Line, requests: int = 2) -> list[Line]:
-    """A connection with frames of 10 bytes."""
+    """Return the trace of a connection with frames of 10 bytes."""
     shared: dict[str, Any] = {"v": FORMAT, "ts": TS, "connection_id": "n-1-1", "client": CLIENT, "server": "s"}
     frame = {**shared, "api": "Metadata", "api_key": 3, "api_version": 1, "correlation_id": 1, "size": 10, "offset": 0}
     return [
@@ -66,7 +66,7 @@ def test_gap_accounts_for_a_missing_frame(accounts: Any, line: GapLine) -> None:
     assert (result.unaccounted, result.wrong) == (0, [])
 
 
-def test_reports_a_gap_with_a_wrong_number_of_bytes(accounts: Any) -> None:
+def test_gap_with_a_wrong_number_of_bytes_is_reported(accounts: Any) -> None:
     result = accounts.account(trace(gap("n-1-1", 9, 1, INSPECTOR_WAS_BEHIND), requests=1), {CLIENT: 2})
     assert result.wrong == [f"{CLIENT}: 19 of 20 bytes (requests)"]
 

@@ -1,4 +1,4 @@
-"""Modules import each other in one direction only; those of dissectors at their top."""
+"""Modules import each other in one direction only, and those of dissectors only at their top."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
-    """Parsed in the one process that runs these tests: each one collects them."""
+    """Parse the modules in the one process that runs these tests; all processes collect them."""
     return {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 
 
 def imported_modules(node: ast.AST) -> set[str]:
-    """The modules that an import statement names; from a package it may take a module or a name."""
+    """Return the modules that a statement imports; from a package, it may import a module or a name."""
     if isinstance(node, ast.Import):
         return {name.name for name in node.names} & PATHS.keys()
     if isinstance(node, ast.ImportFrom) and node.module in PATHS:
@@ -35,7 +35,7 @@ def imported_modules(node: ast.AST) -> set[str]:
 
 
 def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below this one, without what only type checkers see."""
+    """Yield the nodes below this one, without those that only type checkers see."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
             yield child
@@ -55,7 +55,7 @@ def test_imports_of_dissectors_are_at_the_top_of_their_modules(modules: dict[str
 
 @pytest.mark.parametrize(("package", "minimum"), [("dissectors", 3), ("kproxy", 15)])
 def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], package: str, minimum: int) -> None:
-    """Imports inside of functions count. Two classes of kproxy that need each other may do so in annotations."""
+    """Imports inside functions count. Two classes of kproxy may import each other for annotations only."""
     graph = {
         name: set().union(*map(imported_modules, executed_nodes(tree))) - {name}
         for name, tree in modules.items()

@@ -1,4 +1,4 @@
-"""Numbers and lists in documents that follow from the code are those of the code."""
+"""Numbers and lists in documents agree with the code that they follow from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kproxy.version import __version__
 from tests.habits.table import HABITS
 
 ROOT = Path(__file__).parents[1]
-#: Pages about what kproxy is now. Decisions and figures are about what it was when they were written, and name the
-#: revision; the other two are generated.
+#: Pages that describe kproxy as it is now. Decisions and figures describe it as it was when they were written, and name
+#: the revision; the other two are generated.
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -25,7 +25,7 @@ PAGES = [
       if page.name not in ("decisions.md", "speed.md", "museum.md", "rules.md")),
 ]  # fmt: skip
 
-#: What a number in a page counts -> the pattern of the number, and what it is.
+#: What a number in a page counts -> the pattern of the number, and a function that returns the right number.
 COUNTS = {
     "rules": (r"\b(\d+) rules\b", lambda: len(rules()) + len(OFFLINE_RULES)),
     "checks": (r"\b(\d+) checks\b", lambda: len(checks())),
@@ -36,7 +36,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_number_in_a_page_is_that_of_the_code(name: str) -> None:
+def test_number_in_a_page_agrees_with_the_code(name: str) -> None:
     pattern, count = COUNTS[name]
     numbers = {(page.name, int(number)) for page in PAGES for number in re.findall(pattern, page.read_text())}
     assert numbers, "no page has this number: remove it here"
@@ -44,7 +44,7 @@ def test_number_in_a_page_is_that_of_the_code(name: str) -> None:
 
 
 def _fleet_description(rule: OfflineRule) -> str:
-    """The first paragraph of the function that checks a rule over a fleet, read without pyspark."""
+    """Return the first paragraph of the function that checks a rule over a fleet, read without pyspark."""
     name = rule.name.replace("-", "_")
     module = ast.parse((ROOT / f"kproxy/spark/rules/{name}.py").read_text())
     [function] = [

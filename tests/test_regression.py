@@ -21,7 +21,7 @@ def regression(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def fake_measure(pinned: list[float], current: list[float]) -> Any:
-    """A measure that returns these CPU seconds, one after the other; the last one is repeated."""
+    """Return a measure that returns these CPU seconds, one after the other, and then repeats the last one."""
     seconds = {"pinned": pinned, "here": current}
     iterators: dict[str, Iterator[float]] = {name: iter(values) for name, values in seconds.items()}
     return lambda name: next(iterators[name], seconds[name][-1])
@@ -32,7 +32,7 @@ def fake_measure(pinned: list[float], current: list[float]) -> Any:
     [
         ([1.0], [1.15], False),
         ([1.0], [1.2], True),
-        ([1.0, 9.0], [1.0, 10.0], False),  # both are slowed down alike
+        ([1.0, 9.0], [1.0, 10.0], False),  # both are slowed down equally
         ([1.0], [9.0, 1.0], False),  # a disturbance of one of them does not count
         ([1.0], [2.0, 2.0, 2.0, 1.0], False),  # more rounds if it seems slow
         ([9.0], [1.0], False),
@@ -53,7 +53,7 @@ def git(*arguments: str, directory: Path) -> str:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """A repository with two commits, in which benchmarks/ is as here."""
+    """Create a repository with two commits and the directories of this one."""
     path = tmp_path / "history"
     for folder in ("kproxy", "dissectors", "benchmarks"):
         (path / folder).mkdir(parents=True)

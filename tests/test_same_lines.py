@@ -1,4 +1,4 @@
-"""benchmarks/same_lines.py: two checkouts that print the same, or not."""
+"""benchmarks/same_lines.py: the first difference between what two checkouts print."""
 
 import importlib
 from pathlib import Path
@@ -16,7 +16,7 @@ def same_lines(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def fake_checkout(path: Path, program: str) -> Path:
-    """A kproxy that does nothing else."""
+    """Create a checkout whose kproxy only runs `program`."""
     (path / "kproxy").mkdir(parents=True)
     (path / "kproxy/__init__.py").write_text("")
     (path / "kproxy/__main__.py").write_text(program)

@@ -65,7 +65,7 @@ KNOWN: Final = {
 
 
 def find_subject(file: PurePath) -> PurePath | None:
-    """The module or package that a file tests: by its name, by the words before an aspect, or by its directory.
+    """Return the module or package that a file tests: by its name, by the words before an aspect, or by its directory.
 
     tests/kproxy/capture/test_tcp.py and test_tcp_properties.py are about kproxy/capture/tcp.py, and
     tests/kproxy/probe/test_probe.py is about kproxy/probe.
@@ -82,7 +82,7 @@ def is_module(module: PurePath) -> bool:
 
 
 def find_problem(file: PurePath) -> str | None:
-    """One sentence if the path of a file is wrong, or if STORIES lists it needlessly."""
+    """Return a sentence if the path of a file is wrong or if STORIES lists it needlessly, else None."""
     subject = find_subject(file)
     if subject is None and file not in KNOWN:
         return (
@@ -99,7 +99,7 @@ def test_each_file_has_the_path_of_its_module_or_is_listed() -> None:
     assert [sentence for file in MODULE_TESTS if (sentence := find_problem(file))] == []
 
 
-def test_reports_a_file_without_a_module() -> None:
+def test_file_without_a_module_is_reported() -> None:
     sentence = find_problem(PurePath("kproxy/tui/test_nothing_like_it.py"))
     assert sentence is not None
     assert sentence.startswith("tests/kproxy/tui/test_nothing_like_it.py has the path of no module or package: move it")
@@ -110,12 +110,12 @@ def test_each_listed_file_exists() -> None:
     assert {file.parts[0] for file in FILES} >= SUITES
 
 
-def test_each_directory_is_that_of_a_package_or_a_suite() -> None:
+def test_each_directory_mirrors_a_package() -> None:
     directories = {file.parent for file in MODULE_TESTS}
     assert [str(directory) for directory in sorted(directories) if not (ROOT / directory).is_dir()] == []
 
 
-def test_finds_the_subject_of_an_aspect_and_of_a_whole_package() -> None:
+def test_subject_of_an_aspect_and_of_a_whole_package_is_found() -> None:
     assert find_subject(PurePath("kproxy/capture/test_tcp_properties.py")) == PurePath("kproxy/capture/tcp")
     assert find_subject(PurePath("kproxy/probe/test_probe.py")) == PurePath("kproxy/probe")
     assert find_subject(PurePath("kproxy/spark/report/test_pages.py")) == PurePath("kproxy/spark/report/pages")

@@ -3,7 +3,7 @@
 Sources: apache/kafka#23317 (``headerVersions`` in each schema), #23544 (OffsetDelete v1 is the first request with
 header v3; the client instance id is a tagged uuid, left out if it is zero) and the trunk's class
 GetTelemetrySubscriptionsRequest (from v1 on, the id is in the header and not in the body). The tag is 0 because Kafka's
-generator wants tags without holes. That OffsetDelete v1 is flexible is an assumption: no source says so.
+generator requires tags without gaps. That OffsetDelete v1 is flexible is an assumption: no source says so.
 """
 
 import json
@@ -14,10 +14,10 @@ from typing import Any
 from dissectors import schemas
 from dissectors.diagnosis import proposals
 from dissectors.messages import message
-from dissectors.schemas.importer.data import Release, dump, make
+from dissectors.schemas.importer.data import Release, dump, merge_releases
 from dissectors.wire import layout
 
-#: The newest known release takes them in: one of its own would lack all other APIs.
+#: The schemas are added to the newest known release: a release of their own would lack all other APIs.
 RELEASE = "4.4.0"
 _HEADER = """{ // Version 3 introduces ClientInstanceId (KIP-1313).
   "type": "header", "name": "RequestHeader", "validVersions": "1-3", "flexibleVersions": "2+", "fields": [
@@ -30,7 +30,7 @@ _HEADER = """{ // Version 3 introduces ClientInstanceId (KIP-1313).
 
 
 def _definition(name: str, **changes: Any) -> str:
-    """A definition as in the current schemas, with changes."""
+    """Return a definition as in the current schemas, with changes."""
     definition = dict(schemas.message(name))
     newest = [*definition["served"].values()][-1]
     return json.dumps({**definition, "validVersions": newest, "flexibleVersions": definition["flexible"], **changes})
@@ -59,8 +59,8 @@ def _release() -> Release:
 
 @contextmanager
 def header_v3() -> Iterator[None]:
-    """Let `dissectors.schemas` know them, as if the release had been imported."""
-    data, notes = make([_release()])
+    """Add these schemas to `dissectors.schemas`, as if their release had been imported."""
+    data, notes = merge_releases([_release()])
     assert notes == []
     lines, apis = schemas._lines(), schemas._apis()
     old_lines = {name: lines[name] for name in data.messages}
@@ -70,17 +70,17 @@ def header_v3() -> Iterator[None]:
         name: dump({**message_facts, "served": served[name]}).encode() for name, message_facts in data.messages.items()
     }
     apis |= {key: schemas._api(api) for key, api in data.apis.items()}
-    _forget()
+    _clear_caches()
     try:
         yield
     finally:
         lines |= old_lines
         apis |= old_apis
-        _forget()
+        _clear_caches()
 
 
-def _forget() -> None:
-    for cached_function in (schemas._message, schemas._by_name, layout.layout, proposals._header_proposals,
+def _clear_caches() -> None:
+    for cached_function in (schemas._message, schemas._apis_by_name, layout.layout, proposals._header_proposals,
                             proposals._body_proposals,
                    proposals._other_api_proposals):  # fmt: skip
         cached_function.cache_clear()

@@ -1,4 +1,4 @@
-"""Parses and compares addresses without a resolver."""
+"""Parse and compare addresses without a resolver."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 
 from dissectors.bounded import MAX_NAME_LENGTH
 
-#: A client across its connections: host without port, truncated client id.
+#: Identifies a client across its connections: host without port, truncated client id.
 ClientKey = tuple[str, str]
 
 #: The canonical name of every loopback address.
@@ -15,7 +15,7 @@ LOOPBACK = "loopback"
 
 
 def split(address: str) -> tuple[str, int] | None:
-    """Host and port of ``host:port`` or ``[v6]:port``; None for other addresses, e.g. a Unix socket."""
+    """Return host and port of ``host:port`` or ``[v6]:port``; None for other addresses, e.g. a Unix socket."""
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit():
         return None
@@ -23,28 +23,28 @@ def split(address: str) -> tuple[str, int] | None:
 
 
 def join(host: str, port: int) -> str:
-    """``host:port``, or ``[v6]:port``."""
+    """Return ``host:port``, or ``[v6]:port``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def host_of(address: str) -> str:
-    """The host of ``host:port``, unchanged."""
+    """Return the host of ``host:port``, unchanged."""
     return address.rpartition(":")[0]
 
 
 def client_of(address: str, client_id: str | None) -> ClientKey:
-    """The client that connects from ``host:port`` with a client id."""
+    """Return the key of the client that connects from ``host:port`` with a client id."""
     return host_of(address), (client_id or "")[:MAX_NAME_LENGTH]
 
 
 def is_local(address: str) -> bool:
-    """Whether ``host:port`` is loopback or the address is a Unix socket: traffic to it does not leave the machine."""
+    """Whether an address is loopback or a Unix socket, so that traffic to it does not leave the machine."""
     return address.startswith("unix:") or canonicalize_host(host_of(address)) == LOOPBACK
 
 
 @functools.lru_cache(maxsize=4096)
 def canonicalize_host(host: str) -> str:
-    """The canonical form of a host: lower-case names, compressed IPv6, `LOOPBACK` for all loopback addresses."""
+    """Return the canonical form of a host: lower-case names, compressed IPv6, `LOOPBACK` for all loopback addresses."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost":
         return LOOPBACK

@@ -1,15 +1,15 @@
-"""Connection: turns the bytes of both directions of a TCP connection into paired requests and responses."""
+"""Turn the bytes of both directions of a TCP connection into paired requests and responses."""
 
-# Rule 1: nothing here raises on what peers send. What cannot be read becomes an event.
+# Rule 1: nothing that peers send makes this code raise. Bytes that cannot be read become an event.
 #
-# Rule 2: a request is in flight from its event until that of its response, or until `MAX_IN_FLIGHT` newer ones are. A
-# response takes the oldest request with its correlation id.
+# Rule 2: a request is in flight from its event until the event of its response, or until `MAX_IN_FLIGHT` newer requests
+# are in flight. A response belongs to the oldest request with its correlation id.
 #
-# Rule 3: what the capture has lost excuses what follows: nothing is reported as missing, late or out of order that may
-# be among lost bytes. Three offsets in the stream of requests say up to where that holds.
+# Rule 3: nothing is reported as missing, late or out of order if it may be among bytes that the capture has lost. Three
+# offsets in the stream of requests say up to where that holds.
 #
-# Rule 4: bytes that may be a password are never decoded as a request. In doubt (a lost response to SaslHandshake v0),
-# they are tokens.
+# Rule 4: bytes that may be a password are never decoded as a request. If in doubt (a lost response to SaslHandshake
+# v0), they are treated as tokens.
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _USUAL_HEADER_FIELDS = 4  # API key and version, correlation id, client id
 MIN_REQUEST = 8
 MIN_RESPONSE = 4
 
-#: The most requests in flight that are tracked per connection; beyond that the oldest is dropped.
+#: The most requests in flight that are tracked per connection; beyond that, the oldest is dropped.
 MAX_IN_FLIGHT = 10_000
 
 
@@ -65,7 +65,7 @@ class _InFlightRequests:
 
     def __init__(self) -> None:
         self._order: deque[tuple[int, RequestReceived]] = deque()
-        self._ids: dict[int, int] = {}  # requests in flight per correlation id: unknown ids need no search
+        self._ids: dict[int, int] = {}  # number of requests per correlation id, so that unknown ids need no search
 
     def __len__(self) -> int:
         return len(self._order)
@@ -74,7 +74,7 @@ class _InFlightRequests:
         return (request for _, request in self._order)
 
     def add(self, request: RequestReceived) -> RequestReceived | None:
-        """Add the newest request. Returns the oldest one if there are too many; it is no longer tracked."""
+        """Add the newest request. If there are too many, stop tracking the oldest one and return it."""
         dropped = self.remove(0) if len(self._order) >= MAX_IN_FLIGHT else None
         correlation_id = request.message.header.get("correlation_id", -1)
         self._order.append((correlation_id, request))
@@ -83,7 +83,7 @@ class _InFlightRequests:
         return dropped
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
-        """The oldest request with that id, and the number of older requests."""
+        """Return the number of requests older than the oldest one with that id, and that request; None without any."""
         if correlation_id not in self._ids:
             return None
         if (oldest := self._order[0])[0] == correlation_id:  # the usual case
@@ -113,10 +113,10 @@ class Connection:
     and no more events for that direction.
 
     Args:
-        midstream: The first bytes may be in the middle of a frame: wait for a plausible header.
+        midstream: Whether the first bytes may be in the middle of a frame, so that a plausible header is awaited.
         max_frame_bytes: The largest valid length prefix.
-        max_decoded_bytes: Longer frames are paired by their head and not decoded.
-        bodies_of: The keys of the APIs whose frames are decoded, if not all. Of the others only the head is read
+        max_decoded_bytes: Longer frames are paired by their head but not decoded.
+        bodies_of: The keys of the APIs whose frames are decoded, None for all. Only the head of other frames is read
             (`dissectors.messages.message.read_head`), unless pairing needs more.
     """
 
@@ -130,7 +130,7 @@ class Connection:
     ) -> None:
         self._bodies_of = bodies_of
         requests = FrameFinder(14, is_plausible_request, _is_request, max_frame_bytes)
-        responses = FrameFinder(8, self._plausible_response, self._is_response, max_frame_bytes)
+        responses = FrameFinder(8, self._is_plausible_response, self._is_response, max_frame_bytes)
         limits = (max_frame_bytes, max_decoded_bytes)
         self._framers = (
             Framer(MIN_REQUEST, requests, *limits, seeking=midstream),
@@ -138,27 +138,27 @@ class Connection:
         )
         self._in_flight = _InFlightRequests()
         self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
-        # Of the first request that has them: later ones leave them out (KIP-1313).
+        # From the first request that has them, because later requests leave them out (KIP-1313).
         self._client_id: str | None = None
         self._client_instance_id: str | None = None
         self._raw_sasl = False
-        self._begun = midstream  # a request was received
-        self._tokens = 0  # raw SASL tokens that wait for the server's
-        # All three are offsets in the stream of requests.
+        self._has_begun = midstream  # whether a request was received
+        self._tokens = 0  # raw SASL tokens that await the server's token
+        # The following three are offsets in the stream of requests.
         self._requests_lost_at = 0 if midstream else -1  # requests before this offset may be missing
         self._responses_lost_at = 0  # responses to requests before this offset may be missing
-        self._answered_at = -1  # the latest request with a response
+        self._last_answered_at = -1  # the latest request with a response
 
     def resume(self, direction: Direction, offset: int, *, at_frame: bool) -> None:
-        """Continue at `offset` of one direction; an earlier inspector has seen the bytes before it. Needs `midstream`.
+        """Continue at `offset` of one direction, after bytes that an earlier inspector has seen. Needs `midstream`.
 
-        `at_frame`: a frame begins there.
+        `at_frame` tells whether a frame begins there.
         """
         self._framers[direction].resume(offset, at_frame=at_frame)
         if direction is Direction.REQUEST:
             self._requests_lost_at = offset
         if offset:
-            # A raw SASL exchange may be under way: what does not read as a request may be a password.
+            # A raw SASL exchange may be under way, and bytes that do not decode as a request may be a password.
             self._set_raw_sasl(True)
 
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
@@ -173,7 +173,7 @@ class Connection:
         return events
 
     def replace_next(self, direction: Direction, frame: bytes) -> None:
-        """The next frame of one direction was not sent on: `frame` was, with its length prefix."""
+        """Record that `frame`, including its length prefix, is sent on in place of the next frame of a direction."""
         self._replacements[direction] = self._framers[direction].received, frame
 
     def lose_data(
@@ -181,7 +181,7 @@ class Connection:
     ) -> list[Event]:
         """Report that the next `size` bytes of one direction were not captured.
 
-        `frames` is set if those bytes are known to be that many whole frames, so that a frame begins after them.
+        `frames` is set if the bytes are known to be that many whole frames, so that another frame begins after them.
         """
         framer, requests_received = self._framers[direction], self._framers[Direction.REQUEST].received
         if direction is Direction.REQUEST:
@@ -194,7 +194,7 @@ class Connection:
         return events
 
     def skip_frame(self, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Event]:
-        """Report a whole frame of which only the first bytes were captured; `size` is its length prefix."""
+        """Report a frame of which only the first bytes, `head`, were captured; `size` is its length prefix."""
         events: list[Event] = []
         for item in self._framers[direction].skip(head, size, reason):
             self._add_event(direction, item, at, events)
@@ -210,18 +210,18 @@ class Connection:
         return [*events, ConnectionEnded(at, unanswered, (self._framers[0].pending, self._framers[1].pending))]
 
     def limit(self, max_decoded_bytes: int) -> None:
-        """Change `max_decoded_bytes` for the following frames."""
+        """Change `max_decoded_bytes` for later frames."""
         for framer in self._framers:
             framer.limit(max_decoded_bytes)
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for their response."""
+        """The number of requests that wait for their response."""
         return len(self._in_flight)
 
     @property
     def waiting(self) -> Iterator[RequestReceived]:
-        """Requests that wait for their response, oldest first."""
+        """The requests that wait for their response, oldest first."""
         return iter(self._in_flight)
 
     @property
@@ -230,7 +230,7 @@ class Connection:
         return self._framers[0].pending + self._framers[1].pending
 
     def reported(self, direction: Direction) -> int:
-        """The number of bytes of one direction for which events were returned: whole frames, and skipped bytes."""
+        """Return how many bytes of one direction were reported in events: whole frames, and skipped bytes."""
         return self._framers[direction].reported
 
     def is_within_frame(self, direction: Direction) -> bool:
@@ -238,16 +238,16 @@ class Connection:
         return self._framers[direction].is_within_frame
 
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
-        """The incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""
+        """Return the incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""
         framer = self._framers[direction]
         return framer.pending, framer.pending_size
 
     def incomplete_frame(self, direction: Direction, *, at: int) -> FrameIncomplete:
-        """The event for the incomplete frame of a direction."""
+        """Return the event for the incomplete frame of a direction."""
         return FrameIncomplete(at, direction, *self.partial_frame(direction), self._nearly_whole_message(direction))
 
     def _nearly_whole_message(self, direction: Direction) -> Message | None:
-        """The message in an incomplete frame; None if many bytes are missing, or SASL tokens are expected."""
+        """Return the message in an incomplete frame; None if many bytes are missing, or SASL tokens are expected."""
         frame = self._framers[direction].nearly_whole
         if frame is None or self._raw_sasl or self._tokens:
             return None
@@ -274,9 +274,9 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _receive_request(self, frame: Frame, at: int, events: list[Event]) -> None:
-        if not self._begun:
-            self._begun = True
-            if gssapi.is_first_token(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
+        if not self._has_begun:
+            self._has_begun = True
+            if gssapi.is_first_token(frame.data[4:]):  # clients of 0.9 log in before they send requests
                 self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):
@@ -285,7 +285,7 @@ class Connection:
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
-        if message.layout is None and gssapi.is_first_token(frame.data[4:]):  # without SaslHandshake
+        if message.layout is None and gssapi.is_first_token(frame.data[4:]):  # a login without SaslHandshake
             self._set_raw_sasl(True)
             self._tokens += 1
             events.append(_token_event(frame, at, Direction.REQUEST))
@@ -303,11 +303,11 @@ class Connection:
         if expects_response and (dropped := self._in_flight.add(request)) is not None:
             self._requests_lost_at = max(self._requests_lost_at, dropped.offset + 1)
         if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
-            # Switch before the response arrives: if it is lost, the password must still not be read as a request.
+            # Switch before the response arrives: even if it is lost, the password must not be read as a request.
             self._set_raw_sasl(True)
 
     def _identify_client(self, message: Message) -> None:
-        """Learn client and instance from the first request header that has them, and add them to later requests."""
+        """Learn the client's id and instance from the first header that has them, and add them to later requests."""
         header = message.header
         if header.get("client_id") is None:
             message.connection_client_id = self._client_id
@@ -325,8 +325,8 @@ class Connection:
         if match is not None:
             overtaken, request = match
             self._in_flight.remove(overtaken)
-            if request.offset > self._answered_at:
-                self._answered_at = request.offset
+            if request.offset > self._last_answered_at:
+                self._last_answered_at = request.offset
             if overtaken:
                 overtaken = self._still_in_flight(overtaken)
             request_message = request.message
@@ -348,20 +348,20 @@ class Connection:
             ):
                 self._set_raw_sasl(False)
             elif self._tokens and not self._raw_sasl:
-                self._tokens = 0  # their responses were lost: Kafka responds in order
-                self._update_least()
+                self._tokens = 0  # the server's tokens were lost, because Kafka responds in order
+                self._update_min_sizes()
         elif self._tokens:
             self._tokens -= 1
-            self._update_least()
+            self._update_min_sizes()
             events.append(_token_event(frame, at, Direction.RESPONSE))
         else:
             damaged = frame.damaged
-            if self._answered_at < self._requests_lost_at:
+            if self._last_answered_at < self._requests_lost_at:
                 damaged = damaged or "its request was not captured"
             events.append(ResponseReceived(at, frame.offset, frame.size, correlation_id, None, None, 0, damaged))
 
     def _read_request(self, data: bytes) -> Message:
-        """A request, or only its head unless it may have acks=0 or end framing (SaslHandshake v0)."""
+        """Read the head of a request, or all of it if it may have acks=0 or end framing (SaslHandshake v0)."""
         assert self._bodies_of is not None
         api_key = int.from_bytes(data[4:6], "big", signed=True)
         if len(data) < 12 or api_key in self._bodies_of or api_key in (PRODUCE, SASL_HANDSHAKE):
@@ -369,34 +369,34 @@ class Connection:
         return read_head(data) or read_request(data)
 
     def _read_response(self, data: bytes, request: Message) -> Message:
-        """A response, or only its head if that is enough."""
+        """Read the head of a response, or all of it if that is needed."""
         assert self._bodies_of is not None
         if request.api_key in self._bodies_of or request.api_key == SASL_HANDSHAKE:
             return read_response(data, request.api_key, request.version)
         return read_head(data, request) or read_response(data, request.api_key, request.version)
 
     def _replacement(self, direction: Direction, frame: Frame) -> bytes | None:
-        """What was sent in place of a frame, if that is known."""
+        """Return the frame that was sent in place of another, if any."""
         offset, sent_frame = self._replacements.pop(direction, (-1, b""))
         return sent_frame if offset == frame.offset else None
 
     def _still_in_flight(self, older_count: int) -> int:
-        """Of the `older_count` requests before an answered one, the number of those whose response may still come."""
+        """Return how many of the `older_count` requests before an answered one may still get a response."""
         while older_count and next(iter(self._in_flight)).offset < self._responses_lost_at:
-            self._in_flight.remove(0)  # its response may be among the lost bytes, so it is not late
+            self._in_flight.remove(0)  # its response is not late: it may be among the lost bytes
             older_count -= 1
         return older_count
 
-    def _set_raw_sasl(self, raw: bool) -> None:
-        self._raw_sasl = raw
-        self._update_least()
+    def _set_raw_sasl(self, active: bool) -> None:
+        self._raw_sasl = active
+        self._update_min_sizes()
 
-    def _update_least(self) -> None:
-        """Set the smallest valid length prefix of both directions; tokens may be empty."""
-        self._framers[Direction.REQUEST].least = 0 if self._raw_sasl else MIN_REQUEST
-        self._framers[Direction.RESPONSE].least = 0 if self._raw_sasl or self._tokens else MIN_RESPONSE
+    def _update_min_sizes(self) -> None:
+        """Set the smallest valid length prefix in both directions; tokens may be empty."""
+        self._framers[Direction.REQUEST].min_size = 0 if self._raw_sasl else MIN_REQUEST
+        self._framers[Direction.RESPONSE].min_size = 0 if self._raw_sasl or self._tokens else MIN_RESPONSE
 
-    def _plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
+    def _is_plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
         """Whether a response to a request in flight may begin at `pos`."""
         return self._in_flight.find(_RESPONSE_HEAD(buffer, pos)[1]) is not None
 
@@ -415,17 +415,17 @@ def _token_event(frame: Frame, at: int, direction: Direction) -> TokenReceived:
 def is_plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
     """Whether a request may begin at `pos`: a known API, a plausible version, a printable client id.
 
-    Needs 14 bytes from `pos`, and checks the client id as far as the buffer holds it.
+    Needs 14 bytes from `pos` on, and checks the part of the client id that is in the buffer.
     """
-    size, api_key, version, correlation_id, client_id = _REQUEST_HEAD(buffer, pos)
+    size, api_key, version, correlation_id, client_id_size = _REQUEST_HEAD(buffer, pos)
     if not 8 <= size <= MAX_FRAME_BYTES or correlation_id < 0:  # clients count correlation ids up from 0
         return False
     api = schemas.api(api_key)
     if api is None or not api.min_version <= version <= api.max_version + 8:
         return False
-    if not -1 <= client_id <= min(size - 10, 1024):
+    if not -1 <= client_id_size <= min(size - 10, 1024):
         return False
-    return all(0x20 <= byte < 0x7F for byte in buffer[pos + 14 : pos + 14 + client_id])
+    return all(0x20 <= byte < 0x7F for byte in buffer[pos + 14 : pos + 14 + client_id_size])
 
 
 def _is_request(frame: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""The events of a connection: frames, gaps, deadlines, its end. Times are nanoseconds since the epoch."""
+"""The events of a connection: frames, gaps, deadlines, and its end. Times are nanoseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dissectors.failures import Failure
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart
 
-#: The reason of gaps in a relay's connections: the inspector could not keep up.
+#: The reasons for gaps in a relay's connections: the inspector could not keep up, or was restarted.
 INSPECTOR_WAS_BEHIND = "the inspector was behind"
 INSPECTOR_WAS_RESTARTED = "the inspector was restarted"
 
 
-#: A frame of which no more arrives for this long (ns) is reported as incomplete. Most frames that a chunk does not
-#: complete are complete with the next one, so nothing looks at them before.
+#: A frame is reported as incomplete if none of its bytes arrive for this long (ns). The next chunk usually completes a
+#: frame, so incomplete frames are not examined earlier.
 INCOMPLETE_AFTER = 30 * 1_000_000_000
 
 
 class Direction(IntEnum):
-    """REQUEST is client to server; RESPONSE is server to client."""
+    """The direction of bytes: REQUEST is client to server, RESPONSE is server to client."""
 
     REQUEST = 0
     RESPONSE = 1
@@ -36,7 +36,7 @@ class ConnectionOpened:
     """A connection was opened. Addresses are ``host:port``; `listener` is the relay's address, if a relay accepted it.
 
     `midstream`: the capture may begin in the middle of a frame. `resumed`: an earlier inspector has seen the beginning.
-    `plaintext_upstream`: a relay ends the client's TLS and sends plaintext to the server.
+    `plaintext_upstream`: a relay terminates the client's TLS and sends plaintext to the server.
     """
 
     at: int
@@ -53,8 +53,8 @@ class RequestReceived(Struct):
     """A whole request frame. `offset` is its position in the stream of its direction.
 
     `expects_response` is False for a Produce with acks=0. `damaged` is the reason why only part of the frame was
-    captured. It is the one object of an exchange while its response is awaited: `line` and `attempt` are what the
-    caller and `dissectors.trackers.producers` keep for the response.
+    captured. While the response is awaited, this object represents the exchange: in `line` and `attempt`, the caller
+    and `dissectors.trackers.producers` keep what they need when the response comes.
     """
 
     at: int
@@ -68,9 +68,9 @@ class RequestReceived(Struct):
 
 
 class ResponseReceived(Struct):
-    """A whole response frame with its request, None if no request in flight has its correlation id.
+    """A whole response frame with its request; None if no request in flight has its correlation id.
 
-    `overtaken` is the number of older requests still in flight: Kafka responds in order.
+    `overtaken` is the number of older requests still in flight, although Kafka responds in order.
     """
 
     at: int
@@ -84,7 +84,7 @@ class ResponseReceived(Struct):
 
     @property
     def request_body(self) -> dict[str, Any] | None:
-        """The body of the request; None if the request is unknown or not well-formed."""
+        """The body of the request, or None if the request is unknown or not well-formed."""
         request = self.request
         return request.message.body if request is not None and request.message.well_formed else None
 
@@ -95,12 +95,12 @@ FRAME_EVENTS: Final = (RequestReceived, ResponseReceived)
 
 @dataclass(slots=True)
 class RecordsDecoded:
-    """The keys and values of the records in a frame were decoded; nulls are left out. It follows the frame's event.
+    """The keys and values of the records in a frame were decoded; nulls are left out. Follows the event of the frame.
 
-    `offset` is that of the frame in its direction.
+    `offset` is the position of the frame in its direction.
 
-    `spans`, by path, are those of the keys and values in the frame, with their lengths; those of compressed records
-    have the span of the compressed bytes. None until a rule needs them.
+    `spans`, by path, are the positions of the keys and values in the frame, including their lengths; for compressed
+    records, they are the span of the compressed bytes. It is None until a rule needs it.
     """
 
     at: int
@@ -114,7 +114,7 @@ class RecordsDecoded:
 class TokenReceived:
     """A SASL token outside Kafka's framing of requests (after SaslHandshake v0).
 
-    `data` is a secret: nothing but `dissectors.sasl` may read it. `damaged` says why it is not whole.
+    `data` is a secret: only `dissectors.sasl` may read it. `damaged` is the reason if it is not whole.
     """
 
     at: int
@@ -129,8 +129,8 @@ class TokenReceived:
 class FramingLost:
     """No Kafka frame begins here; this direction yields no more events.
 
-    `protocol` is the detected protocol, if any: ``TLS``, ``HTTP``, ``SSH``. `size` is the value of the length prefix;
-    `start` are the first bytes, if frames came before.
+    `protocol` is the detected protocol, if any: ``TLS``, ``HTTP``, ``SSH``. `size` is the value of the length prefix.
+    `start` are the first bytes, if frames preceded them.
     """
 
     direction: Direction
@@ -140,7 +140,7 @@ class FramingLost:
     protocol: str | None = None
     hint: str | None = None
     size: int | None = None
-    start: bytes = field(default=b"", repr=False, compare=False)  # it depends on the chunks
+    start: bytes = field(default=b"", repr=False, compare=False)  # its length depends on the chunks
 
 
 @dataclass(slots=True)
@@ -156,9 +156,9 @@ class ProxyHeaderReceived:
 class TlsFailed:
     """TLS between a relay and one of its peers could not be established, or broke off.
 
-    `side` is that peer (``client``, ``server``), `by` who gave up: it, or the relay (``proxy``). `name` is the host
-    name that the certificate is for: SNI of a client, the relay's own for the server. `detail` is what the TLS library
-    says, `remedy` the relay's advice.
+    `side` is that peer (``client``, ``server``), `by` is who gave up: the peer, or the relay (``proxy``). `name` is the
+    host name requested: by a client in SNI, or by the relay from the server. `detail` is the message of the TLS
+    library, `remedy` the relay's advice.
     """
 
     at: int
@@ -173,7 +173,7 @@ class TlsFailed:
 class ConnectFailure(StrEnum):
     """Why a client could not connect."""
 
-    REFUSED = "refused"  # the host answers that nothing listens on the port
+    REFUSED = "refused"  # the host answers that nothing is listening on the port
     NO_ANSWER = "no answer"  # SYN packets stay unanswered
     NAME_NOT_FOUND = "name not found"  # the client's name server does not know the host
 
@@ -194,10 +194,10 @@ class ConnectFailed:
 
 @dataclass(slots=True)
 class BytesSkipped:
-    """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame.
+    """Bytes that were not decoded: missing from the capture, or skipped while looking for a frame.
 
-    `offset` is that of the first of `size` bytes in the stream of its direction; `frames` is the number of whole frames
-    among them, 0 if unknown.
+    `offset` is the position of the first of the `size` bytes in the stream of their direction; `frames` is the number
+    of whole frames among them, 0 if unknown.
     """
 
     direction: Direction
@@ -210,9 +210,9 @@ class BytesSkipped:
 
 @dataclass(slots=True)
 class BytesDiffer:
-    """TCP has sent bytes again, and `differing` of the packet's `size` bytes are not what they were.
+    """TCP retransmitted bytes, and `differing` of the packet's `size` bytes are not the same as before.
 
-    `offset` is that of the first such byte in the TCP stream of its direction. The first copy was decoded.
+    `offset` is the position of the first such byte in the TCP stream of its direction. The first copy was decoded.
     """
 
     direction: Direction
@@ -224,10 +224,10 @@ class BytesDiffer:
 
 @dataclass(slots=True)
 class FrameIncomplete:
-    """A frame is still incomplete `INCOMPLETE_AFTER` its last bytes: `have` of them were received.
+    """A frame is still incomplete `INCOMPLETE_AFTER` ns after its last bytes; `have` bytes were received.
 
-    `size` is its total size, 0 while that is unknown. `nearly_whole` is the message in it if only a few
-    bytes are missing.
+    `size` is its total size, 0 while that is unknown. `nearly_whole` is the message in it if only a few bytes are
+    missing.
     """
 
     at: int
@@ -238,7 +238,7 @@ class FrameIncomplete:
 
     @property
     def whole(self) -> Message | None:
-        """The message that the bytes are already, to the last one, if any: the length prefix is wrong."""
+        """The message, if the bytes received are a whole message already, so that the length prefix must be wrong."""
         return self.nearly_whole if self.nearly_whole is not None and self.nearly_whole.well_formed else None
 
 
@@ -246,9 +246,9 @@ class FrameIncomplete:
 class ConnectionEnded:
     """The end of a connection. `unanswered` are the requests in flight, oldest first.
 
-    `incomplete_frames` are the bytes of incomplete frames, by direction. `by` is the side that ended it (``client``,
-    ``server``, ``proxy``) and `how` is ``fin``, ``reset`` or a description; both are None if unknown. `unacknowledged`:
-    TCP has sent the last bytes of a direction so many times, and the other side has not acknowledged them.
+    `incomplete_frames` are the sizes of incomplete frames, by direction. `by` is the side that ended the connection
+    (``client``, ``server``, ``proxy``) and `how` is ``fin``, ``reset`` or a description; both are None if unknown.
+    `unacknowledged` is a direction and the number of times that TCP sent its last bytes without an acknowledgement.
     """
 
     at: int
@@ -263,7 +263,7 @@ class ConnectionEnded:
 class DeadlinePassed:
     """An expected event has not happened by `at`.
 
-    `code` is the code of the rule, or the name that a tracker gave the deadline; `about` is the value given with it.
+    `code` is the code of the rule, or the name that a tracker gave to the deadline; `about` is the value given with it.
     """
 
     at: int
@@ -282,7 +282,7 @@ class InspectionFailed:
     failure: Failure
     about: Any = None
 
-    # Not called `message`: rules select events by that attribute, and a bug in kproxy is not a problem of that API.
+    # Not called `message`: rules select events by that attribute, and a bug in kproxy is not a problem with that API.
     @property
     def frame_message(self) -> Message | None:
         """The message of the frame being inspected, if any."""
@@ -292,10 +292,10 @@ class InspectionFailed:
 
 @dataclass(slots=True)
 class JudgingLimited:
-    """The rules have not reported all that is wrong with a frame, because that would take too long.
+    """The rules have not reported everything that is wrong with a frame, because that would take too long.
 
-    `unfinished` are the codes of the rules that stopped when the work for the frame was used up. `withheld` counts,
-    by code, the findings beyond the most that one rule reports for a frame.
+    `unfinished` are the codes of the rules that stopped when the work for the frame was used up. `withheld` counts, by
+    code, the findings beyond the maximum that a rule reports for one frame.
     """
 
     at: int

@@ -1,13 +1,13 @@
-"""Splits one direction of a connection into frames, and resynchronises after lost bytes."""
+"""Split one direction of a connection into frames, and resynchronise after lost bytes."""
 
-# Rule 1: items depend on the bytes alone, never on how they were cut into chunks (but for `NotKafka.start`, which is
-# shown only). A decision waits until the buffer has all the bytes that it depends on.
+# Rule 1: items depend only on the bytes, never on how they were cut into chunks (except `NotKafka.start`, which is only
+# shown). A decision waits until the buffer has all bytes on which it depends.
 #
-# Rule 2: `offset` plus the length of the buffer is the number of bytes of the stream so far, lost ones included. Each
+# Rule 2: `offset` plus the length of the buffer is the number of bytes of the stream so far, including lost ones. Each
 # byte is in exactly one item: a frame, skipped bytes, or the stream after `NotKafka`.
 #
-# Rule 3: between calls, the buffer holds at most one incomplete frame; of one that is longer than `max_decoded_bytes`,
-# the head.
+# Rule 3: between calls, the buffer holds at most one incomplete frame, or only the head of a frame that is longer than
+# `max_decoded_bytes`.
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from dissectors.connections.protocol_detection import (
 )
 from dissectors.connections.resync import FrameFinder
 
-#: Of larger frames only the head is kept; they are still paired.
+#: Only the head of larger frames is kept; they are still paired.
 MAX_DECODED_BYTES = 32 * 1024 * 1024
-#: Bytes kept of a frame that is not decoded: enough for its header.
+#: The number of bytes kept of a frame that is not decoded, enough for its header.
 HEAD_BYTES = 512
 #: The reason for skipped bytes at the start of a stream.
 MIDSTREAM = "the capture starts in the middle of the stream"
@@ -53,12 +53,12 @@ class SkippedBytes(NamedTuple):
     reason: str
 
 
-#: The largest error of a length prefix that is searched for: the sizes of a header, or of the prefix itself.
+#: The largest error of a length prefix that is looked for: the size of a header, or of the prefix itself.
 MAX_LENGTH_ERROR = 16
 
 
 class NotKafka(NamedTuple):
-    """No frame begins here; `start` are the first bytes."""
+    """No frame begins here. `size` is the value of the length prefix, `start` are the first bytes."""
 
     offset: int
     reason: str
@@ -78,14 +78,14 @@ Item: TypeAlias = Frame | SkippedBytes | NotKafka | ProxyHeaderSkipped
 
 
 class Framer:
-    """One direction of a connection: bytes in order and in chunks of any size in, frames out, whatever the chunks.
+    """One direction of a connection: takes bytes in chunks of any size, and returns frames that do not depend on them.
 
     Args:
-        least: The smallest valid length prefix.
+        min_size: The smallest valid length prefix.
         seeker: Finds the next frame after lost bytes, and at the start if `seeking`.
         max_frame_bytes: The largest valid length prefix.
-        max_decoded_bytes: Of a longer frame only the head is kept.
-        seeking: The stream begins in the middle.
+        max_decoded_bytes: Only the head of a longer frame is kept.
+        seeking: Whether the stream begins in the middle.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Framer:
         *,
         seeking: bool,
     ) -> None:
-        self.least = min_size
+        self.min_size = min_size
         self.lost = False
         self.offset = 0  # position of the buffer's first byte in the stream
         self._seeker = seeker
@@ -105,11 +105,11 @@ class Framer:
         self._max_decoded = max_decoded_bytes
         self._max_whole = min(max_frame_bytes, max_decoded_bytes)
         self._buffer = bytearray()
-        self._need = 4
-        self._skip_next = 0  # the next bytes that belong to a frame already reported
-        self._seeking = MIDSTREAM if seeking else None
+        self._needed_size = 4  # the buffer size at which the next decision is possible
+        self._skip_next = 0  # the number of following bytes that belong to a frame already reported
+        self._seeking = MIDSTREAM if seeking else None  # the reason for looking for a frame
         self._dropped = 0  # bytes dropped while looking for a frame
-        self._fresh = not seeking  # no frame has begun yet
+        self._is_start = not seeking  # whether no frame has begun yet
 
     def limit(self, max_decoded_bytes: int) -> None:
         """Change `max_decoded_bytes`, also for the frame being received."""
@@ -118,7 +118,7 @@ class Framer:
 
     @property
     def received(self) -> int:
-        """The number of bytes of the stream so far, including lost ones."""
+        """The number of bytes of the stream so far, including lost bytes."""
         return self.offset + len(self._buffer)
 
     @property
@@ -144,20 +144,20 @@ class Framer:
 
     @property
     def reported(self) -> int:
-        """Where the reported part of the stream ends; while the rest of a long frame is skipped, behind that frame."""
+        """Where the reported part of the stream ends: after a long frame even while the rest of it is being skipped."""
         return self.offset + self._skip_next - self._dropped
 
     def resume(self, offset: int, *, at_frame: bool) -> None:
-        """Continue at `offset` of the stream; `at_frame`: a frame begins there."""
+        """Continue at `offset` of the stream; `at_frame` tells whether a frame begins there."""
         self.offset = offset
         if at_frame:
             self._seeking = None
-            self._fresh = offset == 0
+            self._is_start = offset == 0
 
     def push(self, data: bytes) -> Iterable[Item]:
         """Process the next bytes and return the items that they complete.
 
-        Iterate to the end: processing one frame may change `least` for the next.
+        Process each item before taking the next: a frame may change the `min_size` of the next. Iterate to the end.
         """
         if self.lost:
             self.offset += len(data)
@@ -167,21 +167,21 @@ class Framer:
             self._skip_next -= skipped
             self.offset += skipped
             data = data[skipped:]
-        if not self._buffer and not self._fresh and not self._seeking:
+        if not self._buffer and not self._is_start and not self._seeking:
             size = len(data) - 4
-            if self.least <= size <= self._max_whole and int.from_bytes(data[:4], "big") == size:
+            if self.min_size <= size <= self._max_whole and int.from_bytes(data[:4], "big") == size:
                 frame = Frame(self.offset, data, size)  # the usual case: the chunk is one frame
                 self.offset += size + 4
-                self._need = 4
+                self._needed_size = 4
                 return (frame,)
             return self._cut(data)
         self._buffer += data
-        if len(self._buffer) < self._need:
+        if len(self._buffer) < self._needed_size:
             return []
         items: list[Item] = []
         if self._seeking and not self._seek(items):
             return items
-        if self._fresh and not self._begin(items):
+        if self._is_start and not self._begin(items):
             return items
         buffered = bytes(self._buffer)
         self._buffer.clear()
@@ -190,7 +190,7 @@ class Framer:
     def lose(self, size: int, *, at_frame: bool = False) -> list[Item]:
         """Report `size` lost bytes; a frame that they truncate is returned as damaged.
 
-        `at_frame`: a frame is known to begin after them.
+        `at_frame` tells whether a frame is known to begin after them.
         """
         if self.lost or self._skip_next >= size:
             self._skip_next = max(self._skip_next - size, 0)
@@ -199,14 +199,14 @@ class Framer:
         items: list[Item] = []
         received, frame_size = len(self._buffer), int.from_bytes(self._buffer[:4], "big", signed=True)
         remaining = -1
-        if received >= 4 and not self._seeking and self.least <= frame_size <= self._max_frame:
+        if received >= 4 and not self._seeking and self.min_size <= frame_size <= self._max_frame:
             remaining = 4 + frame_size - received - size
             head = bytes(self._buffer[:HEAD_BYTES])
             items.append(Frame(self.offset, head, frame_size, f"{size} bytes of it were lost"))
             self._buffer.clear()
             self.offset += received
-        self._need = 4
-        self._fresh = False
+        self._needed_size = 4
+        self._is_start = False
         self._skip_next = max(remaining, 0)
         if remaining < 0:
             self._seeking = self._seeking or f"{size} bytes were lost"
@@ -217,14 +217,14 @@ class Framer:
         return items
 
     def skip(self, head: bytes, size: int, reason: str) -> list[Item]:
-        """Report a whole frame of which only the head was captured."""
+        """Report a frame of which only the head was captured."""
         items: list[Item] = []
         if self._seeking:  # the next frame begins after this one
             self._give_up(items)
             self._seeking = None
         if not self.lost:
             items.append(Frame(self.offset, head, size, reason))
-        self._fresh = False
+        self._is_start = False
         self.offset += size + 4
         return items
 
@@ -236,42 +236,45 @@ class Framer:
         return items
 
     def _cut(self, data: bytes) -> Iterator[Item]:
-        """Yield the frames in `data`, which begins at a frame; buffer the rest."""
+        """Yield the frames in `data`, which begins with a frame; buffer the rest."""
         pos, end = 0, len(data)
-        self._need = 4
+        self._needed_size = 4
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
-            if size < self.least or size > self._max_frame:
+            if size < self.min_size or size > self._max_frame:
                 start = bytes(data[pos : pos + MAX_LENGTH_ERROR])
                 yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None, size)._replace(
                     start=start
                 )
                 return
-            stop = pos + 4 + size
+            frame_end = pos + 4 + size
             if size > self._max_decoded:
-                head = min(HEAD_BYTES, 4 + size)
-                if end - pos < head:
-                    self._need = head
+                head_size = min(HEAD_BYTES, 4 + size)
+                if end - pos < head_size:
+                    self._needed_size = head_size
                     break
                 reason = f"over the limit of {self._max_decoded} bytes for decoding"
-                frame = Frame(self.offset, data[pos : pos + head], size, reason)
-                self._skip_next = max(stop - end, 0)
-                self.offset += min(stop, end) - pos
-                pos = min(stop, end)
+                frame = Frame(self.offset, data[pos : pos + head_size], size, reason)
+                self._skip_next = max(frame_end - end, 0)
+                self.offset += min(frame_end, end) - pos
+                pos = min(frame_end, end)
                 yield frame
                 continue
-            if stop > end:
-                self._need = 4 + size
+            if frame_end > end:
+                self._needed_size = 4 + size
                 break
-            frame = Frame(self.offset, data if stop - pos == end else data[pos:stop], size)
-            self.offset += stop - pos
-            pos = stop
+            frame = Frame(self.offset, data if frame_end - pos == end else data[pos:frame_end], size)
+            self.offset += frame_end - pos
+            pos = frame_end
             yield frame
         if pos < end:
             self._buffer += data[pos:] if pos else data
 
     def _lose_framing(self, size: int, reason: str, other_protocol: OtherProtocol | None, prefix: int) -> NotKafka:
-        """Stop inspecting this direction; `size` is the number of bytes received after the last frame."""
+        """Stop inspecting this direction.
+
+        `size` is the number of bytes received after the last frame, `prefix` the value of the length prefix.
+        """
         lost = NotKafka(self.offset, reason, other_protocol, prefix)
         self.lost = True
         self.offset += size
@@ -281,40 +284,40 @@ class Framer:
     def _begin(self, items: list[Item]) -> bool:
         """Check the first bytes of a stream for PROXY headers and other protocols.
 
-        Returns False while there are too few bytes, or if it is not Kafka.
+        Return False while there are too few bytes, or if the protocol is not Kafka.
         """
         while (start := bytes(self._buffer[:4])) in (PROXY_V1[:4], PROXY_V2[:4]):
             header = proxy_header(bytes(self._buffer[:PROXY_BYTES]))
             if header is None:
                 break
             if header.size > len(self._buffer):
-                self._need = header.size
+                self._needed_size = header.size
                 return False
             items.append(ProxyHeaderSkipped(*header))
             del self._buffer[: header.size]
             self.offset += header.size
-        self._need = 4
+        self._needed_size = 4
         if len(start) < 4:
             return False
         size = int.from_bytes(start, "big", signed=True)
-        possible = self.least <= size <= self._max_frame
+        is_possible_size = self.min_size <= size <= self._max_frame
         if (other_protocol := detect_protocol(bytes(self._buffer[:START_BYTES]))) is not None:
-            reason = "its first bytes are no frame" if possible else f"length prefix says {size} bytes"
+            reason = "its first bytes are no frame" if is_possible_size else f"length prefix says {size} bytes"
             items.append(self._lose_framing(len(self._buffer), reason, other_protocol, size))
             return False
-        if possible:
-            # PostgreSQL clients send eight bytes and wait; their length prefixes include themselves.
-            self._need = 8 if len(self._buffer) < 8 else min(4 + size, START_BYTES)
-        self._fresh = len(self._buffer) < self._need
-        return not self._fresh
+        if is_possible_size:
+            # PostgreSQL clients send eight bytes and wait; their length prefix includes itself.
+            self._needed_size = 8 if len(self._buffer) < 8 else min(4 + size, START_BYTES)
+        self._is_start = len(self._buffer) < self._needed_size
+        return not self._is_start
 
     def _seek(self, items: list[Item]) -> bool:
-        """Look for a frame in the buffer; drop bytes in which none can begin."""
+        """Look for a frame in the buffer; drop bytes in which no frame can begin."""
         match = self._seeker.find(self._buffer, self.offset)
         self._drop(max(len(self._buffer) - self._seeker.held, 0) if match is None else match)
         if match is None:
             return False
-        self._report(items)
+        self._report_dropped(items)
         self._seeking = None
         return True
 
@@ -323,13 +326,13 @@ class Framer:
         self.offset += size
         self._dropped += size
 
-    def _report(self, items: list[Item]) -> None:
+    def _report_dropped(self, items: list[Item]) -> None:
         if self._dropped:
             items.append(SkippedBytes(self.offset - self._dropped, self._dropped, self._seeking or ""))
             self._dropped = 0
 
     def _give_up(self, items: list[Item]) -> None:
-        """Drop the buffer: it contains no frame, and the following bytes do not continue it."""
+        """Drop the buffer, which contains no frame and which the following bytes do not continue."""
         self._seeker.forget()
         self._drop(len(self._buffer))
-        self._report(items)
+        self._report_dropped(items)

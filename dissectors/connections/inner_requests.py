@@ -1,4 +1,4 @@
-"""Requests that begin inside another one: it was sent only partly, and the client went on with the next."""
+"""Requests that begin inside another one, because the client sent only part of it before the next request."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dissectors import schemas
 from dissectors.connections.connection import is_plausible_request
 from dissectors.messages.message import Message
 
-#: The bytes of a request before its client id, with its length prefix.
+#: The number of bytes before the client id of a request, including the length prefix.
 _HEAD_SIZE = 14
 
-#: By how much the correlation id of the next request may be greater.
+#: The most by which the correlation id of the next request may be greater.
 _MAX_ID_STEP = 16
 
-#: The occurrences of the client id that are examined.
-_MAX_OUTER_IDS = 64
+#: The most occurrences of the client id that are examined.
+_MAX_OCCURRENCES = 64
 
 
 class InnerRequest(NamedTuple):
-    """A request inside another one: its offset in that frame, its API and its correlation id."""
+    """A request inside another one: its offset in the outer frame, its API, version and correlation id."""
 
     start: int
     api: str
@@ -28,9 +28,9 @@ class InnerRequest(NamedTuple):
 
 
 def inner_request(message: Message) -> InnerRequest | None:
-    """The first request of the same client that begins inside a request, if any.
+    """Find the first request of the same client that begins inside a request.
 
-    Its header has the same client id, a plausible length prefix, and a correlation id that follows the outer one.
+    It has the same client id, a plausible length prefix, and a correlation id that follows that of the outer request.
     """
     outer_id = message.header.get("correlation_id")
     if not message.is_request or not message.header.get("client_id") or outer_id is None:
@@ -39,7 +39,7 @@ def inner_request(message: Message) -> InnerRequest | None:
     client_id_bytes = frame[
         _HEAD_SIZE - 2 : _HEAD_SIZE + int.from_bytes(frame[_HEAD_SIZE - 2 : _HEAD_SIZE], "big")
     ]  # with its length
-    for _ in range(_MAX_OUTER_IDS):
+    for _ in range(_MAX_OCCURRENCES):
         position = frame.find(client_id_bytes, position + 1)
         if position < 0:
             return None

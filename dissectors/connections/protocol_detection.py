@@ -1,4 +1,4 @@
-"""Detects other protocols by the first bytes of a stream."""
+"""Detect other protocols by the first bytes of a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MQTT = OtherProtocol("MQTT", "an MQTT client; check the port")
 _HEALTH_CHECK = OtherProtocol("ZooKeeper", "a ZooKeeper health check; check the port")
 _SESSION = OtherProtocol("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")
 
-#: Four bytes suffice for these, which are too large for a length prefix; more bytes may never arrive.
+#: Protocols recognised by four bytes, which are too large for a length prefix; more bytes may never arrive.
 _BY_FOUR_BYTES = {
     **dict.fromkeys(
         (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"HTTP", b"PRI "), _HTTP
@@ -35,13 +35,13 @@ _BY_FOUR_BYTES = {
 }
 _POSTGRESQL_SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
-#: More bytes than these do not change the result of `detect_protocol`.
+#: The most bytes that `detect_protocol` needs.
 START_BYTES = 32
 
 PROXY_V1 = b"PROXY "
 PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
 _PROXY_V1_MAX = 107
-#: With these bytes `proxy_header` knows the size of a header.
+#: The number of bytes with which `proxy_header` knows the size of any header.
 PROXY_BYTES = _PROXY_V1_MAX
 
 
@@ -72,7 +72,7 @@ class ProxyHeader(NamedTuple):
 
 
 def proxy_header(start: bytes) -> ProxyHeader | None:
-    """The PROXY protocol header at the start of a stream, None if there is none.
+    """Return the PROXY protocol header at the start of a stream, or None if there is none.
 
     Source: the PROXY protocol, versions 1 and 2 (haproxy.org, doc/proxy-protocol.txt).
     """

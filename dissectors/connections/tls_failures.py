@@ -1,4 +1,4 @@
-"""Why TLS between a relay and one of its peers fails, as values and in words."""
+"""The reasons why TLS between a relay and one of its peers fails, as values and in words."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from enum import StrEnum
 
 
 class TlsReason(StrEnum):
-    """What went wrong. If the peer gave up, its alert says so, or what is wrong with kproxy's certificate."""
+    """What went wrong. If the peer gave up, this is known from its alert."""
 
     UNKNOWN_CA = "unknown_ca"
     EXPIRED = "expired"
     NOT_YET_VALID = "not_yet_valid"
     REVOKED = "revoked"
     NAME_MISMATCH = "name_mismatch"
-    BAD_CERTIFICATE = "bad_certificate"  # for another reason, or none that was given
+    BAD_CERTIFICATE = "bad_certificate"  # for another reason, or for a reason that was not given
     CERTIFICATE_REQUIRED = "certificate_required"
     PROTOCOL_VERSION = "protocol_version"
     NO_SHARED_CIPHER = "no_shared_cipher"
@@ -53,12 +53,12 @@ _PEER_REASONS = {
 
 
 def describe(reason: TlsReason, by: str, detail: str = "") -> str:
-    """A failure in words that follow the name of the peer.
+    """Describe a failure, in words that follow the name of the peer.
 
     Args:
         reason: What went wrong.
         by: Who gave up: ``proxy``, or the peer (``client``, ``server``).
-        detail: What the TLS library says; for reasons that have no words of their own, or leave something open.
+        detail: The message of the TLS library, for reasons without words of their own or with imprecise ones.
     """
     text = (_PROXY_REASONS if by == "proxy" else _PEER_REASONS).get(reason)
     if text and detail and reason in (TlsReason.NAME_MISMATCH, TlsReason.BAD_CERTIFICATE):

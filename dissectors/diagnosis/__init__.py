@@ -1,7 +1,7 @@
-"""Diagnosis: finds how a frame that does not decode departs from its layout.
+"""Find out how a frame that does not decode departs from its layout.
 
-`diagnose` inspects one frame. `examine` returns the message as decoded under its diagnosis, and remembers the
-departures of each peer, so that the next frame with the same one is decoded without a search.
+`diagnose` inspects one frame. `examine` returns the message as decoded under its diagnosis. It remembers the
+departures of each peer, so that the next frame with the same departure is decoded without a search.
 """
 
 from dissectors.diagnosis.departures_by_peer import KnownDepartures, examine

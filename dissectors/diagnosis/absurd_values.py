@@ -1,7 +1,7 @@
-"""Values that contradict a reading: read at a wrong offset, no code of Kafka, an index far from the others.
+"""Values that contradict a reading: shifted bytes, codes that Kafka does not define, an index far from the others.
 
-A correct reading of a broken frame rarely has any. So a reading with such values may be the best that was tried, and
-still not be what the writer did.
+A correct reading of a broken frame rarely has any. So even if a reading with such values is the best one tried, it may
+not be what the writer did.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from dissectors.diagnosis.shift_signs import is_shifted
 from dissectors.diagnosis.value_costs import ARBITRARY_FIELDS
 from dissectors.wire.layout import Field, Layout
 
-#: By how many bits one value contradicts a reading, and by how many at most all values together do.
+#: The bits by which one value contradicts a reading, and the most by which all values together do.
 ABSURD_BITS = 24.0
 UNLIKELY_BITS = 20.0
 MAX_ABSURDITY = 25.0
 
-#: Fields that tell the elements of an array apart, and those of them that count from 0.
+#: Fields that count the elements of an array from 0, and all fields that tell its elements apart.
 _INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
 _KEYS = _INDEXES | {"node_id", "broker_id", "topic_id", "topic", "topic_name", "name", "api_key", "group_id"}
 
 #: The largest frame whose values are examined.
 SMALL_FRAME_BYTES = 32 << 10
 
-#: An index is far from the others if it is so many times the next smaller one.
+#: An index is far from the others if it is more than this many times the next smaller one.
 FAR_FACTOR = 8
 
-#: Codes are in their tables, or read at a wrong offset.
+#: Suffixes of fields with codes. A code that is not in its table was read at a wrong offset.
 _CODES = ("error_code", "is_internal")
 
 
 def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
-    """By how many bits the values of a frame contradict the layout that they were read in, at most `MAX_ABSURDITY`."""
+    """Return the bits by which the values of a frame contradict their layout, at most `MAX_ABSURDITY`."""
     return min(sum(_struct_absurdities(layout, values)), MAX_ABSURDITY)
 
 
@@ -64,7 +64,7 @@ def _is_absurd(field: Field, value: Any) -> bool:
 
 
 def _key_absurdities(elements: list[Mapping[str, Any]]) -> Iterator[float]:
-    """The elements of an array differ in their keys; indexes are near each other, and not multiples of 256."""
+    """Yield the bits for duplicate keys in an array, and for indexes far apart or shifted by a byte."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
         values = [element[key] for element in elements if element.get(key) is not None]
         if len(set(values)) < len(values):

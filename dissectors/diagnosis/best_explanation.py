@@ -1,4 +1,4 @@
-"""Chooses, among edits that read a frame equally well, the one that explains the others."""
+"""Choose, among edits that read a frame equally well, the one that explains the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Values = Mapping[str, Any]
 def writes_same_bytes(
     right: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values
 ) -> bool:
-    """Whether encoding values in `layout` gives the same bytes from which another layout read different values.
+    """Whether encoding values in `layout` gives the bytes from which another layout read other values.
 
     Args:
         right: Kafka's layout.
@@ -21,8 +21,7 @@ def writes_same_bytes(
         values: All fields of a struct, as read in `layout`.
         other_layout: The other layout.
         other_values: The values read in it. A field of `right` that it lacks may have any value; a field that `right`
-            lacks
-            too has its default, as in encoding.
+            also lacks has its default, as in encoding.
     """
     right_fields = {field.name: field for field in (*right.fields, *right.tagged)}
     other_fields = {field.name: field for field in (*other_layout.fields, *other_layout.tagged)}

@@ -1,4 +1,4 @@
-"""Candidates: the proposals for a frame with their structs, and the layouts that result from them."""
+"""The candidates for a frame: proposals, the structs that they edit, and the resulting layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.edits import Edit
 from dissectors.edits.lengths import SCOPES
 from dissectors.wire.layout import Layout, cached_on_owner
 
-#: The prior, in bits, of departures that servers are known for.
+#: The prior, in bits, of departures that are known from real servers.
 COMMON_PRIOR = 6.0
 
 #: The largest prior, in bits, of an edit that is tried as a second one.
@@ -23,7 +23,7 @@ MAX_SECOND_COST = 7.5
 #: The prior, in bits, of writing a field of the same name in another struct in the same wrong way.
 REPETITION_PRIOR = 1.0
 
-#: The `field` of edits of a whole frame, and of those that change all of header or body.
+#: The `field` of edits that change the whole frame, and of edits that change the whole header or body.
 WHOLE_FRAME_FIELDS = (*SCOPES, "header")
 WHOLE_PART_FIELDS = ("*", "header")
 
@@ -36,21 +36,21 @@ class Candidate(NamedTuple):
     prior: float
 
 
-#: (prior, proposal, struct that it edits or None for the whole frame).
+#: (prior, proposal, the struct that it edits or None for the whole frame).
 Choice = tuple[float, Proposal, StructLocation | None]
 
 
-def choices(pair: FrameLayouts, proposals: Proposals, max_prior: float = float("inf")) -> list[Choice]:
-    """The proposals for a frame, the most common first.
+def choices(layouts: FrameLayouts, proposals: Proposals, max_prior: float = float("inf")) -> list[Choice]:
+    """Return the proposals for a frame, most common first.
 
     Args:
-        pair: The layouts of the frame.
+        layouts: The layouts of the frame.
         proposals: The proposals for its message.
         max_prior: The largest prior to return, in bits.
     """
-    frame_proposals = (*header_proposals(pair.header), *body_proposals(pair.body, proposals.version))
-    result = whole_frame_choices(pair, frame_proposals, max_prior)
-    for location in struct_locations(pair.body):
+    frame_proposals = (*header_proposals(layouts.header), *body_proposals(layouts.body, proposals.version))
+    result = whole_frame_choices(layouts, frame_proposals, max_prior)
+    for location in struct_locations(layouts.body):
         result += [
             (proposal.prior, proposal, location) for proposal in proposals.of(location) if proposal.prior <= max_prior
         ]
@@ -59,32 +59,36 @@ def choices(pair: FrameLayouts, proposals: Proposals, max_prior: float = float("
 
 
 def second_choices(
-    pair: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], first_edit: Proposal
+    layouts: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], first_edit: Proposal
 ) -> list[Choice]:
-    """The proposals for a second edit, as far as reading with the first one got; the most common first.
+    """Return the proposals for a second edit in the part that was read under the first one, most common first.
 
     Args:
-        pair: The layouts under the first edit.
+        layouts: The layouts under the first edit.
         proposals: The proposals for the message.
         trace: The reading under the first edit.
         right_ids: The ids of the structs of the right layout.
         first_edit: The first edit.
     """
-    result = whole_frame_choices(pair, header_proposals(pair.header), MAX_SECOND_COST)
+    result = whole_frame_choices(layouts, header_proposals(layouts.header), MAX_SECOND_COST)
     if (
         first_edit.field in WHOLE_FRAME_FIELDS or first_edit.prior > MAX_SECOND_COST
-    ):  # otherwise the pair is tried in the other order
+    ):  # otherwise the two edits are tried in the other order
         undone_kinds = (
             () if first_edit.field == "header" else ("body_version", "generic_error_body")
-        )  # these would undo the first edit
+        )  # they would undo the first edit
         remaining_proposals = (
-            proposal for proposal in body_proposals(pair.body, proposals.version) if proposal.kind not in undone_kinds
+            proposal
+            for proposal in body_proposals(layouts.body, proposals.version)
+            if proposal.kind not in undone_kinds
         )
-        result += whole_frame_choices(pair, remaining_proposals, MAX_SECOND_COST)
+        result += whole_frame_choices(layouts, remaining_proposals, MAX_SECOND_COST)
     # A body created for one search must not cache its locations, which refer to it: that cycle would need the
     # collector.
     for location in (
-        struct_locations(pair.body) if first_edit.field in WHOLE_FRAME_FIELDS else _find_struct_locations(pair.body)
+        struct_locations(layouts.body)
+        if first_edit.field in WHOLE_FRAME_FIELDS
+        else _find_struct_locations(layouts.body)
     ):
         if not (reach := trace.reach(location)):
             continue
@@ -92,7 +96,7 @@ def second_choices(
             proposed = proposals.of(location, MAX_SECOND_COST)
         else:
             proposed = struct_proposals(
-                pair.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach
+                layouts.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach
             )
         result += [(proposal.prior, proposal, location) for proposal in proposed if proposal.step < reach]
         if first_edit.kind in FIELD_KINDS and id(location.layout) in right_ids:
@@ -106,7 +110,7 @@ def second_choices(
 
 
 def _is_repetition(proposal: Proposal, first: Proposal) -> bool:
-    """Whether a proposal writes a field of the same name in the same way, in another struct."""
+    """Whether a proposal writes the field of the same name in another struct in the same way."""
     return (proposal.kind, proposal.arguments, proposal.name) == (
         first.kind,
         first.arguments,
@@ -114,10 +118,12 @@ def _is_repetition(proposal: Proposal, first: Proposal) -> bool:
     ) and proposal.field != first.field
 
 
-def whole_frame_choices(pair: FrameLayouts, proposals: Iterable[Proposal], max_prior: float) -> list[Choice]:
-    """The proposals for a whole frame that change it."""
+def whole_frame_choices(layouts: FrameLayouts, proposals: Iterable[Proposal], max_prior: float) -> list[Choice]:
+    """Return the proposals for the whole frame that would change it."""
     likely_proposals = (proposal for proposal in proposals if proposal.prior <= max_prior)
-    return [(proposal.prior, proposal, None) for proposal in likely_proposals if pair.under(proposal).changes(pair)]
+    return [
+        (proposal.prior, proposal, None) for proposal in likely_proposals if layouts.under(proposal).changes(layouts)
+    ]
 
 
 def _prior(choice: Choice) -> float:
@@ -125,11 +131,11 @@ def _prior(choice: Choice) -> float:
 
 
 def single_edits(frame: Layout, version: int, max_prior: float = float("inf")) -> tuple[Candidate, ...]:
-    """All edits that change the layout of a frame, the most common first.
+    """Return all edits that change the layout of a frame, most common first.
 
     Args:
-        frame: The layout, as `dissectors.edits.frame_layout` makes it, of that version or with an edit applied.
-        version: The version that its body should have.
+        frame: The layout from `dissectors.edits.frame_layout`, for this version or with an edit applied.
+        version: The version that the body should have.
         max_prior: The largest prior to return, in bits.
     """
     frame_choices = choices(FrameLayouts.of(frame), Proposals(frame.name, version), max_prior)
@@ -139,7 +145,7 @@ def single_edits(frame: Layout, version: int, max_prior: float = float("inf")) -
 
 @cached_on_owner
 def struct_locations(body: Layout) -> list[StructLocation]:
-    """The structs of a body that can be edited, cached: for bodies that are kept anyway."""
+    """Return the structs of a body that can be edited; cached, so use it only for bodies that are kept anyway."""
     return _find_struct_locations(body)
 
 
@@ -149,19 +155,20 @@ def _find_struct_locations(body: Layout) -> list[StructLocation]:
 
 def _nested_locations(location: StructLocation) -> Iterator[StructLocation]:
     yield location
-    layout, part = location.layout, location.part
+    layout, compiled = location.layout, location.compiled
     names = [field.name for field in (*layout.fields, *layout.tagged)]
     for index, field in enumerate((*layout.fields, *layout.tagged)):
         inner = inner_of(field)
         if field.struct is None or inner is None or field.exception is not None or names.count(field.name) > 1:
             continue
-        path, ups = (
+        path, enclosing_steps = (
             (*location.path, field.name + "[]" * field.array),
-            (*location.ups, (part, min(index, len(layout.fields)))),
+            (*location.enclosing_steps, (compiled, min(index, len(layout.fields)))),
         )
-        nested = StructLocation(path, field.struct, inner.part, ups, location.above)
+        nested = StructLocation(path, field.struct, inner.compiled, enclosing_steps, location.enclosing_arrays)
         if isinstance(inner, Array):
-            nested = nested._replace(above=location.above | {inner}, array=inner)
-        elif inner.null is None and location.array is not None and field.tag is None:
-            nested = nested._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
+            nested = nested._replace(enclosing_arrays=location.enclosing_arrays | {inner}, array=inner)
+        elif inner.null_marker is None and location.array is not None and field.tag is None:
+            fixed = location.fixed + compiled.min_size - inner.compiled.min_size
+            nested = nested._replace(array=location.array, fixed=fixed)
         yield from _nested_locations(nested)

@@ -1,4 +1,4 @@
-"""Lengths of records that were cast to 16 bits: the batches behind such a length are longer than it says."""
+"""Lengths of records that were cast to 16 bits: the batches that follow are longer than the length says."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dissectors.wire.node import Node
 from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
-#: The greatest length that a signed integer of 16 bits keeps.
+#: The greatest length that a signed 16-bit integer can hold.
 _MAX_INT16 = (1 << 15) - 1
 
-#: The header of a batch up to its length, its smallest size, and its newest format, which is at `_MAGIC_AT`.
+#: Size of a batch's header up to and including its length, smallest length, offset of the format, newest format.
 _LOG_OVERHEAD, _MIN_LENGTH, _MAGIC_AT, _NEWEST_MAGIC = 12, 14, 16, 2
 
 
 class CastLength(NamedTuple):
-    """A length of records: its field, its bytes in the frame, what it says and the bytes of the batches behind it."""
+    """A length of records: its field, its bytes in the frame, its value, and the size of the batches that follow."""
 
     path: str
     start: int
@@ -29,7 +29,7 @@ class CastLength(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is wrong."""
+        """The error in one sentence."""
         count = f"records of {self.size} bytes follow"
         return (
             f"{self.path} has length {self.written}, but {count}: the length was cast to int16 ({self.size} & 0xffff)"
@@ -37,12 +37,12 @@ class CastLength(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What to change."""
+        """What to change in the writer."""
         return "write the length of records with all its bits: the length of strings has 16, that of records has 32"
 
 
 def find_cast_length(message: Message) -> CastLength | None:
-    """The records of a frame that does not decode whose length lost its upper bits, if any."""
+    """Find the length of records that lost its upper bits, in a frame that does not decode."""
     if message.error is None and not message.trailing and message.diagnosis is None:
         return None
     layout, frame = right_layout(message), message.frame
@@ -64,7 +64,7 @@ def _records_nodes(nodes: list[Node], path: tuple[str, ...]) -> Iterator[tuple[t
 
 
 def _batches_size(frame: bytes, start: int) -> int:
-    """The size of the batches that begin at an offset."""
+    """Return the total size of the batches that begin at an offset."""
     pos = start
     while len(frame) - pos > _MAGIC_AT and frame[pos + _MAGIC_AT] <= _NEWEST_MAGIC:
         size = int.from_bytes(frame[pos + 8 : pos + _LOG_OVERHEAD], "big", signed=True)

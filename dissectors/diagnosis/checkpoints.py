@@ -1,4 +1,4 @@
-"""Checkpoints of reading a frame, from which a reading that differs in one struct can resume."""
+"""Checkpoints taken while reading a frame, from which a reading that differs in one struct can resume."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Checkpoint(NamedTuple):
 
 
 class StructEdit(Protocol):
-    """An edit of a struct: the first step that it changes, and the steps that replace the struct's.
+    """An edit of a struct: the first step that it changes, and the steps that replace those of the struct.
 
-    `tail` are those from the first changed one on.
+    `tail` returns the steps from the first changed one on.
     """
 
     @property
@@ -39,119 +39,119 @@ class StructEdit(Protocol):
 
     def tail(self, location: StructLocation) -> tuple[Step, ...]: ...
 
-    def exchange(self, location: StructLocation) -> Replacement: ...
+    def replacement(self, location: StructLocation) -> Replacement: ...
 
 
 class StructLocation(NamedTuple):
     """A struct of a body: its path, and its position in the compiled layout.
 
-    `ups` are the enclosing structs with the index of the step in each, outermost first. `above` are the enclosing
-    arrays. `array` is the array whose elements have at least `fixed` bytes besides this
-    struct.
+    `enclosing_steps` are the enclosing structs, outermost first, with the index of the step in each.
+    `enclosing_arrays` are the arrays around it. `array` is the innermost of them, if each of its elements consists of
+    this struct and at least `fixed` other bytes.
     """
 
     path: tuple[str, ...]
     layout: Layout
-    part: StructSteps
-    ups: tuple[tuple[StructSteps, int], ...] = ()
-    above: frozenset[Array] = frozenset()
+    compiled: StructSteps
+    enclosing_steps: tuple[tuple[StructSteps, int], ...] = ()
+    enclosing_arrays: frozenset[Array] = frozenset()
     array: Array | None = None
     fixed: int = 0
 
-    def exchange(self, steps: tuple[Step, ...], min_size: int) -> Replacement:
-        """The replacement of this struct's steps."""
-        return Replacement(self.part, steps, self.above, self.array, max(self.fixed + min_size, 1))
+    def replacement(self, steps: tuple[Step, ...], min_size: int) -> Replacement:
+        """Return a replacement of this struct's steps."""
+        return Replacement(self.compiled, steps, self.enclosing_arrays, self.array, max(self.fixed + min_size, 1))
 
 
 class _Entry(NamedTuple):
     """The first reading of a struct: a checkpoint before each step and one after the last.
 
-    `up` is the enclosing struct, which reads this one in its step `at`; if that step reads `array`, this struct is the
-    first of `number` elements.
+    `enclosing` is the reading of the enclosing struct, which reads this one in its step `step_index`. If that step
+    reads `array`, this struct is the first of `element_count` elements.
     """
 
-    part: StructSteps
+    compiled: StructSteps
     points: list[Checkpoint]
-    up: _Entry | None
-    at: int
+    enclosing: _Entry | None
+    step_index: int
     array: Array | None
-    number: int
+    element_count: int
 
 
 class Trace:
     """A reading of a frame under one layout.
 
-    `end` is the position where it ended, None if it stopped early; then `stopped` is the reason. `cost` is the cost so
-    far.
+    `end` is the position where it ended, or None if it stopped early for the reason in `stopped`. `cost` is the cost
+    so far.
     """
 
-    def __init__(self, frame: FrameReading, pair: LayoutPair, limit: float, horizon: int) -> None:
+    def __init__(self, frame: FrameReading, layouts: LayoutPair, limit: float, horizon: int) -> None:
         self._frame = frame
         self._entries: dict[StructSteps, _Entry] = {}
-        #: Arrays whose elements would fit into the frame if they were as small as possible.
+        #: Arrays whose elements could fit into the frame, at one byte or more each.
         self._openable: set[Array | NestedStruct] = set()
         self._horizon = horizon
-        self._began = frame.work
+        self._work_at_start = frame.work
         self.end: int | None = None
         self.stopped: Misfit | None = None
         frame.begin(limit, horizon)
         try:
-            pos = compiled_struct(pair.header).read(frame, 4)
-            body = compiled_struct(pair.body)
-            self.end = frame.uncached(body, lambda _, at: self._read_struct(body, at), pos)
+            pos = compiled_struct(layouts.header).read(frame, 4)
+            body = compiled_struct(layouts.body)
+            self.end = frame.run_uncached(body, lambda _, start: self._read_struct(body, start), pos)
         except Misfit as misfit:
             self.stopped = type(misfit)(misfit.at)  # without the traceback, which refers to this trace
         self.cost = frame.cost
 
     def resume(self, location: StructLocation, proposal: StructEdit, limit: float) -> int:
-        """Read the frame with a proposal applied to one struct; return the end. The cost is in the `FrameReading`.
+        """Read the frame with a proposal applied to one struct and return the end. The cost is in the `FrameReading`.
 
         Raises:
-            Misfit: Or its subclasses. If this reading stopped earlier, the same exception as then.
+            Misfit: Or a subclass. If this reading stopped before the struct, the same exception again.
         """
-        entry, index = self._entries.get(location.part), proposal.step
+        entry, index = self._entries.get(location.compiled), proposal.step
         if entry is None:
             entry, index = self._enclosing_step(location)
         if entry is None or index >= len(entry.points):
             raise self._earlier_misfit(limit)
         if entry.points[index].cost > limit:
             raise TooExpensive(entry.points[index].pos)
-        if entry.part is not location.part and (misfit := self._blocking_misfit(entry, index)):
+        if entry.compiled is not location.compiled and (misfit := self._blocking_misfit(entry, index)):
             raise Misfit(misfit.at)
-        frame, is_begun = self._frame, entry.part is location.part
-        steps = proposal.tail(location) if is_begun else entry.part.steps[index:]
+        frame, is_struct_begun = self._frame, entry.compiled is location.compiled
+        steps = proposal.tail(location) if is_struct_begun else entry.compiled.steps[index:]
         pos = self._resume_at(entry.points[index], limit)
         try:
-            if not is_begun:
-                frame.exchange = proposal.exchange(location)
+            if not is_struct_begun:
+                frame.replacement = proposal.replacement(location)
             frame.work -= len(steps)
             for step in steps:
                 pos = step(frame, pos)
-            if is_begun and location.above:  # other elements have the struct too
-                frame.exchange = proposal.exchange(location)
+            if is_struct_begun and location.enclosing_arrays:  # other elements also have the struct
+                frame.replacement = proposal.replacement(location)
             return self._finish(entry, pos)
         finally:
-            frame.exchange = None
+            frame.replacement = None
 
     def reach(self, location: StructLocation) -> int:
-        """The number of steps of a struct that this reading started, plus one if it finished them; 0 if none."""
-        entry = self._entries.get(location.part)
+        """Return the number of steps of a struct that this reading started, plus one if it finished all of them."""
+        entry = self._entries.get(location.compiled)
         if entry is not None:
             return len(entry.points)
         entry, index = self._enclosing_step(location)
         if entry is None or index >= len(entry.points) or self._blocking_misfit(entry, index):
             return 0
-        return len(location.part.steps) + 1
+        return len(location.compiled.steps) + 1
 
     def _blocking_misfit(self, entry: _Entry, index: int) -> Misfit | None:
-        """Why reading stopped before the structs in a step; None if edits of these may help."""
-        inner = entry.part.inner.get(index)
+        """Return why reading stopped before the structs of a step; None if editing those structs may help."""
+        inner = entry.compiled.inner.get(index)
         return self.stopped if index == len(entry.points) - 1 and inner and inner not in self._openable else None
 
     def _enclosing_step(self, location: StructLocation) -> tuple[_Entry | None, int]:
-        """The innermost step that encloses a struct without an entry."""
-        for part, step_index in reversed(location.ups):
-            entry = self._entries.get(part)
+        """Return the innermost step with an entry that encloses a struct without one."""
+        for compiled, step_index in reversed(location.enclosing_steps):
+            entry = self._entries.get(compiled)
             if entry is not None:
                 return entry, step_index
         return None, 0
@@ -165,7 +165,7 @@ class Trace:
     def _resume_at(self, point: Checkpoint, limit: float) -> int:
         frame = self._frame
         frame.cost, frame.limit = point.cost, limit
-        frame.horizon = max(frame.work - self._horizon + self._began - point.work, 0)
+        frame.horizon = max(frame.work - self._horizon + self._work_at_start - point.work, 0)
         return point.pos
 
     def _finish(self, entry: _Entry, pos: int) -> int:
@@ -173,39 +173,39 @@ class Trace:
         frame = self._frame
         if frame.cost > frame.limit:
             raise TooExpensive(pos)
-        while entry.up is not None:
+        while entry.enclosing is not None:
             if entry.array is not None:
-                pos = entry.array.rest(frame, pos, 1, entry.number)
-            for step in entry.up.part.steps[entry.at + 1 :]:
+                pos = entry.array.read_rest(frame, pos, 1, entry.element_count)
+            for step in entry.enclosing.compiled.steps[entry.step_index + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:
                 raise TooExpensive(pos)
-            entry = entry.up
+            entry = entry.enclosing
         return pos
 
     def _read_struct(
         self,
-        part: StructSteps,
+        compiled: StructSteps,
         pos: int,
-        up: _Entry | None = None,
+        enclosing: _Entry | None = None,
         step_index: int = 0,
         array: Array | None = None,
-        number: int = 0,
+        count: int = 0,
     ) -> int:
         frame, points = self._frame, list[Checkpoint]()
-        entry = _Entry(part, points, up, step_index, array, number)
-        self._entries[part] = entry
-        frame.work -= len(part.steps) + 1
+        entry = _Entry(compiled, points, enclosing, step_index, array, count)
+        self._entries[compiled] = entry
+        frame.work -= len(compiled.steps) + 1
         if frame.work < frame.horizon:
             raise WorkExhausted(pos)
-        for index, step in enumerate(part.steps):
+        for index, step in enumerate(compiled.steps):
             points.append(Checkpoint(pos, frame.cost, frame.work))
-            inner = part.inner.get(index)
+            inner = compiled.inner.get(index)
             if inner is None:
                 pos = step(frame, pos)
             elif isinstance(inner, NestedStruct):
-                present, pos = inner.present(frame, pos)
-                pos = self._read_struct(inner.part, pos, entry, index) if present else pos
+                is_present, pos = inner.read_presence(frame, pos)
+                pos = self._read_struct(inner.compiled, pos, entry, index) if is_present else pos
             else:
                 pos = self._read_array(inner, pos, entry, index)
         points.append(Checkpoint(pos, frame.cost, frame.work))
@@ -217,15 +217,15 @@ class Trace:
         frame = self._frame
 
         def read_elements(frame: FrameReading, start: int) -> int:
-            number, pos = array.count(frame, start)
-            if 0 < number <= frame.end - pos:
+            count, pos = array.read_count(frame, start)
+            if 0 < count <= frame.end - pos:
                 self._openable.add(array)
-            pos = array.check_count(frame, start, number, pos, array.min_size)
-            for index in range(number):
+            pos = array.check_count(frame, start, count, pos, array.min_size)
+            for index in range(count):
                 if index == 0 and array.exception_index != 0:
-                    pos = self._read_struct(array.part, pos, entry, step_index, array, number)
+                    pos = self._read_struct(array.compiled, pos, entry, step_index, array, count)
                 else:
-                    pos = array.rest(frame, pos, index, index + 1)
+                    pos = array.read_rest(frame, pos, index, index + 1)
             return pos
 
-        return frame.uncached(array, read_elements, start)
+        return frame.run_uncached(array, read_elements, start)

@@ -1,4 +1,4 @@
-"""Reads the values of a frame as fast as possible and adds up their costs in bits.
+"""Read the values of a frame as fast as possible and add up their costs in bits.
 
 Reading stops at the first invalid bytes, or when it costs more than the best reading so far.
 `dissectors.diagnosis.struct_reader` reads the structs.
@@ -16,7 +16,7 @@ from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.whole_payloads import has_whole_payload, may_have_payload
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
-#: The number of integers in an array that are evaluated; they represent the others.
+#: The number of integers of an array whose costs are computed; they represent the others.
 SAMPLE_SIZE = 16
 
 #: (frame reading, position) -> end of the field.
@@ -26,22 +26,22 @@ Step = Callable[["FrameReading", int], int]
 class Replacement(NamedTuple):
     """Steps that replace those of one struct (`dissectors.diagnosis.struct_reader`).
 
-    `above` are the enclosing arrays, whose results must not be cached; `array` is the one whose elements then have at
-    least `min_size` bytes. Structs and arrays are compared by identity.
+    `enclosing_arrays` are the arrays around the struct, whose results must not be cached; each element of `array` then
+    has at least `min_size` bytes. Structs and arrays are compared by identity.
     """
 
-    part: object
+    compiled: object
     steps: tuple[Step, ...]
-    above: frozenset[object]
+    enclosing_arrays: frozenset[object]
     array: object
     min_size: int
 
 
 class FrameReading:
-    """A frame, and what any reading has found in it so far.
+    """A frame, the state of its current reading, and the cached results of all readings so far.
 
     Args:
-        data: The frame, length prefix included.
+        data: The frame, including its length prefix.
         words: Strings from the request or the connection.
         work: The number of fields that may be read in total.
     """
@@ -54,7 +54,7 @@ class FrameReading:
         self.cost = 0.0
         self.limit = 0.0
         self.horizon = 0
-        self.exchange: Replacement | None = None
+        self.replacement: Replacement | None = None
         self.copies: dict[object, bytes] = {}
         self._cached: dict[tuple[object, int], tuple[int, float] | int] = {}
 
@@ -62,18 +62,18 @@ class FrameReading:
         """Start a reading of at most `horizon` fields and at most `limit` bits."""
         self.cost, self.limit, self.horizon = 0.0, limit, max(self.work - horizon, 0)
 
-    def once(self, key: object, step: Step, pos: int) -> int:
-        """Run a step and return its end; cached by key and position unless a limit stopped it."""
+    def run_cached(self, key: object, step: Step, pos: int) -> int:
+        """Run a step and return its end. The result is cached by key and position unless a limit stopped the step."""
         cached = self._cached.get((key, pos))
         if cached is None:
-            return self.uncached(key, step, pos)
+            return self.run_uncached(key, step, pos)
         if isinstance(cached, int):
             raise Misfit(cached)
         self.cost += cached[1]
         return cached[0]
 
-    def uncached(self, key: object, step: Step, pos: int) -> int:
-        """As `once`, but run the step even if its result is cached."""
+    def run_uncached(self, key: object, step: Step, pos: int) -> int:
+        """Do the same as `run_cached`, but run the step even if its result is cached."""
         cost_before = self.cost
         try:
             end = step(self, pos)
@@ -87,39 +87,41 @@ class FrameReading:
 
 
 def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
-    """A step that reads a value of a field, with its length encoding if it has one."""
+    """Return a step that reads a value of a field, after its length if it has a length encoding."""
     if length is None:
         return _fixed_reader(field)
     read_length = length_reader(length)
-    records, null = field.type == "records", value_costs.null_cost(field)
+    is_records, null_cost = field.type == "records", value_costs.null_cost(field)
     if field.type != "string":
         has_payload = may_have_payload(field.name)
 
         def read_blob(frame: FrameReading, pos: int) -> int:
             size, pos = read_length(frame, pos)
             if size < 0:
-                return _read_null(frame, pos, nullable, null)
+                return _read_null(frame, pos, nullable, null_cost)
             end = pos + size
             if end > frame.end:
                 raise Misfit(pos)
             if has_payload and has_whole_payload(field.name, bytes(frame.data[pos:end])):
                 frame.cost += value_costs.count_cost(size) + value_costs.PAYLOAD_BYTE_COST * size
             else:
-                frame.cost += value_costs.count_cost(size) + value_costs.blob_cost(records, frame.data, pos, size)
+                frame.cost += value_costs.count_cost(size) + value_costs.blob_cost(is_records, frame.data, pos, size)
             return end
 
         return read_blob
-    cost = value_costs.text_cost(field)
+    text_cost = value_costs.text_cost(field)
 
     def read_text(frame: FrameReading, pos: int) -> int:
         size, pos = read_length(frame, pos)
         if size < 0:
-            return _read_null(frame, pos, nullable, null)
+            return _read_null(frame, pos, nullable, null_cost)
         end = pos + size
         if end > frame.end:
             raise Misfit(pos)
         raw = frame.data[pos:end]
-        frame.cost += value_costs.KNOWN_WORD_COST if raw in frame.words else value_costs.count_cost(size) + cost(raw)
+        frame.cost += (
+            value_costs.KNOWN_WORD_COST if raw in frame.words else value_costs.count_cost(size) + text_cost(raw)
+        )
         return end
 
     return read_text
@@ -153,34 +155,35 @@ def _fixed_reader(field: Field) -> Step:
 
 
 def array_reader(field: Field) -> Step:
-    """A step that reads an array of primitive values, cached by position."""
+    """Return a step that reads an array of primitive values, cached by position."""
     assert field.length is not None
     read_count, nullable = length_reader(field.length), field.nullable
     read_element = value_reader(field, field.element_length, nullable=False)
-    size = {"int16": 2, "int32": 4}.get(field.element_length, 1) if field.element_length else WIDTHS[field.type]
+    min_size = {"int16": 2, "int32": 4}.get(field.element_length, 1) if field.element_length else WIDTHS[field.type]
     has_fixed_size = field.element_length is None
-    null, empty = value_costs.null_cost(field), value_costs.empty_array_cost(field)
+    null_cost, empty_cost = value_costs.null_cost(field), value_costs.empty_array_cost(field)
 
     def read_elements(frame: FrameReading, pos: int) -> int:
-        number, at = read_count(frame, pos)
-        if number < 0:
-            return _read_null(frame, at, nullable, null)
-        if number * size > frame.end - at:
+        count, start = read_count(frame, pos)
+        if count < 0:
+            return _read_null(frame, start, nullable, null_cost)
+        if count * min_size > frame.end - start:
             raise Misfit(pos)
-        frame.cost += value_costs.count_cost(number) if number else empty
-        if has_fixed_size and number > SAMPLE_SIZE:
-            before = frame.cost
+        frame.cost += value_costs.count_cost(count) if count else empty_cost
+        if has_fixed_size and count > SAMPLE_SIZE:
+            cost_before = frame.cost
             for index in range(SAMPLE_SIZE):
-                read_element(frame, at + index * size)
-            frame.cost = before + (frame.cost - before) * number / SAMPLE_SIZE
+                read_element(frame, start + index * min_size)
+            frame.cost = cost_before + (frame.cost - cost_before) * count / SAMPLE_SIZE
             frame.work -= SAMPLE_SIZE
-            return at + number * size
-        for index in range(number):
+            return start + count * min_size
+        pos = start
+        for index in range(count):
             if not index % SAMPLE_SIZE:
                 frame.work -= SAMPLE_SIZE
                 if frame.work < frame.horizon:
-                    raise WorkExhausted(at)
-            at = read_element(frame, at)
-        return at
+                    raise WorkExhausted(pos)
+            pos = read_element(frame, pos)
+        return pos
 
-    return lambda frame, pos: frame.once(read_elements, read_elements, pos)
+    return lambda frame, pos: frame.run_cached(read_elements, read_elements, pos)

@@ -1,4 +1,4 @@
-"""The layout errors diagnosed in a run, by peer, so that each is diagnosed once."""
+"""The layout errors diagnosed in a run, by peer, so that each needs only one diagnosis."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
 
-#: Limits: messages (by server, API, version, direction) with known departures, and departures per message.
+#: Limits on the messages (by server, API, version, direction) with known departures, and on departures per message.
 MAX_MESSAGES = 2_000
 MAX_PER_ENTRY = 4
 
-#: The number of searches without result for a message after which most frames are skipped.
+#: The number of searches without a result for a message after which most of its frames are skipped.
 MAX_FAILED_SEARCHES = 8
 
 #: Decode warnings that result from reading at a wrong offset.
@@ -23,7 +23,7 @@ _Key = tuple[str, int, int, bool]
 
 
 class KnownDepartures:
-    """The departures of a run."""
+    """The departures found in a run."""
 
     def __init__(self) -> None:
         self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MAX_MESSAGES)
@@ -31,7 +31,7 @@ class KnownDepartures:
         self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MAX_MESSAGES)
 
     def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
-        """The diagnosis of a frame: a known one if it fits, otherwise a new one."""
+        """Return the diagnosis of a frame: a known one if it fits, otherwise a new one."""
         key = (server, message.api_key, message.version, message.is_request)
         departures = self._departures.touch(key, list)
         for departure in departures:
@@ -63,7 +63,7 @@ def examine(message: Message, request: Message | None, known_departures: KnownDe
         message: The message as decoded by the right layout; it is not changed.
         request: The request of a response, if known.
         known_departures: The departures found in this run so far; new ones are added.
-        server: The address of the connection's server: departures are kept per server.
+        server: The address of the connection's server; departures are kept per server.
 
     Returns:
         The message as decoded under its diagnosis, or the same message if there is none.

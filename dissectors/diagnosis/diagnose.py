@@ -1,4 +1,4 @@
-"""Diagnoses one frame: the edit that explains it best, its place, and the confidence."""
+"""Diagnose one frame: find the edit that explains it best, where it applies, and the confidence."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
-#: How many bits cheaper an edit must be than the right layout if that decodes the whole frame too.
+#: How many bits cheaper than the right layout an edit must be if the right layout also decodes the whole frame.
 MARGIN = 14.0
 
-#: The highest cost of an ordinary frame in bits, fixed and per byte; random numbers cost twice as much.
+#: The highest cost in bits of an ordinary frame, fixed and per byte; random numbers cost twice as much.
 ORDINARY_BITS = 30.0
 ORDINARY_BITS_PER_BYTE = 4.5
 
-#: The number of reported rivals, and their lowest confidence.
+#: The most rivals to report, and their lowest confidence.
 MAX_RIVALS = 5
 MIN_RIVAL_CONFIDENCE = 0.02
 
-#: Strings of a request that are expected in its response.
+#: The most strings of a request that are expected in its response.
 MAX_WORDS = 500
 
 #: The most bytes to append in order to find out how many are missing.
 MAX_APPENDED_BYTES = 4096
 
-#: In large frames, the number of bytes in which the first departure is searched.
+#: The number of bytes of a large frame that are searched for the first departure.
 SEARCHED_BYTES = 8 << 10
 
-#: The confidence from which a frame is decoded under its diagnosis, and below which one that decodes has none.
+#: The least confidence to decode a frame under its diagnosis, or to diagnose a frame that decodes.
 LIKELY_CONFIDENCE = 0.5
 
-#: A field that is missing with this part of the confidence of the most likely one may as well be it.
+#: The share of the best confidence from which another missing field is named as an alternative.
 RIVAL_SHARE = 0.75
 
-#: The highest confidence of trailing bytes and truncation, which explain nearly everything.
+#: The highest confidence in trailing bytes and truncation, which explain nearly any frame.
 MAX_LOOSE_CONFIDENCE = 0.6
 
-#: The highest confidence of an edit of a frame that the right layout decodes to its last byte.
+#: The highest confidence in an edit if the right layout decodes the frame to its last byte.
 MAX_DOUBTFUL_CONFIDENCE = 0.9
 
 
 def right_layout(message: Message) -> Layout | None:
-    """Kafka's layout of a message, None if the schemas do not know its version."""
+    """Return Kafka's layout of a message, None if the schemas do not know its version."""
     known = api_layouts(message.api_key, message.version)
     if known is None:
         return None
@@ -77,11 +77,11 @@ def diagnose(
     Args:
         message: The message as decoded by the right layout; it is not changed.
         request: The request of a response, if known: its topics and groups are likely in the response.
-        usual: What `habits` gives for the edits that the same peer has made before.
+        usual: The `habits` of the edits that the same peer has made before.
 
     Returns:
         None if the right layout is the most probable, or if the schemas do not have the message. Never raises; the work
-        is bounded whatever the size of the frame.
+        is bounded for frames of any size.
     """
     right = right_layout(message)
     if right is None:
@@ -89,13 +89,15 @@ def diagnose(
     is_fully_read = message.error is None and message.end == len(message.frame)
     if is_fully_read and not _is_doubtful(message):
         return None
-    known_words = frozenset(_strings(request.body)) if request is not None and request.error is None else frozenset()
+    known_words = (
+        frozenset(_encoded_strings(request.body)) if request is not None and request.error is None else frozenset()
+    )
     candidates, right_cost = search(
         message.frame,
         right,
         message.version,
-        reads=is_fully_read,
-        left=message.trailing,
+        decodes=is_fully_read,
+        trailing=message.trailing,
         words=known_words,
         usual=usual,
     )
@@ -103,7 +105,7 @@ def diagnose(
     best = ranked[0]
     if best.edit is None:
         return None
-    if right_cost is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
+    if right_cost is not None:  # the right layout also decodes it: report only an edit that makes it an ordinary frame
         if (
             best.cost > right_cost - MARGIN
             or best.confidence < LIKELY_CONFIDENCE
@@ -114,17 +116,17 @@ def diagnose(
         if walked.decode_warnings or not is_ordinary(best.layout, walked.values):
             return None
         best.confidence = min(best.confidence, MAX_DOUBTFUL_CONFIDENCE)
-    return _diagnosis(message, right, ranked)
+    return _build_diagnosis(message, right, ranked)
 
 
 def _is_doubtful(message: Message) -> bool:
-    """Whether a frame that decodes to its last byte has a value that no correct writer is likely to send."""
+    """Whether a frame that decodes to its last byte has a value that a correct writer is unlikely to send."""
     if any(warning.kind != "implausible" for warning in message.decode_warnings):
         return True
     return message.layout is not None and shows_shift(message.layout, message.body)
 
 
-def _diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> Diagnosis:
+def _build_diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> Diagnosis:
     best = ranked[0]
     assert best.edit is not None
     frame = message.frame
@@ -170,13 +172,13 @@ def _diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> 
         surplus=surplus,
         also=tuple(best.also),
         rivals=tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE)[:MAX_RIVALS],
-        # A new layout: those of the search refer to everything that was tried on top of them.
+        # Build a new layout: the layouts of the search refer to everything that was tried on top of them.
         layout=None if edit.kind in LOOSE_KINDS else edit.apply(right),
     )
 
 
 def _alternatives_text(best: RankedReading, rivals: list[RankedReading]) -> str:
-    """The fields that may be missing instead of the named one, if the bytes do not show which."""
+    """Return a clause with the fields that may be missing instead of the named one, if the bytes do not show which."""
     if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY_CONFIDENCE:
         return ""
     names = [
@@ -192,7 +194,7 @@ def _alternatives_text(best: RankedReading, rivals: list[RankedReading]) -> str:
 
 
 def _missing_byte_count(frame: bytes, right: Layout) -> int | None:
-    """The smallest number of missing bytes, found by appending zeros; None beyond a few thousand."""
+    """Return the smallest number of missing bytes, found by appending zeros; None if it is more than a few thousand."""
     if len(frame) > SMALL_FRAME_BYTES:
         return None
     walked = walk(right, frame + bytes(MAX_APPENDED_BYTES), 4)
@@ -208,8 +210,8 @@ def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
         return None
 
 
-def _strings(values: Any) -> Iterator[bytes]:
-    """The strings in a body."""
+def _encoded_strings(values: Any) -> Iterator[bytes]:
+    """Yield the strings in a body, encoded as UTF-8."""
     stack = [values]
     count = 0
     while stack and count < MAX_WORDS:
@@ -224,13 +226,13 @@ def _strings(values: Any) -> Iterator[bytes]:
 
 
 def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
-    """The message with its diagnosis, decoded under it."""
+    """Return the message with its diagnosis, decoded under it if that is likely enough."""
     result = structs.replace(
         message, diagnosis=diagnosis, well_formed=False, errors_cache=None, records_cache=None, offsets_cache=None,
         tree=None,
     )  # fmt: skip
     if may_hold_secrets(message):
-        return result  # redaction would not find a secret in another layout
+        return result  # under another layout, redaction would not find the secret
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE_KINDS or diagnosis.confidence < LIKELY_CONFIDENCE:
         return result
     header, body = _header_and_body(diagnosis.layout)
@@ -246,7 +248,7 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
 
 
 def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | None:
-    """The same diagnosis for another frame; None if that frame does not decode under it."""
+    """Return a known diagnosis for another frame; None if this frame does not decode under it."""
     if known.layout is None:
         return None
     header, body = _header_and_body(known.layout)

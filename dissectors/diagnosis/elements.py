@@ -15,58 +15,58 @@ ODD_BITS_PER_BYTE = 6.5
 
 
 class _StepLocation(NamedTuple):
-    """The place of an array or a nested struct: a step of a struct, which is nested or an element itself."""
+    """The location of an array or a nested struct: a step of the struct around it, which may itself be enclosed."""
 
-    part: StructSteps
-    at: int
-    up: _StepLocation | Element | None
+    compiled: StructSteps
+    step_index: int
+    enclosing: _StepLocation | Element | None
 
 
 class Element(NamedTuple):
-    """An element of an array of `number` elements, and the checkpoint where it begins.
+    """An element of an array of `element_count` elements, and the checkpoint where it begins.
 
-    `indexes` are its index and those of the elements around it, its own last.
+    `indexes` are the indexes of the enclosing elements, outermost first, and its own.
     """
 
     array: Array
-    number: int
+    element_count: int
     start: Checkpoint
     inside: _StepLocation
     indexes: tuple[int, ...]
 
     def has(self, location: StructLocation) -> bool:
-        """Whether a struct is in this element, and in no array in it."""
-        return self.array in location.above and len(location.above) == len(self.indexes)
+        """Whether a struct is in this element, but not in an array inside it."""
+        return self.array in location.enclosing_arrays and len(location.enclosing_arrays) == len(self.indexes)
 
     def encloses(self, location: StructLocation) -> bool:
-        """Whether a struct is in the elements of an array in this element."""
-        return self.array in location.above and len(location.above) > len(self.indexes)
+        """Whether a struct is in the elements of an array inside this element."""
+        return self.array in location.enclosing_arrays and len(location.enclosing_arrays) > len(self.indexes)
 
 
 class Elements:
-    """The elements that a reading under one layout came upon, in the order of the bytes.
+    """The array elements that a reading under one layout found, in wire order.
 
-    It ends where the bytes do not fit, or after `horizon` fields. `odd` is the index of the element with the first
-    value that is as improbable as random bytes, None if there is no such value.
+    The reading ends where the bytes do not fit, or after `horizon` fields. `odd` is the index of the element with the
+    first value that is as improbable as random bytes, or None if there is no such value.
     """
 
-    def __init__(self, frame: FrameReading, pair: LayoutPair, horizon: int) -> None:
+    def __init__(self, frame: FrameReading, layouts: LayoutPair, horizon: int) -> None:
         self._frame = frame
-        self._horizon, self._began = horizon, frame.work
+        self._horizon, self._work_at_start = horizon, frame.work
         self.found: list[Element] = []
         self.odd: int | None = None
         frame.begin(float("inf"), horizon)
         try:
-            pos = compiled_struct(pair.header).read(frame, 4)
-            self._read_struct(compiled_struct(pair.body), pos, None, ())
+            pos = compiled_struct(layouts.header).read(frame, 4)
+            self._read_struct(compiled_struct(layouts.body), pos, None, ())
         except Misfit:
             pass
 
     def suspects(self, max_count: int) -> list[Element]:
-        """The elements that may be written otherwise, the likeliest first.
+        """Return the elements that may have been written in another layout, likeliest first.
 
-        Behind such an element, bytes are read at a wrong offset: it is the one with the first odd value or one before
-        it, or, if these values are possible, one of the last that could be read.
+        After such an element, bytes are read at a wrong offset. So it is the element with the first odd value or one
+        before it or, if the values after it happen to be possible, one of the last elements that could be read.
         """
         last = len(self.found) - 1
         ends = (last,) if self.odd is None else (self.odd, last)
@@ -79,18 +79,18 @@ class Elements:
         The cost is in the `FrameReading`.
 
         Raises:
-            Misfit: Or its subclasses.
+            Misfit: Or a subclass.
         """
         frame, start = self._frame, element.start
         if start.cost > limit:
             raise TooExpensive(start.pos)
         frame.cost, frame.limit = start.cost, limit
-        frame.horizon = max(frame.work - self._horizon + self._began - start.work, 0)
-        frame.exchange = proposal.exchange(location)
+        frame.horizon = max(frame.work - self._horizon + self._work_at_start - start.work, 0)
+        frame.replacement = proposal.replacement(location)
         try:
-            pos = element.array.part.read(frame, start.pos)
+            pos = element.array.compiled.read(frame, start.pos)
         finally:
-            frame.exchange = None
+            frame.replacement = None
         return self._read_rest(element, pos)
 
     def _read_rest(self, element: Element, pos: int) -> int:
@@ -99,29 +99,31 @@ class Elements:
         enclosing: Element | _StepLocation | None = element
         while enclosing is not None:
             if isinstance(enclosing, Element):
-                pos = enclosing.array.rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.number)
+                pos = enclosing.array.read_rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.element_count)
                 enclosing = enclosing.inside
-            for step in enclosing.part.steps[enclosing.at + 1 :]:
+            for step in enclosing.compiled.steps[enclosing.step_index + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:
                 raise TooExpensive(pos)
-            enclosing = enclosing.up
+            enclosing = enclosing.enclosing
         return pos
 
     def _read_struct(
-        self, part: StructSteps, pos: int, up: _StepLocation | Element | None, indexes: tuple[int, ...]
+        self, compiled: StructSteps, pos: int, enclosing: _StepLocation | Element | None, indexes: tuple[int, ...]
     ) -> int:
         frame = self._frame
-        frame.work -= len(part.steps) + 1
+        frame.work -= len(compiled.steps) + 1
         if frame.work < frame.horizon:
             raise WorkExhausted(pos)
-        for index, step in enumerate(part.steps):
-            inner = part.inner.get(index)
+        for index, step in enumerate(compiled.steps):
+            inner = compiled.inner.get(index)
             if isinstance(inner, Array):
-                pos = self._read_array(inner, pos, _StepLocation(part, index, up), indexes)
+                pos = self._read_array(inner, pos, _StepLocation(compiled, index, enclosing), indexes)
             elif isinstance(inner, NestedStruct):
-                present, pos = inner.present(frame, pos)
-                pos = self._read_struct(inner.part, pos, _StepLocation(part, index, up), indexes) if present else pos
+                is_present, pos = inner.read_presence(frame, pos)
+                if is_present:
+                    step_location = _StepLocation(compiled, index, enclosing)
+                    pos = self._read_struct(inner.compiled, pos, step_location, indexes)
             else:
                 cost_before, start = frame.cost, pos
                 pos = step(frame, pos)
@@ -135,12 +137,12 @@ class Elements:
 
     def _read_array(self, array: Array, pos: int, inside: _StepLocation, indexes: tuple[int, ...]) -> int:
         frame = self._frame
-        count, first = array.count(frame, pos)
-        pos = array.check_count(frame, pos, count, first, 1)  # one of the elements may be smaller than the others
+        count, first_start = array.read_count(frame, pos)
+        pos = array.check_count(frame, pos, count, first_start, 1)  # one element may be smaller than the others
         for index in range(count):
             start = Checkpoint(pos, frame.cost, frame.work)
             element = Element(array, count, start, inside, (*indexes, index))
             self.found.append(element)
-            part = array.part if index != array.exception_index else array.exception
-            pos = self._read_struct(part, pos, element, element.indexes)
+            compiled = array.compiled if index != array.exception_index else array.exception
+            pos = self._read_struct(compiled, pos, element, element.indexes)
         return pos

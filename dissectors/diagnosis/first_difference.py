@@ -1,4 +1,4 @@
-"""Finds the first byte of a frame at which the written layout differs from the right one."""
+"""Find the first byte of a frame at which the written layout differs from the right one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dissectors.wire.node import Node
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The path of the first difference and its bytes, which are empty if a field is missing there.
+    """The path of the first difference and its bytes; there are none if a field is missing.
 
-    `expected` is the field of the right layout, `actual` the written one; None means the end of the struct's fields.
+    `expected` is the field of the right layout, `actual` the field that was written; None stands for the end of the
+    struct's fields.
     """
 
     path: tuple[str, ...]
@@ -34,28 +35,28 @@ def first_difference(right_layout: Layout, written_layout: Layout, nodes: list[N
     Returns:
         None if the layouts do not differ in these bytes, e.g. because the array that would show it is empty.
     """
-    position = start
+    pos = start
     for index, actual in enumerate(written_layout.fields):
         expected = right_layout.fields[index] if index < len(right_layout.fields) else None
-        node = nodes[index] if index < len(nodes) else Node(actual.name, position, position)
+        node = nodes[index] if index < len(nodes) else Node(actual.name, pos, pos)
         if expected is not actual and expected != actual:
             if expected is None or _shape(expected) != _shape(actual) or (_is_null(node) and not expected.nullable):
                 return _difference_at(right_layout, written_layout, index, node)
             if difference := _nested_difference(expected, actual, node):
                 return replace(difference, path=(actual.name, *difference.path))
-        position = node.end
+        pos = node.end
     if len(right_layout.fields) > len(written_layout.fields):
         expected = right_layout.fields[len(written_layout.fields)]
-        return Difference((expected.name,), position, position, expected, None)
+        return Difference((expected.name,), pos, pos, expected, None)
     return _tag_difference(
         right_layout,
         written_layout,
-        nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", position, position),
+        nodes[-1] if nodes and nodes[-1].name == "_tags" else Node("_tags", pos, pos),
     )
 
 
 def _tag_difference(right_layout: Layout, written_layout: Layout, tags: Node) -> Difference | None:
-    """The difference in a tag buffer: all of it, or one field."""
+    """Return the difference in a tag buffer: the whole buffer, or one field in it."""
     if right_layout.tag_fault != written_layout.tag_fault and written_layout.wrong_size:
         tag_names = {field.name for field in written_layout.tagged if field.tag == written_layout.wrong_size[0]}
         tag_node = next((node for node in tags.children if node.name in tag_names), None)
@@ -76,7 +77,7 @@ def _tag_difference(right_layout: Layout, written_layout: Layout, tags: Node) ->
 
 
 def _difference_at(right_layout: Layout, written_layout: Layout, index: int, node: Node) -> Difference:
-    """The difference at an index of a struct: a missing, superfluous, moved or otherwise encoded field."""
+    """Return the difference at an index of a struct: a missing, extra, moved or differently encoded field."""
     expected = right_layout.fields[index] if index < len(right_layout.fields) else None
     actual = written_layout.fields[index]
     right_names, written_names = (
@@ -91,22 +92,22 @@ def _difference_at(right_layout: Layout, written_layout: Layout, index: int, nod
         and expected is not None
         and expected.name != actual.name
     ):
-        # One of two fields has moved: the one whose neighbours are wrong.
-        moved = actual.name if _moved_here(right_names, written_names, actual.name) else expected.name
+        # One of the two fields has moved: the one whose neighbours are wrong.
+        moved = actual.name if _is_only_move(right_names, written_names, actual.name) else expected.name
         end = node.end if moved == actual.name else node.start
         return Difference((moved,), node.start, end, expected, actual)
     return Difference((actual.name,), node.start, node.end, expected, actual)
 
 
-def _moved_here(right_names: list[str], written_names: list[str], name: str) -> bool:
-    """Whether both lists have the same order without that name."""
+def _is_only_move(right_names: list[str], written_names: list[str], name: str) -> bool:
+    """Whether both lists are in the same order when this name is left out."""
     return [right_name for right_name in right_names if right_name != name] == [
         written_name for written_name in written_names if written_name != name
     ]
 
 
 def _shape(field: Field) -> tuple[object, ...]:
-    """How a field begins on the wire; a difference of its elements shows in them."""
+    """Return what determines how a field begins on the wire; array elements are compared separately."""
     return (
         (field.name, field.array, field.length) if field.array else (field.name, field.type, field.array, field.length)
     )

@@ -1,4 +1,4 @@
-"""The layouts of header and body, and edits that change both."""
+"""The layouts of a frame's header and body, and edits that change both."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _EMPTY = Layout("", ())
 
 
 class FrameLayouts(NamedTuple):
-    """The layouts of header and body."""
+    """The layouts of a frame's header and body."""
 
     header: Layout
     body: Layout
 
     @classmethod
     def of(cls, frame: Layout) -> FrameLayouts:
-        """The layouts in the layout of a frame from `dissectors.edits.frame_layout`."""
+        """Split the layout of a frame from `dissectors.edits.frame_layout`."""
         header, body = (field.struct for field in frame.fields)
         assert header is not None
         assert body is not None
         return cls(header, body)
 
     def under(self, proposal: Proposal) -> FrameLayouts:
-        """The layouts after a proposal for the whole frame; unchanged ones are the same objects."""
+        """Return the layouts under a proposal for the whole frame; an unchanged layout stays the same object."""
         header, body = self
         if not proposal.field.startswith("*"):
             return FrameLayouts(
@@ -47,16 +47,16 @@ class FrameLayouts(NamedTuple):
         return FrameLayouts(header, _apply_cached(body, proposal, lambda edit: edit.apply(body)))
 
     def changes(self, other: FrameLayouts) -> bool:
-        """Whether one of these layouts differs from the other's."""
+        """Whether the header or the body differs from the one in `other`."""
         return self.header is not other.header or self.body is not other.body
 
     def changed(self, edit: Edit) -> FrameLayouts:
-        """The layouts after any edit."""
+        """Return the layouts under an edit of any kind."""
         return FrameLayouts.of(edit.apply(frame_layout(self.header, self.body)))
 
 
 def _apply_cached(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
-    """The cached result of a proposal; the unchanged layout if the proposal does not apply to an edited one."""
+    """Return the layout under a proposal, cached; the same layout if the proposal does not apply to it."""
     results, key = _proposal_results(layout), (proposal.kind, proposal.field, proposal.arguments)
     if key not in results:
         try:
@@ -69,5 +69,5 @@ def _apply_cached(layout: Layout, proposal: Proposal, apply: Callable[[Edit], La
 
 @cached_on_owner
 def _proposal_results(layout: Layout) -> dict[tuple[str, str, tuple[Any, ...]], Layout | None]:
-    """The results of proposals by kind, field and arguments; None if the layout stays the same."""
+    """Return a cache of results by the kind, field and arguments of a proposal; None if the layout stays the same."""
     return {}

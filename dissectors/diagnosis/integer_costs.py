@@ -1,6 +1,6 @@
-"""Costs of numbers in bits, by the purpose of the field: ids, epochs, counts, times, ports, codes.
+"""Costs in bits of numbers, by the purpose of the field: ids, epochs, counts, times, ports, codes.
 
-The costs follow Kafka's defaults, what brokers and clients send, and which values are impossible.
+The costs follow from Kafka's defaults, from what brokers and clients send, and from which values are impossible.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _GAMMA = tuple(2.0 + 1.7 * bits for bits in range(65))  # by number of bits
 _INT64_COSTS = tuple(3.0 + 1.2 * bits for bits in range(65))
 _ZERO_COST = 1.0
 
-#: The cost of a value that is not in the field's set of values.
+#: The cost of a value outside the set that the field may have.
 OUTSIDE_SET_COST = 16.0
 
-#: The cost of the schema's default, and of -1 if it means none.
+#: The cost of the schema's default, and of a usual value of the field.
 _DEFAULT_COST = 2.5
 _USUAL_COST = 5.0
 
@@ -39,7 +39,7 @@ _DURATIONS = frozenset(
     {100, 200, 250, 500, 1000, 2000, 3000, 5000, 6000, 10_000, 15_000, 20_000, 30_000, 40_000, 45_000, 60_000, 120_000,
      300_000, 600_000, 900_000, 3_600_000, 86_400_000, 604_800_000}
 )  # fmt: skip
-#: Defaults of these fields in common clients.
+#: The defaults of common clients for these fields.
 _USUAL_VALUES = {
     "session_timeout_ms": frozenset({6000, 10_000, 30_000, 45_000}),
     "rebalance_timeout_ms": frozenset({60_000, 300_000}),
@@ -68,43 +68,43 @@ _ROLES: dict[str, str] = {
 
 
 def error_code_cost(value: int) -> float:
-    """An error code: usually 0, otherwise one of Kafka's."""
+    """Return the cost of an error code, which is usually 0, and otherwise one of Kafka's."""
     if value == 0:
         return 0.5
     return 9.0 if value in error_codes() else 16 + WRONG_COST
 
 
 def own_error_cost(value: int) -> float:
-    """An error with numbers of its own, as in Kafka Streams: usually 0."""
+    """Return the cost of an error code from a separate table, as in Kafka Streams; usually 0."""
     return 0.5 if value == 0 else 7.0 + small_number_cost(value)
 
 
 def boolean_cost(value: int) -> float:
-    """A boolean: 0 or 1, more often 0."""
+    """Return the cost of a boolean: 0 or 1, more often 0."""
     return 1.0 if value == 0 else 1.3 if value == 1 else WRONG_COST
 
 
 def count_cost(value: int) -> float:
-    """A number of elements or bytes."""
+    """Return the cost of a number of elements or bytes."""
     return _ZERO_COST + 1 if value == 0 else _GAMMA[value.bit_length()]
 
 
 def port_cost(value: int) -> float:
-    """A TCP port."""
+    """Return the cost of a TCP port."""
     if 0 < value < 65536:
         return 7.0 if value in _PORTS else 13.0
     return 8.0 if value in (0, -1) else 32 + WRONG_COST
 
 
 def throttle_time_cost(value: int) -> float:
-    """A throttle time: ms, usually 0."""
+    """Return the cost of a throttle time in ms, usually 0."""
     if value > 0:
         return 8.0 + 0.6 * value.bit_length() if value <= MINUTE else _GAMMA[value.bit_length()] + 3
     return 0.5 if value == 0 else 32 + WRONG_COST
 
 
 def small_number_cost(value: int) -> float:
-    """An epoch or index: small, or -1 for none."""
+    """Return the cost of an epoch or index, which is small, or -1 for none."""
     if value > 0:
         return _GAMMA[value.bit_length()]
     return (
@@ -113,12 +113,12 @@ def small_number_cost(value: int) -> float:
 
 
 def partition_cost(value: int) -> float:
-    """The index of a partition: small, and never negative."""
+    """Return the cost of a partition's index, which is small and never negative."""
     return small_number_cost(value) if value >= 0 else OUTSIDE_SET_COST + small_number_cost(value)
 
 
 def node_id_cost(value: int) -> float:
-    """The id of a broker in a list of brokers: small, and never negative."""
+    """Return the cost of a broker's id in a list of brokers, which is small and never negative."""
     return (
         2.0 + small_number_cost(value)
         if value == 0
@@ -129,37 +129,37 @@ def node_id_cost(value: int) -> float:
 
 
 def quantity_cost(value: int) -> float:
-    """A count of things; rarely none."""
+    """Return the cost of a quantity, which is rarely 0."""
     return small_number_cost(value) if value > 0 or value == -1 else 6.0 + small_number_cost(value)
 
 
 def version_cost(value: int) -> float:
-    """The version of an API or a feature."""
+    """Return the cost of the version of an API or a feature."""
     return small_number_cost(value) if value >= 0 else WRONG_COST
 
 
 def min_version_cost(value: int) -> float:
-    """The least version of an API: usually 0."""
+    """Return the cost of the lowest version of an API, usually 0."""
     return 0.7 if value == 0 else 2.0 + version_cost(value)
 
 
 def max_version_cost(value: int) -> float:
-    """The greatest version of an API: often more than 0."""
+    """Return the cost of the highest version of an API, often more than 0."""
     return 2.0 if value == 0 else version_cost(value)
 
 
 def api_key_cost(value: int) -> float:
-    """The number of an API."""
+    """Return the cost of an API key."""
     return 6.0 if schemas.api(value) is not None else WRONG_COST
 
 
 def random_id_cost(value: int) -> float:
-    """A random positive id, or 0 for none."""
+    """Return the cost of a random positive id, or 0 for none."""
     return 32.0 if value >= 1 << 20 else 1.0 if value == 0 else 8.0 + small_number_cost(value)
 
 
 def int64_cost(value: int) -> float:
-    """An offset, a producer id."""
+    """Return the cost of an offset or a producer id."""
     if value > 0:
         return _INT64_COSTS[value.bit_length()]
     return (
@@ -174,14 +174,14 @@ def int64_cost(value: int) -> float:
 
 
 def timestamp_cost(value: int) -> float:
-    """Milliseconds since the epoch, or none; ListOffsets has special values down to -6."""
+    """Return the cost of a time in ms since the epoch, or none; ListOffsets has special values down to -6."""
     if value in _TIMES:
         return 36.0
     return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + int64_cost(value)
 
 
 def duration_cost(value: int) -> float:
-    """A configured duration in ms: usually a round number."""
+    """Return the cost of a configured duration in ms, usually a round number."""
     if value in _DURATIONS:
         return 8.0
     if value <= 0:
@@ -194,26 +194,26 @@ def duration_cost(value: int) -> float:
 
 
 def size_cost(value: int) -> float:
-    """A configured size in bytes: usually a round number in binary, or the maximum."""
+    """Return the cost of a configured size in bytes, usually a power of two, or the maximum."""
     if value in _CAPACITIES:
         return 7.0
     return 12.0 if value > 0 and value & (value - 1) == 0 else 4.0 + small_number_cost(value)
 
 
 def uuid_cost(value: bytes) -> float:
-    """A uuid: random (version 4), or a reserved one, which is nearly zero."""
+    """Return the cost of a uuid: a random one (version 4), or a reserved one, which is nearly all zeros."""
     if not any(value[:15]):
         return 4.0
     return 92.0 if value[6] >> 4 == 4 and value[8] >> 6 == 2 else 100.0
 
 
 def double_cost(value: float) -> float:
-    """A quota."""
+    """Return the cost of a quota."""
     return 4.0 if value == 0 else 44.0 if 1e-9 < abs(value) < 1e15 else 64 + WRONG_COST
 
 
 def operations_cost(value: int) -> float:
-    """A set of ACL operations; usually not requested."""
+    """Return the cost of a set of ACL operations, which is usually not requested."""
     return 1.0 if value == -(1 << 31) else 12.0 if 0 < value < 1 << 14 else 10.0 if value == 0 else 44.0 + WRONG_COST
 
 
@@ -228,7 +228,7 @@ _COSTS: dict[str, Cost] = {
 
 
 def integer_cost(field: Field) -> Cost:
-    """The cost function for the integers of a field."""
+    """Return the cost function for the integers of a field."""
     name = field.name
     if field.type == "bool":
         return boolean_cost
@@ -276,12 +276,12 @@ def _with_default(field: Field, cost: Cost) -> Cost:
 
 
 def _code_table_cost(name: str) -> Cost | None:
-    """The cost function of a field with a table of codes; None for other fields."""
-    meaning = FIELDS.get(name)
-    names = {value: text for value in range(-2, 64) if meaning and (text := meaning(value))}
-    if len(names) < 2:
+    """Return the cost function of a field with a table of codes; None for other fields."""
+    explain_code = FIELDS.get(name)
+    meanings = {value: meaning for value in range(-2, 64) if explain_code and (meaning := explain_code(value))}
+    if len(meanings) < 2:
         return None
-    costs = {value: 8.0 if text == "UNKNOWN" else 3.0 for value, text in names.items()}
+    costs = {value: 8.0 if meaning == "UNKNOWN" else 3.0 for value, meaning in meanings.items()}
     if name.startswith("resource_type"):
-        costs |= dict.fromkeys((8, 16, 32), 4.0)  # resource types of configurations have their own table
+        costs |= dict.fromkeys((8, 16, 32), 4.0)  # the resource types of configurations have their own table
     return lambda value: costs.get(value, OUTSIDE_SET_COST)

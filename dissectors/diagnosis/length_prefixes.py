@@ -1,4 +1,4 @@
-"""Reads lengths and counts in Kafka's encodings and in those of departing writers."""
+"""Read lengths and counts in Kafka's encodings and in those of writers that depart from them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class FrameBytes(Protocol):
 
 @functools.cache
 def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]:
-    """A function that reads a length and returns it with its end; -1 is null."""
+    """Return a function that reads a length and returns it with the position after it; -1 stands for null."""
     if encoding in ("int16", "int32"):
         width = 2 if encoding == "int16" else 4
 
-        def read_fixed(state: FrameBytes, pos: int) -> tuple[int, int]:
+        def read_fixed(frame: FrameBytes, pos: int) -> tuple[int, int]:
             end = pos + width
-            if end > state.end:
+            if end > frame.end:
                 raise Misfit(pos)
-            size = int.from_bytes(state.data[pos:end], "big", signed=True)
+            size = int.from_bytes(frame.data[pos:end], "big", signed=True)
             if size < -1:
                 raise Misfit(pos)
             return size, end
@@ -34,8 +34,8 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
         return read_fixed
     bias = {"uvarint": 1, "uvarint-1": 0, "uvarint+1": 2}[encoding]
 
-    def read_compact(state: FrameBytes, pos: int) -> tuple[int, int]:
-        size, end = read_uvarint(state, pos)
+    def read_compact(frame: FrameBytes, pos: int) -> tuple[int, int]:
+        size, end = read_uvarint(frame, pos)
         if size == 0:
             return (-1 if bias else 0), end
         if size < bias:
@@ -45,8 +45,9 @@ def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]
     return read_compact
 
 
-def read_uvarint(state: FrameBytes, pos: int) -> tuple[int, int]:
-    data, end = state.data, state.end
+def read_uvarint(frame: FrameBytes, pos: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 32 bits; return it and the position after it."""
+    data, end = frame.data, frame.end
     value = shift = 0
     while pos < end and shift < 35:
         byte = data[pos]

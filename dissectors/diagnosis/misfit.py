@@ -15,4 +15,4 @@ class TooExpensive(Misfit):
 
 
 class WorkExhausted(Misfit):
-    """The limit of work is reached."""
+    """The reading has used up its work."""

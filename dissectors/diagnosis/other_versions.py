@@ -11,11 +11,13 @@ from dissectors.wire.layout import layout as layout_of
 
 
 class OtherVersionFields(NamedTuple):
-    """The fields of a struct in other versions, in four parts.
+    """The fields of a struct in other versions.
 
-    Fields that it lacks, by name: the nearest version that has it, its index and the field. Nullable fields, with the
-    first nullable version. Tagged fields that it lacks. The first version that has each field, except fields of this
-    version only.
+    Attributes:
+        fields: Fields that the struct lacks: the nearest version that has the field, its index, and the field.
+        nullable: The first version in which a field is nullable.
+        tags: Tagged fields that the struct lacks.
+        since: The first other version that has a field.
     """
 
     fields: dict[str, tuple[int, int, Field]]
@@ -25,11 +27,11 @@ class OtherVersionFields(NamedTuple):
 
 
 def other_version_fields(name: str, version: int, path: tuple[str, ...], struct: Layout) -> OtherVersionFields:
-    """The fields of a struct in other versions.
+    """Find the fields that a struct has in other versions.
 
     Args:
         name: Name of the message.
-        version: The version that its body should have.
+        version: The version that the body should have.
         path: The names of the fields that lead to the struct.
         struct: The struct, perhaps with edits.
     """
@@ -64,7 +66,7 @@ def _find_other_version_fields(
 
 @functools.lru_cache(maxsize=1024)
 def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int, Layout], ...]:
-    """The struct in every other version, the nearest first, and the later one first of two equally near."""
+    """Return the struct in all other versions, nearest first; of two equally near versions, the later one first."""
     if not path:
         nearest = sorted(
             (other_version for other_version in versions(name) if other_version != version),

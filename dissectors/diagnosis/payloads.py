@@ -1,4 +1,4 @@
-"""Diagnoses a payload of a group protocol with the search for frames: its version is the header."""
+"""Diagnose a payload of a group protocol with the search for frames; the payload's version serves as the header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, versions
 from dissectors.wire.walk import walk
 
-#: The smallest payload that is searched, with a version and without; the largest; and the fields read per payload.
+#: The smallest payload to search, with a version and without; the largest; and the most fields to read per payload.
 MIN_SIZE = 6
 MIN_SIZE_WITHOUT_VERSION = 8
 MAX_SIZE = 32 << 10
@@ -29,19 +29,19 @@ MAX_FIELDS_READ = 40_000
 
 #: Errors in the version of a payload, with their priors in bits; the version is the header or the first field.
 _VERSION_EDITS = {
-    at: (
-        (Edit.of("field_missing", at, where=0), 6.0),
-        *((Edit.of("int_width", at, written=written), 9.0) for written in widths),
+    field: (
+        (Edit.of("field_missing", field, where=0), 6.0),
+        *((Edit.of("int_width", field, written=written), 9.0) for written in widths),
     )
-    for at, widths in (("header.version", ("int8", "int32")), ("version", ("int16", "int64")))
+    for field, widths in (("header.version", ("int8", "int32")), ("version", ("int16", "int64")))
 }
 
-#: Stands for the length prefix, which a payload does not have.
+#: Takes the place of the length prefix, which a payload does not have.
 _NO_SIZE = bytes(4)
 
 
 class PayloadDiagnosis(NamedTuple):
-    """The edit of a payload, its confidence, edits that read every byte the same, and other explanations."""
+    """The edit of a payload, its confidence, edits that read every byte in the same way, and other explanations."""
 
     edit: Edit
     confidence: float
@@ -50,7 +50,7 @@ class PayloadDiagnosis(NamedTuple):
 
 
 def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
-    """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
+    """Whether bytes are a whole payload of any version under an edit, which may be an edit of the version itself."""
     for version in versions(name):
         payload_layouts = layouts_at_version(name, version)
         try:
@@ -65,7 +65,7 @@ def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
 
 @functools.lru_cache(256)
 def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
-    """The edit that explains a payload that is not whole best; None if no edit does.
+    """Return the edit that best explains a payload that does not decode; None if no edit explains it.
 
     Args:
         data: The payload, not empty.
@@ -81,12 +81,12 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
         right = layouts_at_version(name, versions(name)[-1])
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data
-    readings = search(frame, layout, right.version, reads=False, work=MAX_FIELDS_READ)
+    readings = search(frame, layout, right.version, decodes=False, work=MAX_FIELDS_READ)
     readings_by_cost = sorted([*readings.found, *_version_readings(frame, name)], key=lambda reading: reading.cost)
     best, *others = rank(frame, readings_by_cost, layout)
     if best.edit is None or best.edit.then or best.edit.kind in LOOSE_KINDS or best.confidence < LIKELY_CONFIDENCE / 2:
         return None
-    # The fields of older versions are those before a missing one: the missing field is the simpler name.
+    # An older version often lacks just the last field: then the missing field is the simpler explanation.
     edit, *other_edits = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
     rivals = (Rival(reading.edit, round(reading.confidence, 3)) for reading in others if reading.edit is not None)
     return PayloadDiagnosis(
@@ -100,7 +100,7 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
 
 
 def _version_readings(frame: bytes, name: str) -> Iterator[FittingReading]:
-    """The readings with a wrong or missing version, in the layout of each version."""
+    """Yield the readings with a wrong or missing version, in the layout of each version."""
     for version in versions(name):
         right = layouts_at_version(name, version)
         layout = frame_layout(right.header, right.body)
@@ -108,7 +108,7 @@ def _version_readings(frame: bytes, name: str) -> Iterator[FittingReading]:
             edited = edit.apply(layout)
             cost = _reading_cost(frame, edited, version, edit)
             if cost is not None:
-                # Of versions with the same layout, the latest is as good as any.
+                # Among versions with the same layout, prefer the latest.
                 yield FittingReading(edit, edited, cost + prior - 0.01 * version, prior)
 
 
@@ -131,7 +131,7 @@ def _reading_cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> flo
 
 
 def embedded_diagnosis(diagnosis: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
-    """A diagnosis as one of the message that contains the payload in a field."""
+    """Turn the diagnosis of a payload into one of the message that contains the payload in `field`."""
 
     def embed_edit(edit: Edit) -> Edit:
         return Edit.of("embedded_layout", field, payload=name, edit=edit)

@@ -1,4 +1,4 @@
-"""Proposals: edits to try, with their prior in bits, and the steps that read a struct under them."""
+"""Proposals: edits to try, with their priors in bits and the steps that read a struct under them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dissectors.edits.tags import with_tag
 from dissectors.messages import secret_fields
 from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, versions
 
-#: The name of the header of a payload: its version.
+#: The name of a payload's header, which consists of its version.
 PAYLOAD_HEADER = "PayloadHeader"
 
-#: The prior, in bits, of the body of one certain other API; it is lower for each word that their names share.
+#: The prior, in bits, of the body of one particular other API; each word that the names share lowers it.
 OTHER_API_PRIOR = 13.0
 SHARED_WORD_BONUS = 2.0
 
-#: The most frequent edits: they only reorder, add or remove steps of a struct.
+#: The most frequent edits, which only reorder, add or remove steps of a struct.
 _STEP_KINDS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
 
 #: Edits that write a field in another way.
@@ -31,24 +31,30 @@ FIELD_KINDS = ("int_width", "length_encoding", "length_off_by_one", "length_miss
 
 
 class Proposal:
-    """An edit, its prior in bits, and for edits of a struct the steps that read it.
+    """An edit, its prior in bits and, for the edit of a struct, the steps that read the struct.
 
-    `arguments` are the details of the kind, in order; `step` is the first step of the struct that it changes; `one` is
-    the field that it adds or changes. The steps are created on demand and cached.
+    `arguments` are the details of the kind, in order. `step` is the first step of the struct that the edit changes,
+    and `target` the field that it adds or changes. The steps are created on demand and cached.
     """
 
-    __slots__ = ("_read", "arguments", "field", "kind", "one", "prior", "step")
+    __slots__ = ("_steps", "arguments", "field", "kind", "prior", "step", "target")
 
     def __init__(
-        self, kind: str, field: str, arguments: tuple[Any, ...], prior: float, step: int = 0, one: Field | None = None
+        self,
+        kind: str,
+        field: str,
+        arguments: tuple[Any, ...],
+        prior: float,
+        step: int = 0,
+        target: Field | None = None,
     ) -> None:
         self.kind = kind
         self.field = field
         self.arguments = arguments
         self.prior = prior
         self.step = step
-        self.one = one
-        self._read: tuple[tuple[Step, ...], int] | None = None
+        self.target = target
+        self._steps: tuple[tuple[Step, ...], int] | None = None
 
     @property
     def edit(self) -> Edit:
@@ -61,48 +67,48 @@ class Proposal:
         return _name(self.field)
 
     def tail(self, location: StructLocation) -> tuple[Step, ...]:
-        """The steps that read a struct under the edit, from the first that differs on.
+        """Return the steps that read a struct under the edit, starting with the first that differs.
 
-        Most readings end at the first of them, so the others are not put together for `exchange` yet.
+        Most readings end at the first of them, so those for `replacement` are put together only when needed.
         """
-        if self._read is None and not location.part.copies:
-            steps, index = location.part.steps, self.step
+        if self._steps is None and not location.compiled.has_duplicates:
+            steps, index = location.compiled.steps, self.step
             if self.kind == "field_missing":
                 return steps[index + 1 :]
             if self.kind == "field_from_version":
-                return step_of(self._field), *steps[index:]
+                return step_of(self._target), *steps[index:]
             if self.kind in FIELD_KINDS:
-                return step_of(self._edited_field(self._field)), *steps[index + 1 :]
-        return self.exchange(location).steps[self.step :]
+                return step_of(self._edited_field(self._target)), *steps[index + 1 :]
+        return self.replacement(location).steps[self.step :]
 
     @property
-    def _field(self) -> Field:
-        assert self.one is not None
-        return self.one
+    def _target(self) -> Field:
+        assert self.target is not None
+        return self.target
 
-    def exchange(self, location: StructLocation) -> Replacement:
-        """The steps that read a struct under the edit."""
-        if self._read is None:
-            self._read = self._edited_steps(location.part)
-        if self._read is None:
-            part = StructSteps(self._edited_struct(location.layout))
-            self._read = part.steps, part.min_size
-        return location.exchange(*self._read)
+    def replacement(self, location: StructLocation) -> Replacement:
+        """Return the steps that read a struct under the edit."""
+        if self._steps is None:
+            self._steps = self._derive_steps(location.compiled)
+        if self._steps is None:
+            compiled = StructSteps(self._edited_struct(location.layout))
+            self._steps = compiled.steps, compiled.min_size
+        return location.replacement(*self._steps)
 
-    def _edited_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
-        """The steps for the most frequent edits, derived without a layout."""
-        if part.copies or self.kind not in (*_STEP_KINDS, *FIELD_KINDS):
+    def _derive_steps(self, compiled: StructSteps) -> tuple[tuple[Step, ...], int] | None:
+        """Return the steps for one of the most frequent edits, and their smallest size, without a layout."""
+        if compiled.has_duplicates or self.kind not in (*_STEP_KINDS, *FIELD_KINDS):
             return None
-        steps, min_size = list(part.steps), part.min_size
+        steps, min_size = list(compiled.steps), compiled.min_size
         index = self.arguments[-1]
         if self.kind in FIELD_KINDS:
-            edited_field = self._edited_field(self._field)
+            edited_field = self._edited_field(self._target)
             steps[self.step] = step_of(edited_field)
-            return tuple(steps), min_size + min_size_of(edited_field) - min_size_of(self._field)
+            return tuple(steps), min_size + min_size_of(edited_field) - min_size_of(self._target)
         if self.kind == "field_moved":
             steps.insert(index, steps.pop(self.arguments[0]))
             return tuple(steps), min_size
-        field = self._field
+        field = self._target
         if self.kind == "field_missing":
             del steps[index]
             return tuple(steps), min_size - min_size_of(field)
@@ -116,7 +122,7 @@ class Proposal:
         return tuple(steps), min_size + min_size_of(field)
 
     def _edited_struct(self, struct: Layout) -> Layout:
-        arguments, field = self.arguments, self.one
+        arguments, field = self.arguments, self.target
         if self.kind == "field_missing":
             return without_field(struct, arguments[0])
         if field is None:
@@ -131,9 +137,9 @@ class Proposal:
         return with_field(without_field(struct, index), self._edited_field(field), index)
 
     def _edited_field(self, field: Field) -> Field:
-        """The field as changed by the edit, shared by all structs that contain it."""
+        """Return the field as changed by the edit; the result is shared by all structs with this field."""
         key = (self.kind, self.field.endswith("[]"), self.arguments)
-        results = _written_fields(field)
+        results = _field_variants(field)
         result = results.get(key)
         if result is None:
             edit = replace(self.edit, field=self.name)
@@ -142,8 +148,8 @@ class Proposal:
 
 
 @cached_on_owner
-def _written_fields(field: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
-    """The variants of a field under each edit, by kind, whether only its elements change, and arguments."""
+def _field_variants(field: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Field]:
+    """Return a cache of a field's variants, by kind of edit, whether only its elements change, and arguments."""
     return {}
 
 
@@ -152,7 +158,7 @@ def _name(path: str) -> str:
 
 
 def header_version_of(name: str, version: int) -> int:
-    """The header version of a version of a message; payloads have none."""
+    """Return the header version that belongs to a version of a message; 0 for payloads."""
     if not name.endswith(("Request", "Response")):
         return 0
     is_request = name.endswith("Request")
@@ -162,7 +168,7 @@ def header_version_of(name: str, version: int) -> int:
 
 
 def header_proposals(header: Layout) -> tuple[Proposal, ...]:
-    """The edits of a header."""
+    """Return the proposals for a header."""
     return _header_proposals(header.name, tuple(field.name for field in header.fields), header.flexible)
 
 
@@ -187,7 +193,7 @@ def _header_proposals(name: str, fields: tuple[str, ...], flexible: bool) -> tup
 
 
 def other_api_proposals(body: Layout, version: int) -> tuple[Proposal, ...]:
-    """The bodies of other APIs in the same direction, at the same version or the nearest."""
+    """Return proposals for the bodies of other APIs in the same direction, in the same or the nearest version."""
     side = next((side for side in ("Request", "Response") if body.name.endswith(side)), None)
     return () if side is None else _other_api_proposals(body.name.removesuffix(side), version)
 
@@ -210,7 +216,7 @@ def _name_words(api: str) -> frozenset[str]:
 
 
 def body_proposals(body: Layout, version: int) -> tuple[Proposal, ...]:
-    """The edits of a whole body, of that version."""
+    """Return the proposals for a whole body of a version."""
     return _body_proposals(body.name, version, body.flexible)
 
 

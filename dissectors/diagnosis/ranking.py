@@ -1,4 +1,4 @@
-"""Ranking: orders the readings that fit by probability, with a confidence; merges those that read the same bytes."""
+"""Rank the readings that fit by probability, with a confidence, and merge equivalent ones."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: The number of readings that get a second look.
+#: The most readings that get a second look.
 MAX_FINALISTS = 16
 
 #: The distance in bits from the best reading within which another one is a finalist.
 FINALIST_DISTANCE = 16.0
 
-#: The largest frame for which edits are compared by the bytes that they write, and how many bits less probable than
-#: another edit an edit may be that explains it too.
+#: The largest frame for which edits are compared by the bytes that they write, and how many bits less probable an edit
+#: may be than another edit that it explains.
 MAX_COMPARED_BYTES = 4 << 10
 EXPLANATION_DISTANCE = 4.0
 
-#: The part of the confidence of a reading that goes to the edit that explains it: a confidence says how likely an edit
-#: writes these bytes. Not all, because the writer may have made the other error: the rest keeps it among the rivals.
+#: The share of a reading's confidence that goes to the edit that explains it, because a confidence says how likely an
+#: edit writes these bytes. It is less than 1 because the writer may have made the other error, which stays a rival.
 EXPLAINED_SHARE = 0.8
 
-#: The prior, in bits, of a writer that departs in a way that none of the tried edits describes.
+#: The prior, in bits, of a writer that departs in a way that none of the edits tried describes.
 NO_EDIT_PRIOR = 24.0
 
 
@@ -55,10 +55,10 @@ class RankedReading:
 
 
 def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[RankedReading]:
-    """The readings with the costs of a second look: first the one to report, then by probability.
+    """Return the readings with the costs of a second look: the one to report, then the others by probability.
 
     Args:
-        frame: Length prefix included.
+        frame: The frame, including its length prefix.
         readings: The result of `dissectors.diagnosis.search.Search.run`.
         right: Kafka's layout of the frame.
     """
@@ -70,10 +70,10 @@ def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[Ra
     ]
     remaining = ranked[len(finalists) :]
     if len(frame) <= SMALL_FRAME_BYTES:
-        old_cost = ranked[0].cost
+        first_look_cost = ranked[0].cost
         finalists = _examine_finalists(frame, finalists, right)
         # The other readings may contradict themselves just as much.
-        added_cost = max(min(candidate.cost for candidate in finalists) - old_cost, 0.0)
+        added_cost = max(min(candidate.cost for candidate in finalists) - first_look_cost, 0.0)
         for candidate in remaining:
             candidate.cost += added_cost
     ranked = sorted(finalists, key=lambda candidate: candidate.cost) + remaining
@@ -84,20 +84,20 @@ def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[Ra
     if len(frame) <= MAX_COMPARED_BYTES:
         first = _choose_first(ranked, right)
         others = [candidate for candidate in ranked if candidate is not first]
-        _share(first, others, _explained_confidence(right, first, ranked))
+        _shift_confidence(first, others, _explained_confidence(right, first, ranked))
         ranked = [first, *others]
     return ranked
 
 
 def _absurdity(best: RankedReading) -> float:
-    """By how many bits the best reading contradicts itself: the only evidence that none of the tried edits is right."""
+    """Return the bits by which the best reading contradicts itself: the only evidence that no edit tried is right."""
     if best.edit is None or best.loose or best.values is None:
         return 0.0
     return frame_absurdity(best.layout, best.values)
 
 
-def _share(first: RankedReading, others: list[RankedReading], explained_confidence: float) -> None:
-    """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
+def _shift_confidence(first: RankedReading, others: list[RankedReading], explained_confidence: float) -> None:
+    """Give the first reading part of the confidence of the readings that it explains; scale the others down."""
     added = EXPLAINED_SHARE * (explained_confidence - first.confidence)
     total = sum(candidate.confidence for candidate in others)
     for candidate in others:
@@ -106,9 +106,9 @@ def _share(first: RankedReading, others: list[RankedReading], explained_confiden
 
 
 def _examine_finalists(frame: bytes, finalists: list[RankedReading], right: Layout) -> list[RankedReading]:
-    """The readings with the costs of relations between fields; equivalent ones are merged.
+    """Add the costs of relations between fields, and merge equivalent readings.
 
-    Of these, an edit that takes something away and brings it back is not the first.
+    Among equivalent edits, one that removes something and then restores it is not named first.
     """
     by_reading: dict[tuple[object, ...], RankedReading] = {}
     for candidate in finalists:
@@ -127,17 +127,17 @@ def _examine_finalists(frame: bytes, finalists: list[RankedReading], right: Layo
 
 
 def _choose_first(ranked: list[RankedReading], right: Layout) -> RankedReading:
-    """Of the readings nearly as probable as the best, the one whose edit explains the largest share of the others.
+    """Choose, among readings nearly as probable as the best, the one whose edit explains most of the others.
 
-    An edit explains another one if it writes the same bytes for the values that the other read: a missing error code
-    explains a throttle time written as int16 before an error code of 0. The reverse is chance: the code could be any.
+    An edit explains another one if it writes the same bytes for the values that the other read. A missing error code
+    explains a throttle time written as int16 before an error code of 0. The reverse is chance: it needs a code of 0.
     """
     nearly_best = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + EXPLANATION_DISTANCE]
     return max(nearly_best, key=lambda candidate: _explained_confidence(right, candidate, ranked))
 
 
 def _explained_confidence(right: Layout, candidate: RankedReading, ranked: list[RankedReading]) -> float:
-    """The confidence of a reading and of those that its edit explains."""
+    """Return the confidence of a reading and of those that its edit explains."""
     return sum(other.confidence for other in ranked[:MAX_FINALISTS] if _explains(right, candidate, other))
 
 

@@ -1,4 +1,4 @@
-"""Costs in bits of relations between the fields of a decoded frame."""
+"""Costs, in bits, of relations between the fields of a decoded frame."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ASCENDING = (
     (("heartbeat_interval_ms", "session_timeout_ms"), 4.0),
 )
 
-#: Pairs of fields of which both or neither are negative, and the cost if only one is.
+#: Pairs of fields that are either both negative or both not, and the cost if only one is negative.
 _SAME_SIGN = (("producer_id", "producer_epoch", 5.0), ("offset", "leader_epoch", 1.0))
 
-#: Fields that identify the elements of an array: no two have the same values.
+#: Fields that identify the elements of an array: no two elements have the same value.
 _KEYS = (
     "partition_index", "partition", "partition_id", "index", "node_id", "broker_id", "topic_id", "topic", "topic_name",
     "api_key", "member_id", "group_id", "name", "replica_id",
@@ -49,12 +49,12 @@ _MAX_ASCENDING_BONUS = 4.0
 #: Config types with numeric or boolean values (BOOLEAN, INT, SHORT, LONG), in ConfigDef's text form.
 _NUMERIC_CONFIG_TYPES = (3, 4, 5)
 
-#: The number of elements of an array that are evaluated.
+#: The most elements of an array that are compared.
 _SAMPLE = 20
 
 
 def relation_cost(header: Values, body: Values) -> float:
-    """The cost of contradictions between fields, minus the value of agreements."""
+    """Return the cost of contradictions between fields, minus a bonus for agreements."""
     brokers = body.get("brokers")
     broker_ids = None
     if isinstance(brokers, list) and brokers and all(isinstance(broker, Mapping) for broker in brokers):
@@ -68,7 +68,7 @@ def relation_cost(header: Values, body: Values) -> float:
 
 
 def _structs(values: Values) -> Iterator[Values]:
-    """A body and the structs in it."""
+    """Yield a body and the structs in it."""
     yield values
     for value in values.values():
         if isinstance(value, Mapping):
@@ -79,7 +79,7 @@ def _structs(values: Values) -> Iterator[Values]:
 
 
 def _replica_roles_cost(values: Values, broker_ids: set[Any] | None) -> float:
-    """Leaders are replicas, usually the first; in-sync replicas are replicas; both are brokers."""
+    """Return the cost of a leader or in-sync replica that is not a replica, or of a leader that is not a broker."""
     cost = 0.0
     replicas = values.get("replica_nodes", values.get("replicas"))
     leader = values.get("leader_id", values.get("leader"))
@@ -118,7 +118,7 @@ def _meaning_cost(values: Values) -> float:
     if values.get("error_code") == 0 and values.get("error_message"):
         cost += 6.0
     if values.get("error_code") and values.get("assignment"):
-        cost += 14.0  # a member that is refused gets none
+        cost += 14.0  # a refused member gets no assignment
     if isinstance(name := values.get("name"), str) and "is_internal" in values:
         cost += 3.0 * (bool(values["is_internal"]) != name.startswith("__"))
     config_type, value = values.get("config_type"), values.get("value")
@@ -129,7 +129,7 @@ def _meaning_cost(values: Values) -> float:
 
 
 def _arrays_cost(values: Values) -> float:
-    """Elements differ in their identifying fields; indexes count up."""
+    """Return the cost of array elements with equal keys, minus a bonus for indexes that count up."""
     cost = 0.0
     for name, value in values.items():
         if not isinstance(value, list) or len(value) < 2:
@@ -139,7 +139,7 @@ def _arrays_cost(values: Values) -> float:
             cost += _DUPLICATE_COST * (len(set(sample)) < len(sample))
         elif isinstance(value[0], Mapping):
             for key in _KEYS:
-                if key in value[0]:  # and in the last one, if it was read so far
+                if key in value[0]:  # later elements may be incomplete
                     cost += _keys_cost(key, [struct[key] for struct in sample if key in struct])
     return cost
 
@@ -154,7 +154,7 @@ def _keys_cost(key: str, values: list[Any]) -> float:
 
 
 def _members_cost(header: Values, body: Values) -> float:
-    """A member id begins with the client id; the leader is one of the members."""
+    """Return the cost of a leader that is no member, minus a bonus for a member id that begins with the client id."""
     cost = 0.0
     client_id, member = header.get("client_id"), body.get("member_id")
     if isinstance(client_id, str) and client_id and isinstance(member, str) and member:

@@ -1,4 +1,4 @@
-"""Pairs of edits of which the second brings back what Kafka's layout has: only a part is of another version."""
+"""Sequences of edits in which a later one restores Kafka's layout: only part of the body is of another version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dissectors.wire.layout import Layout
 
 
 def find_restoring_steps(edit: Edit, right: Layout) -> tuple[Edit, ...]:
-    """The steps after a `body_version` that write what the right layout of the frame has too."""
+    """Return the steps after a `body_version` that restore what the right layout of the frame has."""
     first, *later_steps = edit.steps
     body = right.fields[-1].struct
     if first.kind != "body_version" or body is None:

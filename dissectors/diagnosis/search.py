@@ -1,4 +1,4 @@
-"""Search: reads a frame under candidate edits, the most probable first."""
+"""Read a frame under candidate edits, most probable first."""
 
 from __future__ import annotations
 
@@ -21,83 +21,83 @@ from dissectors.edits import LOOSE_KINDS, Edit, EditError
 from dissectors.wire.layout import Layout
 from dissectors.wire.walk import walk
 
-#: The most fields read per frame (a microsecond or less each). Of large frames only the beginning is read, which shows
-#: how they depart, and pairs of edits are hardly tried.
+#: The most fields read per frame (a microsecond or less each). Only the beginning of a large frame is read, which
+#: shows how it departs, and few pairs of edits are tried on it.
 MAX_WORK = 150_000
 LARGE_FRAME_BYTES = 64 << 10
 MAX_WORK_LARGE = 25_000
 HORIZON = 4_000
 
-#: The share of the right layout's cost that the beginning of a frame may cost under an edit, if both fit.
+#: The most that the beginning of a frame may cost under an edit if the right layout also fits, as a share of its cost.
 BETTER_SHARE = 0.8
 
-#: The work for a candidate besides the fields read: for trying it and for creating it.
+#: The work for trying a candidate, and for creating it, in addition to the fields read.
 TRIAL_WORK = 8
 CREATION_WORK = 60
 
-#: The cost in bits of writing one element differently from the others, and of forgetting its tag buffer: code for one
-#: case writes its fields, but no serializer does the rest.
+#: The cost, in bits, of writing one element differently from the others, and of forgetting its tag buffer: separate
+#: code may write the fields of a special case, where no serializer adds the tag buffer.
 ONE_ELEMENT_COST = 6.0
 ONE_TAG_BUFFER_COST = 1.0
 
-#: The number of elements that are tried separately.
+#: The most elements that are tried separately.
 MAX_SUSPECTS = 12
 
-#: The additional cost in bits of a second edit.
+#: The additional cost, in bits, of a second edit.
 SECOND_EDIT_COST = 8.0
 
-#: The number of edits, those that read furthest, that are combined with a second one.
+#: The number of edits, those that read furthest, to combine with a second one.
 MAX_BASES = 12
 
-#: The distance in bits from the best reading within which others are kept as rivals.
+#: The distance, in bits, from the best reading within which others are kept as rivals.
 RIVAL_DISTANCE = 24.0
 
-#: The bonus in bits for a kind of edit that the same peer has made before, and for the same way to write an encoding.
+#: The bonus, in bits, for a kind of edit that the same peer has made before, and for the same departure in encoding.
 USUAL_KIND_BONUS = 3.0
 HABIT_BONUS = 8.0
 
-#: The cost of each byte without a field, of having any, and of missing bytes.
+#: The cost of each trailing byte and each byte that no field could read, and of trailing bytes and truncation as such.
 TRAILING_BYTE_COST = 8.0
 MISSING_BYTE_COST = 8.0
 TRAILING_COST = 16.0
 TRUNCATED_COST = 24.0
 
-#: The highest cost of a good reading, fixed and per byte: a byte of Kafka has few bits of information.
+#: The highest cost of a good reading, fixed and per byte: a byte of a Kafka frame has few bits of information.
 GOOD_BITS = 60.0
 GOOD_BITS_PER_BYTE = 6.0
 
-#: The highest cost of a reading that is better than nearly all with an edit of one element.
+#: The highest cost of a reading so good that hardly any edit of one element could be better.
 FINE_BITS = 40.0
 FINE_BITS_PER_BYTE = 3.5
 
 #: The prior, in bits, of an edit that is as rare as an edit of one element.
 RARE_PRIOR = 9.0
 
-#: The cost of reading on after a decode warning in the right layout, fixed and per following byte.
+#: The cost of a decode warning in the right layout, fixed and per byte after it.
 WARNING_COST = 40.0
 BYTE_COST_AFTER_WARNING = 8.0
 
-#: The edits of a whole frame that are combined with a second one.
+#: The edits of a whole frame to combine with a second one.
 _BASE_KINDS = ("header_version", "flexibility", "body_version", "length_encoding", "length_off_by_one")
 
 
 class _Base(NamedTuple):
-    """A base for further edits: an edit (None for the right layout), its layouts, their reading, its prior."""
+    """A base for further edits: an edit (None for the right layout), its layouts, the reading in them, its prior."""
 
     edit: Edit | None
-    pair: FrameLayouts
+    layouts: FrameLayouts
     trace: Trace
     prior: float
 
 
-#: The kind of an edit, and its details if these say how a writer writes an encoding, in whatever field.
+#: The kind of an edit, and its details if they describe how the writer encodes any such field.
 Habit = tuple[str, tuple[object, ...] | None]
 
 _ENCODINGS = ("flexibility", "length_encoding", "length_off_by_one", "int_width")
 
 
 def habits(edit: Edit) -> Iterator[Habit]:
-    """What a peer that made this edit is likely to do again."""
+    """Yield the habits of a peer that made this edit: what it is likely to do again."""
     yield edit.kind, None
     if edit.kind in _ENCODINGS:
         yield edit.kind, tuple(value for _, value in edit.detail)
@@ -114,7 +114,7 @@ class FittingReading:
 
 
 class Readings(NamedTuple):
-    """The readings that fit, the most probable first; `right` is the cost of the right layout if it is one of them."""
+    """The readings that fit, most probable first; `right` is the cost of the right layout if it is among them."""
 
     found: list[FittingReading]
     right: float | None
@@ -123,7 +123,7 @@ class Readings(NamedTuple):
 def search(frame: bytes, layout: Layout, version: int, **options: Any) -> Readings:
     """Find the readings of a frame; the arguments are those of `Search`.
 
-    What the search has tried is freed before the garbage collector, which would traverse it, is enabled again.
+    All that the search has created is freed before the garbage collector, which would traverse it, is enabled again.
     """
     with collector_disabled():
         return Search(frame, layout, version, **options).run()
@@ -133,13 +133,13 @@ class Search:
     """The search for readings of one frame.
 
     Args:
-        frame: Length prefix included.
+        frame: The frame, including its length prefix.
         layout: Kafka's layout, from `dissectors.edits.frame_layout`.
         version: Version of the body.
-        reads: Whether the right layout decodes the frame to its last byte.
-        left: The number of bytes after its last field, if it decodes otherwise.
+        decodes: Whether the right layout decodes the frame to its last byte.
+        trailing: The number of bytes after the last field, if the frame decodes up to there.
         words: Strings from the request or the connection.
-        usual: What `habits` gives for the edits that the same peer has made before.
+        usual: The `habits` of the edits that the same peer has made before.
         work: The most fields to read; None for `MAX_WORK`.
     """
 
@@ -149,38 +149,38 @@ class Search:
         layout: Layout,
         version: int,
         *,
-        reads: bool,
-        left: int = 0,
+        decodes: bool,
+        trailing: int = 0,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[Habit] = frozenset(),
         work: int | None = None,
     ) -> None:
-        self._reads, self._left = reads, left
+        self._decodes, self._trailing = decodes, trailing
         self._usual = usual
         self._layout = layout
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
-        self._pair = FrameLayouts.of(layout)
+        self._layouts = FrameLayouts.of(layout)
         max_work = MAX_WORK_LARGE if self._size >= LARGE_FRAME_BYTES else MAX_WORK if work is None else work
         self._frame = FrameReading(frame, words, max_work)
         self._horizon = HORIZON if self._size < LARGE_FRAME_BYTES else HORIZON // 4
-        self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
+        self._extrapolated_cost = 0.0  # of the right layout, if only its beginning was read
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
         self._best = float("inf")
         #: The cost of the right layout if it decodes the whole frame.
-        self.right: float | None = None
+        self.right_cost: float | None = None
         self._depths: list[tuple[int, float, Proposal, Element | None]] = []
 
     def run(self) -> Readings:
-        """The readings that fit; never none: any frame may have trailing bytes."""
-        base = _Base(None, self._pair, self._try_right_layout(), 0.0)
-        tried = choices(self._pair, self._proposals)
+        """Return the readings that fit. There is always one, because any frame may be read with trailing bytes."""
+        base = _Base(None, self._layouts, self._try_right_layout(), 0.0)
+        tried = choices(self._layouts, self._proposals)
         self._try_all(base, tried)
         if self._size < LARGE_FRAME_BYTES and not self._is_convincing(
             FINE_BITS, FINE_BITS_PER_BYTE, RARE_PRIOR, UNLIKELY_BITS
         ):
             self._try_in_one_element(base, tried)
-        if self.right is None and not self._reads:
+        if self.right_cost is None and not self._decodes:
             if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
                 self._try_other_apis(base)
             if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
@@ -191,10 +191,10 @@ class Search:
             for cost, prior, edit in by_cost
             if cost <= self._best + RIVAL_DISTANCE and (edited := self._edited(edit)) is not None
         ]
-        return Readings(readings, self.right)
+        return Readings(readings, self.right_cost)
 
     def _edited(self, edit: Edit | None) -> Layout | None:
-        """The layout with an edit; None if it is two edits, and the second needs a field that the first removes."""
+        """Return the layout under an edit; None if its second step needs a field that the first removes."""
         if edit is None or edit.kind in LOOSE_KINDS:
             return self._layout
         try:
@@ -204,25 +204,25 @@ class Search:
 
     def _try_right_layout(self) -> Trace:
         frame, size = self._frame, self._size
-        trace = Trace(frame, self._pair, float("inf"), self._horizon)
+        trace = Trace(frame, self._layouts, float("inf"), self._horizon)
         if trace.end is not None:
             if trace.end == size:
-                self.right = trace.cost
+                self.right_cost = trace.cost
                 self._keep(None, trace.cost)
             else:
-                self._left = size - trace.end
+                self._trailing = size - trace.end
                 self._add_catch_all(trace.end)
             return trace
         assert trace.stopped is not None
         offset = trace.stopped.at
         if isinstance(trace.stopped, WorkExhausted):
-            self._prefix = self._extrapolate_cost(offset)
-            if self._reads:
-                self.right = self._prefix
-                self._keep(None, self.right)
+            self._extrapolated_cost = self._extrapolate_cost(offset)
+            if self._decodes:
+                self.right_cost = self._extrapolated_cost
+                self._keep(None, self.right_cost)
             else:
                 self._add_catch_all(offset)
-        elif self._reads:  # with decode warnings, e.g. null or an invalid presence marker
+        elif self._decodes:  # with decode warnings, e.g. null or an invalid presence marker
             self._keep(None, frame.cost + WARNING_COST + BYTE_COST_AFTER_WARNING * (size - offset))
         else:
             self._add_catch_all(offset)
@@ -234,8 +234,8 @@ class Search:
     def _add_catch_all(self, offset: int) -> None:
         """Add the readings that always fit: trailing bytes and truncation."""
         cost = self._frame.cost
-        if self._left:
-            edit = Edit.of("trailing_bytes", "*", bytes=self._left)
+        if self._trailing:
+            edit = Edit.of("trailing_bytes", "*", bytes=self._trailing)
             self._keep(edit, cost + TRAILING_COST + TRAILING_BYTE_COST * (self._size - offset))
         else:
             edit = Edit.of("truncated", "*", bytes=1)
@@ -246,7 +246,7 @@ class Search:
         self._best = min(self._best, cost)
 
     def _is_convincing(
-        self, fixed: float, per_byte: float, rarity: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
+        self, fixed: float, per_byte: float, max_prior: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         max_cost = fixed + per_byte * self._size
@@ -254,7 +254,7 @@ class Search:
             candidate
             for candidate in self._found
             if candidate[0] < max_cost
-            and candidate[1] < rarity
+            and candidate[1] < max_prior
             and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
         ]
         return bool(candidates) and (
@@ -263,13 +263,13 @@ class Search:
         )
 
     def _absurdity(self, edit: Edit | None) -> float:
-        """The bits that the values read under an edit contradict it with."""
+        """Return the bits by which the values read under an edit contradict it."""
         if self._size > SMALL_FRAME_BYTES or (layout := self._edited(edit)) is None:
             return 0.0
         return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
 
     def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
-        """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
+        """Read the frame under a choice on top of a base; with `element`, apply it only to that array element."""
         prior, proposal, location = choice
         if element is not None:
             prior += ONE_TAG_BUFFER_COST if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT_COST
@@ -279,7 +279,7 @@ class Search:
         try:
             if location is None:
                 frame.begin(limit, self._horizon)
-                end = read_frame(frame, *base.pair.under(proposal))
+                end = read_frame(frame, *base.layouts.under(proposal))
             elif element is None:
                 end = base.trace.resume(location, proposal, limit)
             else:
@@ -289,17 +289,17 @@ class Search:
             return
         except WorkExhausted as exhausted:
             if frame.work <= 0:
-                return  # the work for the whole frame, not for this reading
+                return  # the work for the whole frame is used up, not that for this reading
             # It fits so far; assume that the rest costs as much per byte.
             end, cost = self._size, self._extrapolate_cost(exhausted.at)
-            if self._prefix and cost > BETTER_SHARE * self._prefix:
-                return  # the right layout fits as well so far: the departure is further on
+            if self._extrapolated_cost and cost > BETTER_SHARE * self._extrapolated_cost:
+                return  # so far the right layout also fits: the departure comes later
         except Misfit as misfit:
             if base.edit is None:
                 self._depths.append((misfit.at, prior, proposal, element))
             return
         if end == self._size:
-            edit = _edit(proposal, element)
+            edit = _edit_in_element(proposal, element)
             self._keep(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
 
     def _bonus(self, proposal: Proposal) -> float:
@@ -313,8 +313,8 @@ class Search:
                 self._try(base, choice)
 
     def _try_in_one_element(self, base: _Base, tried: list[Choice]) -> None:
-        """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
-        self._elements = Elements(self._frame, self._pair, self._horizon)
+        """Apply edits to one element only: first edits of its own struct, then edits of arrays inside it."""
+        self._elements = Elements(self._frame, self._layouts, self._horizon)
         suspects = self._elements.suspects(MAX_SUSPECTS)
         for contains in (Element.has, Element.encloses):
             for element in suspects:
@@ -325,11 +325,11 @@ class Search:
                 return
 
     def _try_other_apis(self, base: _Base) -> None:
-        """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
+        """Read a small frame with the bodies of other APIs, which are not used as bases for further edits."""
         if self._size >= LARGE_FRAME_BYTES:
             return
         depth_count = len(self._depths)
-        proposals = other_api_proposals(self._pair.body, self._proposals.version)
+        proposals = other_api_proposals(self._layouts.body, self._proposals.version)
         self._try_all(base, [(proposal.prior, proposal, None) for proposal in proposals])
         del self._depths[depth_count:]
 
@@ -337,26 +337,26 @@ class Search:
         right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)
         tried_pairs: dict[tuple[int, int], FrameLayouts] = {}
         for proposal, element, prior in self._bases(tried):
-            edit, is_whole = _edit(proposal, element), proposal.field in WHOLE_FRAME_FIELDS
-            pair = self._pair.under(proposal) if is_whole else self._pair.changed(edit)
-            if (key := (id(pair.header), id(pair.body))) in tried_pairs:
-                continue  # several versions are equal
-            tried_pairs[key] = pair  # keeps it alive, so that its id stays unique
+            edit, is_whole = _edit_in_element(proposal, element), proposal.field in WHOLE_FRAME_FIELDS
+            layouts = self._layouts.under(proposal) if is_whole else self._layouts.changed(edit)
+            if (key := (id(layouts.header), id(layouts.body))) in tried_pairs:
+                continue  # another version has the same layouts
+            tried_pairs[key] = layouts  # keeps it alive, so that its id stays unique
             total_prior = prior + SECOND_EDIT_COST
             base = _Base(
                 edit,
-                pair,
-                Trace(self._frame, pair, self._best + RIVAL_DISTANCE - total_prior, self._horizon),
+                layouts,
+                Trace(self._frame, layouts, self._best + RIVAL_DISTANCE - total_prior, self._horizon),
                 total_prior,
             )
-            next_choices = second_choices(pair, self._proposals, base.trace, right_ids, proposal)
+            next_choices = second_choices(layouts, self._proposals, base.trace, right_ids, proposal)
             self._frame.work -= CREATION_WORK * len(next_choices)
             self._try_all(base, next_choices)
             if self._frame.work <= 0:
                 return
 
     def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
-        """The edits that are combined with a second one: those of the whole frame, then those that read furthest."""
+        """Yield the edits to combine with a second one: edits of the whole frame, then those that read furthest."""
         for prior, proposal, _ in tried:
             if proposal.kind in _BASE_KINDS and proposal.field in WHOLE_PART_FIELDS:
                 yield proposal, None, prior
@@ -366,7 +366,7 @@ class Search:
                 yield proposal, element, prior
 
 
-def _edit(proposal: Proposal, element: Element | None) -> Edit:
+def _edit_in_element(proposal: Proposal, element: Element | None) -> Edit:
     edit = proposal.edit
     for index in element.indexes if element is not None else ():
         edit = replace(edit, field=edit.field.replace("[]", f"[{index}]", 1))

@@ -1,9 +1,9 @@
 """Signs that values were read at a wrong offset, in frames that decode to their last byte.
 
-Extreme values alone are legal. A value that is read a few bytes too early or too late is different: it begins with the
-low bytes of one small number and ends with the high bytes of the next, which are 0, or 255 if that one is negative.
-Text has the length of another string in it. Bytes of small numbers become codes that do not exist, or throttle times of
-days.
+Extreme values alone are legal. A value that is read a few bytes too early or too late looks different: it begins with
+the low bytes of one small number and ends with the high bytes of the next, which are 0, or 255 if that number is
+negative. Text contains the length of another string. Bytes of small numbers become codes that do not exist, or throttle
+times of days.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_shifted(field: Field, value: Any) -> bool:
 def has_seam(value: int, width: int) -> bool:
     """Whether the bytes of an integer look like the end of one number and the beginning of another.
 
-    The least and the greatest integer do not: they are deliberate.
+    The smallest and the largest integer do not: they are deliberate.
     """
     bits = 8 * width
     if value in (-(1 << bits - 1), (1 << bits - 1) - 1):

@@ -1,6 +1,6 @@
-"""Costs of strings in bits: by how readable the bytes are, then by whether they suit the field.
+"""Costs of strings, in bits: by how readable the bytes are, then by whether they suit the field.
 
-Suiting the field is worth only a few bits: most fields may hold any name.
+A string that suits its field saves only a few bits, because most fields may hold any name.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dissectors.wire.layout import Field
 #: Only the beginning of longer strings is evaluated.
 MAX_EVALUATED_BYTES = 512
 
-#: The cost of one of Kafka's words, in a field for such words and in other fields.
+#: The cost of one of Kafka's words, in a field for it and in other fields.
 _EXPECTED_WORD_COST = 3.0
 _UNEXPECTED_WORD_COST = 14.0
 
-#: The cost of a string outside the small set of values that its field can have.
+#: The cost of a string outside the complete set of values of its field, and outside a set of usual values.
 _OUTSIDE_SET_COST = 8.0
 _UNUSUAL_COST = 3.0
 
-_STATES = {
+_GROUP_STATES = {
     b"Stable", b"Empty", b"Dead", b"PreparingRebalance", b"CompletingRebalance", b"Assigning", b"Reconciling",
     b"NotReady", b"Unknown",
 }  # fmt: skip
-_TYPES = {b"classic", b"consumer", b"share", b"streams"}
-_TRANSACTIONS = {
+_GROUP_TYPES = {b"classic", b"consumer", b"share", b"streams"}
+_TRANSACTION_STATES = {
     b"Empty", b"Ongoing", b"PrepareCommit", b"PrepareAbort", b"CompleteCommit", b"CompleteAbort", b"Dead",
     b"PrepareEpochFence",
 }  # fmt: skip
-_PROTOCOLS = {
+_GROUP_PROTOCOLS = {
     b"range",
     b"roundrobin",
     b"sticky",
@@ -43,14 +43,14 @@ _PROTOCOLS = {
 }
 _MECHANISMS = {b"PLAIN", b"SCRAM-SHA-256", b"SCRAM-SHA-512", b"GSSAPI", b"OAUTHBEARER"}
 
-#: The complete set of values of some fields, and usual values of others.
+#: All values that some fields can have, and the usual values of others.
 _COMPLETE_SETS = {
-    "group_state": _STATES,
-    "states_filter": _STATES,
-    "group_type": _TYPES,
-    "types_filter": _TYPES,
-    "transaction_state": _TRANSACTIONS,
-    "state_filters": _TRANSACTIONS,
+    "group_state": _GROUP_STATES,
+    "states_filter": _GROUP_STATES,
+    "group_type": _GROUP_TYPES,
+    "types_filter": _GROUP_TYPES,
+    "transaction_state": _TRANSACTION_STATES,
+    "state_filters": _TRANSACTION_STATES,
     "unknown_state_filters": set[bytes](),
     "mechanism": _MECHANISMS,
     "mechanisms": _MECHANISMS,
@@ -62,58 +62,60 @@ _COMPLETE_SETS = {
 }
 _USUAL_SETS = {
     "protocol_type": {b"consumer", b"connect", b"share", b"sr"},
-    "protocol_name": _PROTOCOLS,
-    "protocol_data": _PROTOCOLS,
+    "protocol_name": _GROUP_PROTOCOLS,
+    "protocol_data": _GROUP_PROTOCOLS,
     "server_assignor": {b"uniform", b"range"},
     "listener": {b"PLAINTEXT", b"SSL", b"SASL_PLAINTEXT", b"SASL_SSL", b"CONTROLLER", b"INTERNAL", b"EXTERNAL"},
 }
 _WORDS = frozenset(word for words in (*_COMPLETE_SETS.values(), *_USUAL_SETS.values()) for word in words)
 
 _HOST = re.compile(rb"localhost|[\w-]+(\.[\w-]+)+|\*").fullmatch
-_ID = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
-_MEMBER = re.compile(rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _ID).fullmatch
-#: Default client ids of common clients; the groups of console consumers begin like them.
-_CLIENT = re.compile(
+_UUID_TEXT = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
+_MEMBER_ID = re.compile(
+    rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _UUID_TEXT
+).fullmatch
+#: Default client ids of common clients. The groups of console consumers, which begin similarly, are excluded.
+_CLIENT_ID = re.compile(
     rb"rdkafka|sarama|kgo|kafkajs|(kafka-python|aiokafka)[\w.-]*"
     rb"|(?!console-consumer-\d)([\w.-]*-)?(producer|consumer|adminclient|admin)(-client)?(-[\w.-]*\d+)?"
 ).fullmatch
 _PRINCIPAL = re.compile(rb"\w+:[\x21-\x7e]+").fullmatch
 _ADDRESS = re.compile(rb"/[0-9a-f.:]+").fullmatch
 _RELEASE = re.compile(rb"v?\d+[.\d][\w.+-]*").fullmatch
-_CALLED = re.compile(rb"[\x21-\x7e]*[A-Za-z_][\x21-\x7e]*").fullmatch
+_NAME_WITH_LETTER = re.compile(rb"[\x21-\x7e]*[A-Za-z_][\x21-\x7e]*").fullmatch
 _PATH = re.compile(rb"/[\x20-\x7e]+").fullmatch
 _SENTENCE = re.compile(rb"[A-Z][\x20-\x7e]* [\x20-\x7e]*").fullmatch
 
-_Form = Callable[[bytes], object]
+_Matcher = Callable[[bytes], object]
 
 #: Patterns for the strings of some fields: the bonus of a match, and the cost of a mismatch.
-_FORMS: dict[str, tuple[_Form, float, float]] = {
+_PATTERNS: dict[str, tuple[_Matcher, float, float]] = {
     **dict.fromkeys(("host", "host_name"), (_HOST, 4.0, 2.0)),
     "host_filter": (_HOST, 4.0, 4.0),
-    **dict.fromkeys(("member_id", "leader", "member_ids"), (_MEMBER, 6.0, 4.0)),
+    **dict.fromkeys(("member_id", "leader", "member_ids"), (_MEMBER_ID, 6.0, 4.0)),
     **dict.fromkeys(("principal", "principal_filter"), (_PRINCIPAL, 6.0, 6.0)),
     **dict.fromkeys(("client_host", "client_host_address"), (_ADDRESS, 6.0, 8.0)),
     **dict.fromkeys(("log_dir", "path"), (_PATH, 4.0, 8.0)),
-    "cluster_id": (re.compile(_ID).fullmatch, 6.0, 4.0),
-    "client_id": (_CLIENT, 5.0, 0.0),
+    "cluster_id": (re.compile(_UUID_TEXT).fullmatch, 6.0, 4.0),
+    "client_id": (_CLIENT_ID, 5.0, 0.0),
     "client_software_version": (_RELEASE, 4.0, 6.0),
     **dict.fromkeys(
         ("client_software_name", "name", "topic", "topic_name", "group_id", "transactional_id"),
-        (_CALLED, 0.0, 6.0),
+        (_NAME_WITH_LETTER, 0.0, 6.0),
     ),
     **dict.fromkeys(("error_message", "acknowledge_error_message", "status_detail"), (_SENTENCE, 4.0, 4.0)),
 }
 
-#: Fields with arbitrary values, except that they never match the pattern of another field.
-_NOT_A_MEMBER = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
+#: Fields with arbitrary values, which however are never member ids.
+_NEVER_A_MEMBER_ID = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
 
 _NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch
-_PLAIN = re.compile(rb"[\x20-\x7e]*").fullmatch
+_PRINTABLE = re.compile(rb"[\x20-\x7e]*").fullmatch
 _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 
 
 def text_cost(field: Field) -> Callable[[bytes], float]:
-    """The cost function for the bytes of a string, without its length."""
+    """Return the cost function for a string's bytes; the length is not included."""
     return _text_cost(field.name, field.entity)
 
 
@@ -124,19 +126,19 @@ def _text_cost(name: str, entity: str | None) -> Callable[[bytes], float]:
     is_sentence = "message" in name or "reason" in name
     complete_set = _COMPLETE_SETS.get(name)
     usual_set = complete_set if complete_set is not None else _USUAL_SETS.get(name, set())
-    matches, match_bonus, mismatch_cost = _FORMS.get(name, (None, 0.0, 0.0))
+    matches, match_bonus, mismatch_cost = _PATTERNS.get(name, (None, 0.0, 0.0))
     if name in _USUAL_SETS:
         matches, mismatch_cost = usual_set.__contains__, _UNUSUAL_COST
-    member_cost = 5.0 if name in _NOT_A_MEMBER else 0.0
+    member_cost = 5.0 if name in _NEVER_A_MEMBER_ID else 0.0
 
     def field_cost(raw: bytes) -> float:
         if complete_set is not None:
             return _OUTSIDE_SET_COST
         if matches is not None:
             if matches(raw):
-                return -match_bonus if not member_cost or not _MEMBER(raw) else member_cost
+                return -match_bonus if not member_cost or not _MEMBER_ID(raw) else member_cost
             return mismatch_cost
-        return member_cost if member_cost and _MEMBER(raw) else 0.0
+        return member_cost if member_cost and _MEMBER_ID(raw) else 0.0
 
     def short_cost(raw: bytes) -> float:
         size = len(raw)
@@ -150,7 +152,7 @@ def _text_cost(name: str, entity: str | None) -> Callable[[bytes], float]:
             )
         if _NAME(raw):
             return max(4.8 * size + 6 * is_sentence + field_cost(raw), _EXPECTED_WORD_COST)
-        if _PLAIN(raw):
+        if _PRINTABLE(raw):
             cost = 5.2 * size if is_sentence else 6.0 * size + (WRONG_COST if is_topic else 6 * (b" " in raw))
             return max(cost + field_cost(raw), _EXPECTED_WORD_COST)
         return 8 * size + WRONG_COST * (1 + min(len(_CONTROLS(raw)), 4)) + (0 if _is_utf8(raw) else WRONG_COST)

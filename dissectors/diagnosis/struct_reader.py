@@ -1,7 +1,7 @@
-"""Compiles layouts struct by struct, so that the steps of one struct can be replaced.
+"""Compile layouts struct by struct, so that the steps of one struct can be replaced.
 
-Each struct of a layout is compiled once. An edit changes one struct: it is read with other steps (`Replacement`), and
-all other structs as before. Arrays that contain no replaced struct are read once at each position.
+Each struct of a layout is compiled once. An edit changes one struct: that struct is read with other steps
+(`Replacement`), all others as before. An array without a replaced struct is read only once at each position.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 
 
 def read_frame(frame: FrameReading, header: Layout, body: Layout) -> int:
-    """Read a frame from its start, header and body cached by position; return the end.
+    """Read a frame from its start and return the end. Header and body are cached by position.
 
     Raises:
-        Misfit: Or its subclasses.
+        Misfit: Or a subclass.
     """
     header_steps, body_steps = compiled_struct(header), compiled_struct(body)
-    return frame.once(body_steps, body_steps.read, frame.once(header_steps, header_steps.read, 4))
+    return frame.run_cached(body_steps, body_steps.read, frame.run_cached(header_steps, header_steps.read, 4))
 
 
 class StructSteps:
     """The compiled form of a struct: the steps that read its fields and its tag buffer.
 
-    `inner` are the steps that read structs, by index; `min_size` is the smallest size in bytes.
+    `inner` has the readers of nested structs and arrays, by the index of their step; `min_size` is in bytes.
     """
 
-    __slots__ = ("copies", "inner", "min_size", "steps")
+    __slots__ = ("has_duplicates", "inner", "min_size", "steps")
 
     def __init__(self, layout: Layout) -> None:
         readers = [_step(field) for field in layout.fields]
         names = [field.name for field in layout.fields]
         steps = [step for step, _ in readers]
-        #: Whether a field occurs twice; the second occurrence is compared with the first.
-        self.copies = len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]
+        #: Whether a field occurs twice; its second occurrence must equal the first.
+        self.has_duplicates = len(set(names)) < len(names) or names[:2] == ["size", "correlation_id"]
         self.inner: dict[int, Array | NestedStruct] = {}
-        if self.copies:
+        if self.has_duplicates:
             steps = _with_duplicates(names, steps)
         else:
             self.inner = {index: inner for index, (_, inner) in enumerate(readers) if inner is not None}
@@ -48,9 +48,9 @@ class StructSteps:
         self.min_size = sum(min_size_of(field) for field in layout.fields) + layout.flexible
 
     def read(self, frame: FrameReading, pos: int) -> int:
-        """Read the struct."""
-        exchange = frame.exchange
-        steps = self.steps if exchange is None or exchange.part is not self else exchange.steps
+        """Read the struct and return its end."""
+        replacement = frame.replacement
+        steps = self.steps if replacement is None or replacement.compiled is not self else replacement.steps
         frame.work -= len(steps) + 1
         if frame.work < frame.horizon:
             raise WorkExhausted(pos)
@@ -63,102 +63,106 @@ class StructSteps:
 
 @cached_on_owner
 def compiled_struct(layout: Layout) -> StructSteps:
-    """The compiled form of a struct."""
+    """Return the compiled form of a struct, cached."""
     return StructSteps(layout)
 
 
 class NestedStruct:
-    """A struct in a field. If it is nullable, `null` is the presence marker that means null."""
+    """A struct in a field. If it is nullable, `null_marker` is the presence marker that means null."""
 
-    __slots__ = ("null", "part")
+    __slots__ = ("compiled", "null_marker")
 
-    def __init__(self, part: StructSteps, length: str | None) -> None:
-        self.part = part
-        self.null = None if length is None else 0xFF if length == "int8" else 0
+    def __init__(self, compiled: StructSteps, length: str | None) -> None:
+        self.compiled = compiled
+        self.null_marker = None if length is None else 0xFF if length == "int8" else 0
 
-    def present(self, frame: FrameReading, pos: int) -> tuple[bool, int]:
-        """Read the presence marker: whether the struct is present, and where it begins."""
-        if self.null is None:
+    def read_presence(self, frame: FrameReading, pos: int) -> tuple[bool, int]:
+        """Read the presence marker; return whether the struct is present, and where it begins."""
+        if self.null_marker is None:
             return True, pos
         if pos >= frame.end:
             raise Misfit(pos)
         marker = frame.data[pos]
-        if marker not in (1, self.null):
+        if marker not in (1, self.null_marker):
             raise Misfit(pos)
         frame.cost += 1
         return marker == 1, pos + 1
 
     def read(self, frame: FrameReading, pos: int) -> int:
-        """Read the field."""
-        is_present, pos = self.present(frame, pos)
-        return self.part.read(frame, pos) if is_present else pos
+        """Read the field and return its end."""
+        is_present, pos = self.read_presence(frame, pos)
+        return self.compiled.read(frame, pos) if is_present else pos
 
 
 class Array:
-    """An array of structs, of which the element at index `exception_index` may have a different layout."""
+    """An array of structs; the element at `exception_index` may have a different layout."""
 
-    __slots__ = ("count", "empty", "exception", "exception_index", "min_size", "null", "nullable", "part")
+    __slots__ = (
+        "compiled",
+        "empty_cost",
+        "exception",
+        "exception_index",
+        "min_size",
+        "null_cost",
+        "nullable",
+        "read_count",
+    )
 
     def __init__(self, field: Field) -> None:
         assert field.struct is not None
         assert field.length is not None
-        self.count = length_reader(field.length)
-        self.nullable, self.null, self.empty = (
-            field.nullable,
-            value_costs.null_cost(field),
-            value_costs.empty_array_cost(field),
-        )
-        self.part = compiled_struct(field.struct)
-        self.min_size = max(self.part.min_size, 1)
-        self.exception_index, self.exception = -1, self.part
+        self.read_count = length_reader(field.length)
+        self.nullable = field.nullable
+        self.null_cost = value_costs.null_cost(field)
+        self.empty_cost = value_costs.empty_array_cost(field)
+        self.compiled = compiled_struct(field.struct)
+        self.min_size = max(self.compiled.min_size, 1)
+        self.exception_index, self.exception = -1, self.compiled
         if field.exception is not None:
-            self.exception_index, self.exception, self.min_size = (
-                field.exception[0],
-                compiled_struct(field.exception[1]),
-                1,
-            )
+            self.exception_index, self.exception = field.exception[0], compiled_struct(field.exception[1])
+            self.min_size = 1
 
     def check_count(self, frame: FrameReading, pos: int, count: int, start: int, min_size: int) -> int:
-        """Check that so many elements of at least that size can fit; return where they begin. Null has no elements."""
+        """Check that `count` elements of at least `min_size` bytes fit; return where they begin. -1 stands for null."""
         if count < 0:
             if not self.nullable:
                 raise Misfit(start)
-            frame.cost += self.null
+            frame.cost += self.null_cost
             return start
         if count * min_size > frame.end - start:
             raise Misfit(pos)
-        frame.cost += value_costs.count_cost(count) if count else self.empty
+        frame.cost += value_costs.count_cost(count) if count else self.empty_cost
         return start
 
-    def rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
-        """Read the elements from an index to the last."""
-        read = self.part.read
+    def read_rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
+        """Read the elements from index `first_index` on, and return the end of the array."""
+        read = self.compiled.read
         for index in range(first_index, count):
             pos = read(frame, pos) if index != self.exception_index else self.exception.read(frame, pos)
         return pos
 
-    def elements(self, frame: FrameReading, pos: int) -> int:
-        """Read the field."""
-        count, start = self.count(frame, pos)
-        exchange = frame.exchange
-        min_size = self.min_size if exchange is None or exchange.array is not self else exchange.min_size
+    def read_elements(self, frame: FrameReading, pos: int) -> int:
+        """Read the field and return its end."""
+        count, start = self.read_count(frame, pos)
+        replacement = frame.replacement
+        min_size = self.min_size if replacement is None or replacement.array is not self else replacement.min_size
         start = self.check_count(frame, pos, count, start, min_size)
-        return self.rest(frame, start, 0, count)
+        return self.read_rest(frame, start, 0, count)
 
     def read(self, frame: FrameReading, pos: int) -> int:
-        """Read the field, cached by position."""
-        if frame.exchange is not None and self in frame.exchange.above:
-            return self.elements(frame, pos)
-        return frame.once(self, self.elements, pos)
+        """Read the field and return its end, cached by position."""
+        if frame.replacement is not None and self in frame.replacement.enclosing_arrays:
+            return self.read_elements(frame, pos)
+        return frame.run_cached(self, self.read_elements, pos)
 
 
 def step_of(field: Field) -> Step:
-    """The step that reads a field."""
+    """Return the step that reads a field."""
     return _step(field)[0]
 
 
 def inner_of(field: Field) -> Array | NestedStruct | None:
-    """The reader of the struct or structs in a field; None for other fields."""
+    """Return the reader of the struct or structs in a field; None for other fields."""
     return _step(field)[1]
 
 
@@ -171,15 +175,15 @@ def _step(field: Field) -> tuple[Step, Array | NestedStruct | None]:
 
 
 def min_size_of(field: Field) -> int:
-    """The smallest size of a field in bytes."""
+    """Return the smallest size of a field in bytes."""
     if field.length is not None:
         return {"int16": 2, "int32": 4}.get(field.length, 1)
     return compiled_struct(field.struct).min_size if field.struct is not None else WIDTHS[field.type]
 
 
 def _with_duplicates(names: list[str], steps: list[Step]) -> list[Step]:
-    """The steps of a struct with a duplicate field; the duplicates must be equal."""
-    key = object()  # unique to this struct: others have duplicates too
+    """Return the steps of a struct with duplicate fields; duplicates must have equal bytes."""
+    key = object()  # unique to this struct: other structs may have the same duplicates
     duplicates = {name for index, name in enumerate(names) if name in names[:index] or name == "size"}
     return [
         duplicate_reader((key, name), step, first=name not in names[:index]) if name in duplicates else step
@@ -188,18 +192,18 @@ def _with_duplicates(names: list[str], steps: list[Step]) -> list[Step]:
 
 
 def duplicate_reader(key: tuple[object, str], step: Step, *, first: bool) -> Step:
-    """A step that reads the first or second occurrence of a duplicate field."""
+    """Return a step that reads the first or the second occurrence of a duplicate field."""
 
     def read(frame: FrameReading, start: int) -> int:
-        before, end = frame.cost, step(frame, start)
+        cost_before, end = frame.cost, step(frame, start)
         raw = frame.data[start:end]
         expected = None if first else frame.copies.get(key)
-        if key[1] == "size" and start == 4:  # a size in the header is that of the rest of the frame
+        if key[1] == "size" and start == 4:  # a size in the header counts the rest of the frame
             expected = (frame.end - 8).to_bytes(4, "big")
         if expected is not None:
             if raw != expected:
                 raise Misfit(start)
-            frame.cost = max(before + 1, frame.cost - value_costs.MAX_DUPLICATE_BONUS)
+            frame.cost = max(cost_before + 1, frame.cost - value_costs.MAX_DUPLICATE_BONUS)
         frame.copies[key] = raw
         return end
 
@@ -208,42 +212,42 @@ def duplicate_reader(key: tuple[object, str], step: Step, *, first: bool) -> Ste
 
 def _tags_reader(layout: Layout) -> Step:
     tagged_steps = {field.tag: step_of(field) for field in layout.tagged}
-    is_doubled, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
+    is_doubled, (wrong_size_tag, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
 
     def read(frame: FrameReading, pos: int) -> int:
-        number, pos = read_uvarint(frame, pos)
+        count, pos = read_uvarint(frame, pos)
         frame.cost += value_costs.EMPTY_TAGS_COST
-        if number:
-            if number * 2 > frame.end - pos:
+        if count:
+            if count * 2 > frame.end - pos:
                 raise Misfit(pos)
-            for _ in range(number):
+            for _ in range(count):
                 frame.work -= 1
                 if frame.work < frame.horizon:
                     raise WorkExhausted(pos)
                 if frame.cost > frame.limit:
                     raise TooExpensive(pos)
-                tag, at = read_uvarint(frame, pos)
-                size, at = read_uvarint(frame, at)
+                tag, value_start = read_uvarint(frame, pos)
+                size, value_start = read_uvarint(frame, value_start)
                 step = tagged_steps.get(tag)
-                sized = step is None or tag != unsized
-                if at + size > frame.end and sized:
+                has_right_size = step is None or tag != wrong_size_tag
+                if value_start + size > frame.end and has_right_size:
                     raise Misfit(pos)
                 if step is None:
                     frame.cost += value_costs.UNKNOWN_TAG_COST + 8 * size
-                    pos = at + size
+                    pos = value_start + size
                     continue
                 frame.cost += value_costs.KNOWN_TAG_COST
-                pos = step(frame, at)
-                if sized and pos != at + size:
-                    raise Misfit(at)
+                pos = step(frame, value_start)
+                if has_right_size and pos != value_start + size:
+                    raise Misfit(value_start)
         if is_doubled:
-            number, pos = read_uvarint(frame, pos)
-            if number:
+            count, pos = read_uvarint(frame, pos)
+            if count:
                 raise Misfit(pos)
         return pos
 
     return read
 
 
-#: The step of most structs, so that these share it: they have tag buffers, but no tagged fields.
+#: The step shared by most structs, which have a tag buffer but no tagged fields.
 _NO_KNOWN_TAGS = _tags_reader(Layout("", (), flexible=True))

@@ -1,4 +1,4 @@
-"""Finds by how much the size of a tagged field is wrong."""
+"""Find out by how much the size of a tagged field is wrong."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class _Bytes:
 
 
 def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
-    """The edit with the `delta` of each wrong size that it has.
+    """Return the edit with the actual `delta` of each wrong size in it.
 
     Args:
-        edit: An edit that the search found, which knows only that a size is wrong.
-        frame: Length prefix included.
+        edit: An edit from the search, which knows only that a size is wrong.
+        frame: The frame, including its length prefix.
         layout: The layout in which the frame was read under the edit.
     """
     next_edit = with_tag_sizes(edit.then, frame, layout) if edit.then else None
@@ -38,15 +38,15 @@ def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
 
 
 def _size_error(frame: bytes, node: Node) -> int:
-    """The size of a tagged field minus the bytes of its value."""
+    """Return the stated size of a tagged field minus the actual size of its value."""
     data = _Bytes(frame)
-    _, position = read_uvarint(data, node.start)
-    size, position = read_uvarint(data, position)
-    return size - (node.end - position)
+    _, pos = read_uvarint(data, node.start)
+    size, pos = read_uvarint(data, pos)
+    return size - (node.end - pos)
 
 
 def _tag_nodes(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[Node]:
-    """The nodes of a tag in the structs that the edit's field refers to."""
+    """Yield the nodes of a tag in the structs to which the edit's field belongs."""
     path = ["body", *map(field_name_of, path_parts(edit.field)[:-1])]
     structs: list[tuple[list[Node], Layout]] = [(nodes, layout)]
     for name in path:
@@ -67,7 +67,7 @@ def _tag_nodes(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Itera
 
 
 def _nodes_named(nodes: list[Node], name: str) -> Iterator[Node]:
-    """The nodes of a field, which may be tagged."""
+    """Yield the nodes of a field, tagged or not."""
     for node in nodes:
         if node.name == name:
             yield node

@@ -1,4 +1,4 @@
-"""Finds tags of other versions. Frames with them decode, so no search diagnoses them."""
+"""Find tags of other versions. Frames with such tags decode, so no search diagnoses them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class KnownTag(NamedTuple):
 
 
 def tag_of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> KnownTag | None:
-    """The meaning of a tag in other versions of a message, None if no version has it.
+    """Return what a tag is in other versions of a message; None if no version has it.
 
     Args:
         message: A message with the unknown tag.
-        path: The struct with the tag, in the form that `dissectors.messages.locate.locate` takes.
-        tag: Number of the tag.
+        path: The path to the struct with the tag, as `dissectors.messages.locate.locate` takes it.
+        tag: The number of the tag.
     """
     if message.layout is None or path[:1] == ("header",):
         return None
@@ -35,7 +35,7 @@ def tag_of_other_version(message: Message, path: tuple[str | int, ...], tag: int
 
 @functools.lru_cache(maxsize=1024)
 def _known_tags(name: str, names: tuple[str, ...]) -> dict[int, KnownTag]:
-    """The tags of a struct in all versions of a message, each as in the first version that has it."""
+    """Return the tags of a struct in all versions of a message, each as it is in the first version that has it."""
     known: dict[int, KnownTag] = {}
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)

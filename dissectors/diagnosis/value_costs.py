@@ -1,8 +1,8 @@
-"""Costs of values in bits, by name and type of the field: low if the value is plausible there.
+"""Costs of values, in bits, by name and type of the field: low if the value is plausible there.
 
-The cost of a reading is the sum, and the cheapest reading is the most probable: all readings have the same bytes.
-Values follow Kafka's fields: codes, ports, counts, names; values that result from reading at a wrong offset are
-expensive.
+The cost of a reading is the sum of its values' costs. All readings have the same bytes, so the cheapest is the most
+probable. Costs follow from what Kafka's fields hold (codes, ports, counts, names); values that result from reading at a
+wrong offset are expensive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "text_cost",
 ]
 
-#: Arrays that are empty only with an error, or rarely.
+#: Arrays that are empty only in an error response, and arrays that are rarely empty.
 _NEVER_EMPTY = frozenset({"brokers", "api_keys", "replica_nodes", "replicas", "current_voters", "mechanisms"})
 _SELDOM_EMPTY = frozenset({"topics", "responses", "results", "partitions", "groups", "coordinators"})
 
@@ -35,17 +35,17 @@ ARBITRARY_FIELDS = frozenset({"correlation_id", "request_api_key", "request_api_
 #: The cost of a string that occurs in the request or the connection.
 KNOWN_WORD_COST = 4.0
 
-#: The cost of an opaque byte: about that of a byte of a name, or long strings would look better.
+#: The cost of an opaque byte, about that of a byte in a name; otherwise long strings would look better.
 BLOB_BYTE_COST = 5.5
 
-#: The cost of a byte of a payload that is whole: about that of its fields.
+#: The cost of a byte in a whole payload, about that of a byte in its fields.
 PAYLOAD_BYTE_COST = 2.0
 
 
-def blob_cost(records: bool, data: bytes, pos: int, size: int) -> float:
-    """The cost of the bytes of a bytes or records field, without its length."""
-    if records and size >= 17:
-        # The first batch has a length; only the last may be truncated.
+def blob_cost(is_records: bool, data: bytes, pos: int, size: int) -> float:
+    """Return the cost of the bytes of a bytes or records field; the length is not included."""
+    if is_records and size >= 17:
+        # Only the last batch may be truncated, so the first usually has its whole length.
         batch_size = 12 + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
         is_plausible = data[pos + 16] < 3 and data[pos] < 0x40 and batch_size > 12
         return BLOB_BYTE_COST * size + (2 * WRONG_COST if not is_plausible else -20 if batch_size == size else -8)
@@ -59,26 +59,26 @@ EMPTY_TAGS_COST = 0.4
 KNOWN_TAG_COST = 5.0
 UNKNOWN_TAG_COST = 24.0
 
-#: Costs are not independent: the weight of each in the confidence, set with cases of tests.independent.
+#: The weight of each cost in the confidence: costs are not independent. Tuned with the cases of tests.independent.
 COST_WEIGHT = 0.75
 
-#: The cost that no integer of an ordinary frame reaches, and the lowest value of one: Kafka's sentinels end at -6.
+#: The highest cost of an integer in an ordinary frame, and its lowest value: Kafka's sentinels end at -6.
 EXTREME_COST = 45.0
 MIN_VALUE = -6
 
 
 def null_cost(field: Field) -> float:
-    """The cost of null in a nullable field."""
+    """Return the cost of null in a nullable field."""
     return 0.8 if field.name.endswith("message") else 1.5 if field.default is None else 3.0
 
 
 def empty_array_cost(field: Field) -> float:
-    """The cost of an empty array."""
+    """Return the cost of an empty array."""
     return 7.0 if field.name in _NEVER_EMPTY else 3.5 if field.name in _SELDOM_EMPTY else 2.0
 
 
 def is_ordinary(layout: Layout, values: Mapping[str, Any]) -> bool:
-    """Whether all integers are plausible for Kafka's fields."""
+    """Whether all integers are plausible in their fields."""
     for field in layout.fields:
         value = values.get(field.name)
         if field.struct is not None and value is not None:

@@ -1,4 +1,4 @@
-"""Whole payloads: bytes that are a payload of a group protocol to the last one."""
+"""Whole payloads: bytes that are entirely a payload of a group protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dissectors.embedded.payload_formats import layouts_as_stated
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
-#: Names of fields with payloads of consumers, and what these are.
+#: Names of fields with payloads of consumers, and the messages in them.
 _CONSUMER_PAYLOADS = {
     "assignment": "ConsumerProtocolAssignment",
     "member_assignment": "ConsumerProtocolAssignment",
@@ -19,7 +19,7 @@ _MAX_SIZE = 4 << 10
 
 
 def may_have_payload(field: str) -> bool:
-    """Whether a field of bytes, by name, may have a payload of a consumer."""
+    """Whether a bytes field of this name may have a payload of a consumer."""
     return field in _CONSUMER_PAYLOADS
 
 
@@ -30,9 +30,9 @@ def has_whole_payload(field: str, data: bytes) -> bool:
 
 
 def is_whole_payload(data: bytes, name: str) -> bool:
-    """Whether bytes are a payload of the version that they state, to the last byte.
+    """Whether bytes are entirely a payload of the version that they state.
 
-    Bytes after the last field are part of a version that is later than the known ones.
+    If this version is later than the known ones, there may be bytes after the last known field.
     """
     try:
         header, body, version = layouts_as_stated(name, data)

@@ -1,4 +1,4 @@
-"""Describes a departure: a sentence, and a hint about what to change."""
+"""Describe a departure: a sentence, and a hint about what to change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.wire.layout import WIDTHS, Layout
 
 
 def sentence(edit: Edit, right: Layout) -> str:
-    """A sentence with what was written and what is right.
+    """Return a sentence that says what was written and what would be right.
 
     Args:
         edit: The departure; its steps are described one after the other.
@@ -26,7 +26,7 @@ def sentence(edit: Edit, right: Layout) -> str:
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
-    """What to change in the writer."""
+    """Return a clause that says what to change in the writer."""
     restoring_steps = find_restoring_steps(edit, right)
     changes = (
         _change_text(step, layout, version)
@@ -37,14 +37,14 @@ def hint(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _restored_text(edit: Edit) -> str:
-    """What a step after a `body_version` brings back."""
+    """Return a clause that says what a step after a `body_version` restores."""
     if edit.kind == "flexibility":
         return f"with the {' and '.join(ENCODING_TEXTS[dict(edit.detail)['written']])}"
     return f"with {edit.field}"
 
 
 def _steps_with_layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
-    """Each step with the layout that it is applied to."""
+    """Yield each step with the layout that it is applied to."""
     for step in edit.steps:
         yield step, right
         right = step.apply(right)
@@ -142,7 +142,7 @@ def _change_text(edit: Edit, right: Layout, version: int) -> str:
 
 
 def _struct(right: Layout, path: str) -> Layout | None:
-    """The struct that contains the field at a path, in the right layout of a frame."""
+    """Return the struct that contains the field at a path, in the right layout of a frame."""
     *enclosing, _ = path_parts(path) or ("",)
     struct = (
         right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
@@ -153,18 +153,18 @@ def _struct(right: Layout, path: str) -> Layout | None:
     return struct
 
 
-def _index_text(struct: Layout, position: int, *, excluded: int | None = None) -> str:
-    """``first`` or ``after error_code``: an index among the fields of a struct, of which one may be left out."""
-    names = [field.name for index, field in enumerate(struct.fields) if index != excluded]
-    if position == 0:
+def _index_text(struct: Layout, index: int, *, excluded: int | None = None) -> str:
+    """Describe an index among a struct's fields, one of which may be excluded: ``first``, ``after error_code``."""
+    names = [field.name for field_index, field in enumerate(struct.fields) if field_index != excluded]
+    if index == 0:
         return f"first, before {names[0]}" if names else "first"
-    if position > len(names):
+    if index > len(names):
         return "last"
-    return f"after {names[position - 1]}" + (", last" if position == len(names) else "")
+    return f"after {names[index - 1]}" + (", last" if index == len(names) else "")
 
 
 def _length_text(struct: Layout, path: str) -> str:
-    """``int32 length`` or ``compact length``: that of a field."""
+    """Describe the length of a field: ``int32 length`` or ``compact length``."""
     field = next(field for field in struct.fields if field.name == path_parts(path)[-1])
     return "compact length" if field.length == "uvarint" else f"{field.length} length"
 

@@ -1,4 +1,4 @@
-"""Edits: ways in which writers depart from Kafka's layouts. One edit names a bug, reproduces it, and tests both."""
+"""Edits: ways in which writers deviate from Kafka's layouts. One edit names, reproduces and tests a bug."""
 
 from dissectors.edits import fields, frames, lengths, payloads, tags  # noqa: F401  # registers the kinds
 from dissectors.edits.frames import LOOSE_KINDS

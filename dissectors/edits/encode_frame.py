@@ -1,4 +1,4 @@
-"""Encodes whole frames by the name of their API, right or wrong."""
+"""Encodes whole frames by the name of their API, correctly or with an edit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def encode_request(
         body: Values by Kafka's names in snake_case; missing ones have Kafka's defaults. Times are in ms.
         correlation_id: For the header.
         client_id: For the header.
-        edit: How to write it wrong, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
+        edit: How to write it wrongly, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
 
     Raises:
         ValueError: Unknown API or version.
@@ -56,7 +56,7 @@ def encode_response(
     correlation_id: int = 0,
     edit: str | Edit | None = None,
 ) -> bytes:
-    """Encode a response frame, length prefix included. Arguments and errors are those of `encode_request`."""
+    """Encode a response frame, length prefix included. Arguments and errors are as for `encode_request`."""
     layouts = _layouts(api, version)
     return _encode_frame(layouts.response_header, layouts.response, {"correlation_id": correlation_id}, body, edit)
 

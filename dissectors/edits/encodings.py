@@ -12,17 +12,17 @@ FIXED_LENGTHS = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 
 def in_encoding_of(field: Field, struct: Layout) -> Field:
-    """A field of another version as a writer of a struct writes it: with that struct's lengths and tag buffers."""
-    return encoding_change("compact" if struct.flexible else "fixed").field(field)
+    """Return a field of another version as the writer of a struct writes it: with its lengths and tag buffers."""
+    return encoding_change("compact" if struct.flexible else "fixed").apply_to_field(field)
 
 
 def encoding_change(written: str) -> RecursiveChange:
-    """The change of everything to the other encoding."""
+    """Return the change that writes everything in the other encoding."""
 
     def change_struct(struct: Layout) -> Layout:
         return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
 
-    return RecursiveChange(("flexibility", written), lambda one: _with_both_encodings(one, written), change_struct)
+    return RecursiveChange(("flexibility", written), lambda field: _with_both_encodings(field, written), change_struct)
 
 
 def _with_both_encodings(field: Field, written: str) -> Field:
@@ -30,20 +30,22 @@ def _with_both_encodings(field: Field, written: str) -> Field:
 
 
 def with_encoding(old_field: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
-    """The field with the other length encoding; unchanged if it has no length."""
+    """Return the field with the other length encoding, unchanged if it has no length."""
     field = old_field
     if elements:
-        if old_field.element_length and old_field.element_length != (length := _length(old_field.type, written)):
+        if old_field.element_length and old_field.element_length != (
+            length := _length_encoding(old_field.type, written)
+        ):
             field = replace(old_field, element_length=length)
     elif old_field.length is not None and (old_field.struct is None or old_field.array):
-        length = _length("array" if old_field.array else old_field.type, written)
+        length = _length_encoding("array" if old_field.array else old_field.type, written)
         field = old_field if length == old_field.length else replace(old_field, length=length)
     if strict and field is old_field:
         raise EditError(f"{old_field.name} already has this encoding")
     return field
 
 
-def _length(type_: str, written: str) -> str:
+def _length_encoding(type_: str, written: str) -> str:
     if written == "compact":
         return "uvarint"
     if written == "int8":

@@ -1,4 +1,4 @@
-"""Edits of one field: moved, missing, duplicated, from another version, with another width."""
+"""Edits of one field: moved, missing, duplicated, from another version, or with another width."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def change_int_width(layout: Layout, field: str, written: str) -> Layout:
 
 
 def with_field(struct: Layout, new_field: Field, index: int) -> Layout:
-    """The struct with an additional field at an index.
+    """Return the struct with an additional field at an index.
 
     Raises:
         EditError: The index is out of range.
@@ -101,19 +101,19 @@ def with_field(struct: Layout, new_field: Field, index: int) -> Layout:
 
 
 def without_field(struct: Layout, index: int) -> Layout:
-    """The struct without the field at an index."""
+    """Return the struct without the field at an index."""
     return _with_fields(struct, struct.fields[:index] + struct.fields[index + 1 :])
 
 
 def with_moved_field(struct: Layout, old_index: int, new_index: int) -> Layout:
-    """The struct with a field moved from one index to another."""
+    """Return the struct with a field moved from one index to another."""
     fields = list(struct.fields)
     fields.insert(new_index, fields.pop(old_index))
     return _with_fields(struct, tuple(fields))
 
 
 def _with_fields(struct: Layout, fields: tuple[Field, ...]) -> Layout:
-    """The struct with these fields. `replace` takes four times as long, and diagnosis calls this very often."""
+    """Return the struct with these fields. `replace` takes four times as long, and diagnosis calls this very often."""
     return Layout(struct.name, fields, struct.flexible, struct.tagged, struct.tag_fault)
 
 

@@ -19,7 +19,7 @@ def _body_version_sentence(field: str, body_version: int, header: int | None) ->
 
 @kind("body_version", "body_version", "header", sentence=_body_version_sentence)
 def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
-    """Write the body of another version; `header` is the header version on the wire, None for the right one."""
+    """Write the body of another version; `header` is the header version on the wire, None for the correct one."""
     del field
     try:
         changed_layout = change_body(layout, lambda body: layout_of(body.name, body_version))
@@ -30,7 +30,7 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
 
 @kind("body_of_api", "api", "body_version", sentence="the body is that of {api} v{body_version}")
 def write_body_of_api(layout: Layout, field: str, api: str, body_version: int) -> Layout:
-    """Write the body of another API: of its request in a request, of its response in a response."""
+    """Write the body of another API: its request in a request, its response in a response."""
     del field
 
     def change(body: Layout) -> Layout:
@@ -91,8 +91,8 @@ def duplicate_prefix(layout: Layout, field: str, prefix: str) -> Layout:
     copy = Field(prefix, "int32", default=0)
 
     def change(header: Layout) -> Layout:
-        at = next((index + 1 for index, field in enumerate(header.fields) if field.name == prefix), 0)
-        return replace(header, fields=(*header.fields[:at], copy, *header.fields[at:]))
+        insertion_index = next((index + 1 for index, field in enumerate(header.fields) if field.name == prefix), 0)
+        return replace(header, fields=(*header.fields[:insertion_index], copy, *header.fields[insertion_index:]))
 
     return change_struct(layout, ("header",), change)
 

@@ -14,7 +14,7 @@ ENCODINGS = ("fixed", "compact")
 FIXED_WIDTHS = ("int8", "int16", "int32")
 OFF_BY_ONE_LENGTHS = {-1: "uvarint-1", 1: "uvarint+1"}
 
-#: The fields of an edit of lengths that refer to several fields of the body, and what they are.
+#: The field names in length edits that stand for several fields of the body, and the text for each.
 SCOPES = {"*": "all", "*strings": "strings", "*arrays": "arrays", "*bytes": "bytes"}
 
 #: By encoding: its lengths, and whether it has tag buffers.
@@ -33,10 +33,10 @@ def _flexibility_sentence(field: str, written: str) -> str:
 
 @kind("flexibility", "written", sentence=_flexibility_sentence)
 def change_flexibility(layout: Layout, field: str, written: str) -> Layout:
-    """``fixed``: int16 and int32 lengths and no tag buffers; ``compact``: the reverse."""
+    """Write int16 and int32 lengths and no tag buffers (``fixed``), or the reverse (``compact``)."""
     del field
     _check_encoding(written)
-    return encoding_change(written).body(layout)
+    return encoding_change(written).apply_to_body(layout)
 
 
 def _length_encoding_sentence(field: str, written: str) -> str:
@@ -58,19 +58,19 @@ def change_length_encoding(layout: Layout, field: str, written: str) -> Layout:
     if written not in (*ENCODINGS, *FIXED_WIDTHS):
         raise EditError(f"the encoding must be {', '.join(ENCODINGS)} or {' or '.join(FIXED_WIDTHS)}, not {written}")
     if field in SCOPES:
-        return _change_scope(layout, "length_encoding", field, written, lambda one, elements: with_encoding(
-            one, written, elements=elements
+        return _change_scope(layout, "length_encoding", field, written, lambda each_field, elements: with_encoding(
+            each_field, written, elements=elements
         ))  # fmt: skip
     elements = field.endswith("[]")
     return change_field(
-        layout, path_parts(field), lambda one: with_encoding(one, written, elements=elements, strict=True)
+        layout, path_parts(field), lambda target: with_encoding(target, written, elements=elements, strict=True)
     )
 
 
 def _change_scope(
     layout: Layout, name: str, scope: str, detail: object, change: Callable[[Field, bool], Field]
 ) -> Layout:
-    """The layout with the lengths of a scope changed."""
+    """Return the layout with the lengths of a scope changed."""
 
     def change_both(field: Field) -> Field:
         for elements in (True, False):
@@ -78,11 +78,11 @@ def _change_scope(
                 field = change(field, elements)
         return field
 
-    return RecursiveChange((name, (scope, detail)), change_both).body(layout)
+    return RecursiveChange((name, (scope, detail)), change_both).apply_to_body(layout)
 
 
 def scope_of(field: Field, *, elements: bool) -> str:
-    """The scope of a field's length, or of that of its elements: the count of an array is in that of arrays."""
+    """Return the scope of a field's length or of its elements' lengths; the count of an array is in ``*arrays``."""
     if field.array and not elements:
         return "*arrays"
     return "*strings" if field.type == "string" else "*bytes"

@@ -1,6 +1,6 @@
 """Edits as text: ``KIND[:PARAMETERS]``, such as ``moved:throttle_time_ms:last``, or JSON.
 
-What an edit needs from a specific layout (e.g. a field's index) is looked up there, so one text applies to versions
+Details that depend on a specific layout (e.g. a field's index) are looked up there, so one text applies to versions
 with different layouts.
 """
 
@@ -45,7 +45,7 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
 #: The kinds as people write them.
 KIND_NAMES: Final = tuple(name.removeprefix("field_") for name in PARAMETERS)
 
-#: Places among siblings, by name.
+#: Named positions among sibling fields.
 _PLACES: Final = {"first": 0, "last": -1}
 
 
@@ -53,7 +53,7 @@ def edit_of(text: str) -> EditMaker:
     """Parse an edit.
 
     Raises:
-        EditError: A sentence that lists the kinds, or shows the parameters of the kind.
+        EditError: The text is invalid; the message lists the kinds, or shows the parameters of the kind.
     """
     if text.startswith("{"):
         try:
@@ -77,7 +77,7 @@ def edit_for(kind: str, parameters: Sequence[str]) -> EditMaker:
     """Return a function that creates the edit for the layout of a body.
 
     Raises:
-        EditError: Invalid parameters. The returned function raises it too, if the layout lacks the field.
+        EditError: Invalid parameters. The returned function also raises it if the layout lacks the field.
     """
     expected = PARAMETERS[kind]
     if not len(expected) - len(KINDS[kind].defaults) <= len(parameters) <= len(expected):
@@ -105,9 +105,9 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
     for name in KINDS[kind].details:
         match name:
             case "from":
-                details["from_"] = _index(body, field)
+                details["from_"] = _find_index(body, field)
             case "where" if kind == "field_missing":
-                details[name] = _index(body, field)
+                details[name] = _find_index(body, field)
             case "where" | "place" | "to":
                 details[name] = _resolve_index(body, field, values["PLACE"], is_move=kind == "field_moved")
             case "from_version" | "body_version":
@@ -127,20 +127,20 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
     return details
 
 
-def _struct(body: Layout, field: str) -> tuple[Layout, str]:
+def _find_struct(body: Layout, field: str) -> tuple[Layout, str]:
     """Return the struct that contains a field, and the field's name."""
-    *above, name = field.replace("[]", "").split(".")
+    *struct_names, name = field.replace("[]", "").split(".")
     struct = body
-    for part_name in above:
-        inner = next((field.struct for field in struct.fields if field.name == part_name), None)
+    for struct_name in struct_names:
+        inner = next((field.struct for field in struct.fields if field.name == struct_name), None)
         if inner is None:
             raise EditError(f"{body.name} has no {field}")
         struct = inner
     return struct, name
 
 
-def _index(body: Layout, field: str) -> int:
-    struct, name = _struct(body, field)
+def _find_index(body: Layout, field: str) -> int:
+    struct, name = _find_struct(body, field)
     for index, sibling in enumerate(struct.fields):
         if sibling.name == name:
             return index
@@ -149,5 +149,5 @@ def _index(body: Layout, field: str) -> int:
 
 def _resolve_index(body: Layout, field: str, place: str, *, is_move: bool) -> int:
     index = _PLACES[place] if place in _PLACES else int(place)
-    count = len(_struct(body, field)[0].fields)
+    count = len(_find_struct(body, field)[0].fields)
     return (count - 1 if is_move else count) if index < 0 else index

@@ -1,4 +1,4 @@
-"""Edits inside bytes fields: of record data, and of payloads in group protocols."""
+"""Edits inside bytes fields: edits of record data, and of payloads in group protocols."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _rewrite_records(values: Mapping[str, Any], field: str, written: str) -> Map
     def rewrite_batch(data: bytes, magic: int | None) -> bytes:
         if magic != _FORMAT_2:
             return data
-        [read] = records.decode(data)
-        return data if "error" in read else write_departing_batch(read, written)
+        [batch] = records.decode(data)
+        return data if "error" in batch else write_departing_batch(batch, written)
 
     def change(data: bytes) -> bytes:
         return b"".join(
@@ -46,26 +46,26 @@ def _records_sentence(field: str, written: str) -> str:
 
 @kind("record_encoding", "written", sentence=_records_sentence, values=_rewrite_records)
 def change_record_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Write records of format 2 in one of `layout_variants.ENCODINGS`; length and CRC of the batches are right."""
+    """Write records of format 2 in one of `layout_variants.ENCODINGS`; length and CRC of the batches are correct."""
     if written not in ENCODINGS:
         raise EditError(f"unknown record encoding {written}; use one of {', '.join(ENCODINGS)}")
     return _check_field(layout, field, "records")
 
 
 def _rewrite_payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) -> Mapping[str, Any]:
-    """Rewrite the payload; leave bytes that do not decode as it unchanged."""
+    """Rewrite the payload, but leave bytes that do not decode as this payload unchanged."""
 
     def change(data: bytes) -> bytes:
         try:
             header, body, _ = layouts_as_stated(payload, data)
         except DecodeError:
             return data
-        head = decode(header, data)
-        read = decode(body, data, head.end)
-        if read.error is not None:
+        decoded_header = decode(header, data)
+        decoded_body = decode(body, data, decoded_header.end)
+        if decoded_body.error is not None:
             return data
-        values = {"header": head.values, "body": read.values}
-        return write(edit, frame_layout(header, body), values)[4:] + data[read.end :]
+        values = {"header": decoded_header.values, "body": decoded_body.values}
+        return write(edit, frame_layout(header, body), values)[4:] + data[decoded_body.end :]
 
     if not is_record(payload):
         return _change_values(values, path_parts(field), change)
@@ -73,7 +73,7 @@ def _rewrite_payload(values: Mapping[str, Any], field: str, payload: str, edit: 
 
 
 def _change_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> bytes:
-    """Change the keys or values of a coordinator's records that are this payload."""
+    """Change those keys or values of a coordinator's records that are this payload."""
     batches = records.decode(data)
     for record in (record for batch in batches for record in batch.get("records", ())):
         for topic in COMPONENTS:
@@ -92,7 +92,7 @@ def _change_records(data: bytes, payload: str, change: Callable[[bytes], bytes])
     values=_rewrite_payload,
 )
 def change_embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
-    """Write a payload with a version, e.g. ConsumerProtocolSubscription, or coordinators' records under another edit.
+    """Apply another edit to a versioned payload, e.g. ConsumerProtocolSubscription, or to coordinators' records.
 
     For that edit, the payload is a frame: the version before it, if any, is ``header.version``.
     """
@@ -103,7 +103,7 @@ def change_embedded_layout(layout: Layout, field: str, payload: str, edit: Edit)
 
 
 def _inline_payload(values: Mapping[str, Any], field: str, payload: str, payload_version: int) -> Mapping[str, Any]:
-    """The payload as a struct instead of bytes."""
+    """Return the values with the payload as a struct instead of bytes."""
     del payload_version
 
     def change(data: bytes) -> Any:
@@ -111,8 +111,8 @@ def _inline_payload(values: Mapping[str, Any], field: str, payload: str, payload
             header, body, _ = layouts_as_stated(payload, data)
         except DecodeError as error:
             raise EncodeError(f"{field} is not a {payload}: {error.message}") from None
-        head = decode(header, data)
-        return head.values | decode(body, data, head.end).values
+        decoded_header = decode(header, data)
+        return decoded_header.values | decode(body, data, decoded_header.end).values
 
     return _change_values(values, path_parts(field), change)
 
@@ -134,7 +134,7 @@ def omit_length(layout: Layout, field: str, payload: str, payload_version: int) 
 
 
 def _check_field(layout: Layout, field: str, type_: str) -> Layout:
-    """The unchanged layout, after checking the field: these edits change values, not the layout."""
+    """Check the field and return the layout unchanged: these edits change values, not the layout."""
 
     def check(layout_field: Field) -> Field:
         if layout_field.type != type_ or layout_field.array:
@@ -147,7 +147,7 @@ def _check_field(layout: Layout, field: str, type_: str) -> Layout:
 def _change_values(
     values: Mapping[str, Any], path: tuple[str, ...], change: Callable[[bytes], bytes]
 ) -> Mapping[str, Any]:
-    """The values with every occurrence of one field changed."""
+    """Return the values with every occurrence of one field changed."""
     name, *inner_path = path
     value = values.get(name)
     changed: Any = value

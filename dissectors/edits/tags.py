@@ -53,7 +53,7 @@ def write_tag_below_version(layout: Layout, field: str, tag: int) -> Layout:
 
 
 def with_tag(struct: Layout, new_field: Field) -> Layout:
-    """The struct with an additional tagged field."""
+    """Return the struct with an additional tagged field."""
     return replace(struct, tagged=tuple(sorted((*struct.tagged, new_field), key=lambda tagged: tagged.tag or 0)))
 
 
@@ -63,7 +63,7 @@ def _size_sentence(field: str, tag: int, delta: int) -> str:
 
 @kind("tag_size", "tag", "delta", sentence=_size_sentence)
 def change_tag_size(layout: Layout, field: str, tag: int, delta: int = 1) -> Layout:
-    """Write the size of a tagged field too large by `delta`, or too small if it is negative."""
+    """Write the size of a tagged field `delta` bytes too large, or too small if `delta` is negative."""
     if not delta or abs(delta) >= 1 << 31:
         raise EditError(f"the size of a tag cannot be wrong by {delta} bytes")
 

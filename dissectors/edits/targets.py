@@ -19,7 +19,7 @@ ChangeField = Callable[[Field], Field]
 
 
 def frame_layout(header: Layout, body: Layout) -> Layout:
-    """Header and body as one layout with the name of the body, so that an edit can change both."""
+    """Return header and body as one layout, named after the body, so that an edit can change both."""
     return Layout(
         body.name, (Field("header", "struct", struct=header), Field("body", "struct", struct=body)), flexible=False
     )
@@ -31,7 +31,7 @@ def is_frame(layout: Layout) -> bool:
 
 
 def path_parts(path: str) -> tuple[str, ...]:
-    """``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``.
+    """Split a path: ``topics[].partitions[].leader_epoch`` -> ``("topics", "partitions", "leader_epoch")``.
 
     The index of a single element stays: ``topics[2].name`` -> ``("topics[2]", "name")``.
     """
@@ -39,21 +39,21 @@ def path_parts(path: str) -> tuple[str, ...]:
 
 
 def field_name_of(part: str) -> str:
-    """The field name in a part of a path: ``topics`` for ``topics[2]``."""
+    """Return the field name in a part of a path: ``topics`` for ``topics[2]``."""
     return part.partition("[")[0]
 
 
 def struct_of(struct: Layout, part: str) -> Layout | None:
-    """The struct in the field that a part of a path names; None for other fields."""
+    """Return the struct in the field that a part of a path names; None if the field is not a struct."""
     name = field_name_of(part)
     return next((field.struct for field in (*struct.fields, *struct.tagged) if field.name == name), None)
 
 
 def split_field_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The path of the struct that contains a field, and the field's name.
+    """Return the path of the struct that contains a field, and the field's name.
 
     Raises:
-        EditError: The path is that of a whole body.
+        EditError: The path leads to the whole body.
     """
     if not path:
         raise EditError("the whole body is not a field")
@@ -61,7 +61,7 @@ def split_field_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def change_body(layout: Layout, change: ChangeStruct) -> Layout:
-    """Change the body, given alone or in its frame."""
+    """Change the body, whether it is given alone or in its frame."""
     return _change_inner_struct(layout, "body", change) if is_frame(layout) else change(layout)
 
 
@@ -90,47 +90,50 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
 
 @cached_on_owner
 def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout | None]:
-    """The cached results of changes to a struct, by key; None if it stays the same."""
+    """Return the cached results of changes to a struct, by key; None if it stays the same."""
     return {}
 
 
 @cached_on_owner
 def _changed_fields(field: Field) -> dict[tuple[str, Any], Field | None]:
-    """The cached results of changes to a field, by key; None if it stays the same."""
+    """Return the cached results of changes to a field, by key; None if it stays the same."""
     return {}
 
 
 class RecursiveChange(NamedTuple):
-    """A change of every field of a body and its structs, innermost first, and then of those structs.
+    """A change to every field of a body and its structs, innermost first, and then to those structs.
 
     The results are cached on each field or struct under `key`.
     """
 
     key: tuple[str, Any]
-    of_field: ChangeField
-    of_struct: ChangeStruct = lambda struct: struct
+    field_change: ChangeField
+    struct_change: ChangeStruct = lambda struct: struct
 
-    def body(self, layout: Layout) -> Layout:
-        """The changed body, given alone or in its frame."""
-        return change_body(layout, self.struct)
+    def apply_to_body(self, layout: Layout) -> Layout:
+        """Return the layout with the body changed, whether it is given alone or in its frame."""
+        return change_body(layout, self.apply_to_struct)
 
-    def struct(self, struct: Layout) -> Layout:
-        """The changed struct, with all fields in it; the same one if nothing in it changes."""
+    def apply_to_struct(self, struct: Layout) -> Layout:
+        """Return the changed struct, with all fields in it; the same object if nothing in it changes."""
         changed = _changed_structs(struct)
         if self.key not in changed:
-            fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
+            fields, tagged = (
+                tuple(map(self.apply_to_field, struct.fields)),
+                tuple(map(self.apply_to_field, struct.tagged)),
+            )
             is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
-            result = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
+            result = self.struct_change(struct if is_same else replace(struct, fields=fields, tagged=tagged))
             changed[self.key] = None if result is struct else result  # it would refer to itself
         return changed[self.key] or struct
 
-    def field(self, field: Field) -> Field:
-        """The changed field, with all fields in it; the same one if nothing in it changes."""
+    def apply_to_field(self, field: Field) -> Field:
+        """Return the changed field, with all fields in it; the same object if nothing in it changes."""
         changed = _changed_fields(field)
         if self.key not in changed:
-            struct = self.struct(field.struct) if field.struct else None
-            target = self.of_field(field if struct is field.struct else replace(field, struct=struct))
-            changed[self.key] = None if target is field else target
+            struct = self.apply_to_struct(field.struct) if field.struct else None
+            result = self.field_change(field if struct is field.struct else replace(field, struct=struct))
+            changed[self.key] = None if result is field else result
         return changed[self.key] or field
 
 
@@ -138,7 +141,7 @@ def check_not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
     """Check that an edited struct is not empty, and return it.
 
     Raises:
-        EditError: The struct takes no bytes, so an array of it could have any number of elements.
+        EditError: The struct takes no bytes, so an array of such structs could have any number of elements.
     """
     if path and path != ("header",) and not struct.fields and not struct.flexible:
         raise EditError(f"nothing would be left of {struct.name}")
@@ -146,7 +149,7 @@ def check_not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:
 
 
 def field_index(struct: Layout, name: str) -> int:
-    """The index of a field in its struct.
+    """Return the index of a field in its struct.
 
     Raises:
         EditError: The struct does not have the field.

@@ -1,4 +1,4 @@
-"""Encodes frames under an edit."""
+"""Encodes frames with an edit applied."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dissectors.wire.layout import Layout
 
 
 def write(edit: Edit | None, layout: Layout, values: Mapping[str, Any]) -> bytes:
-    """Encode a frame with its length prefix, or a body alone, under an edit.
+    """Encode a frame with its length prefix, or a body alone, with an edit applied.
 
     Args:
-        edit: None for the right layout.
-        layout: Kafka's layout; for a whole frame, in the form of `frame_layout`.
+        edit: None for the correct layout.
+        layout: Kafka's layout; for a whole frame, as `frame_layout` builds it.
         values: As in `dissectors.wire.encode.encode`; for a whole frame under ``header`` and ``body``.
 
     Raises:

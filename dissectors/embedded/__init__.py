@@ -6,8 +6,8 @@ In a body, record data is replaced by the result of `dissectors.records.decode`,
 
 ``type`` is Kafka's name of the message in ``data``. The keys between them precede the message on the wire: ``version``;
 in keys of coordinator topics ``record_type``; in metadata records also ``frame_version`` and ``api_key``. ``rest`` has
-the bytes after it. Bytes that do not decode as the payload stay bytes, and ``<field>_error`` beside them is the reason.
-Secrets become text, ``(redacted, 32 bytes)``, and so does record data that may contain secrets at unknown places.
+the bytes after it. Bytes that do not decode as the payload stay bytes, and ``<field>_error`` gives the reason.
+Secrets become text, ``(redacted, 32 bytes)``, and so does record data that may contain secrets in unknown places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["expand", "expand_nodes", "expanded_body", "holds_secret_topic", "pre
 
 
 def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None) -> Row:
-    """The body with record data and payloads decoded in place; the same object if the message cannot contain any.
+    """Return the body with record data and payloads decoded in place; the same object if it cannot contain any.
 
     Args:
         message: The decoded message; it is not changed. If it is partial, so is the result.
@@ -35,7 +35,7 @@ def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: A
         allowance: The work that may be done for records, as in `dissectors.records.decode`.
 
     Returns:
-        The form described in this package's docstring. Never raises. Secrets in records are withheld; for secrets in
+        The body as this package's docstring describes it. Never raises. Secrets in records are withheld; for secrets in
         fields of the message, see `presentable_body`.
     """
     return _expand(message, message.body, topic_name, allowance)
@@ -44,7 +44,7 @@ def expand(message: Message, topic_name: TopicName = no_topic_name, allowance: A
 def presentable_body(
     message: Message, topic_name: TopicName = no_topic_name, allowance: Allowance | None = None
 ) -> Row:
-    """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
+    """Return the body for display: without secrets, and with record data and payloads decoded as by `expand`."""
     return _expand(message, secret_fields.redacted(message), topic_name, allowance)
 
 
@@ -70,7 +70,7 @@ def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_topic_
 
 
 def expanded_body(message: Message) -> Node:
-    """The node of the body, with record data and payloads below their fields as by `expand_nodes`.
+    """Return the node of the body, with record data and payloads below their fields as added by `expand_nodes`.
 
     It is empty if the body was not decoded.
     """
@@ -85,14 +85,14 @@ def _body_node(message: Message) -> Node:
 
 
 def holds_secret_topic(message: Message) -> bool:
-    """Whether the message has record data of a topic with secrets in its records."""
+    """Whether the message has record data from a topic whose records contain secrets."""
     if message.layout is None or not (locations := embedded_locations(message.layout)):
         return False
     return not secret_fields.SECRET_TOPICS.isdisjoint(record_topics(message.body, locations))
 
 
 def secret_record_spans(message: Message) -> list[tuple[int, int]]:
-    """The spans of secrets in record data in the frame, and of data that may contain secrets at unknown places.
+    """Return the spans of secrets in record data, and of data that may contain secrets in unknown places.
 
     The latter are compressed records, records that do not decode, and the rest of a message that does not decode.
     """

@@ -18,7 +18,7 @@ _PREVIOUS = Field(
     ),
 )
 
-#: Java's cooperative assignor writes only the generation; librdkafka's writes the same as its sticky one.
+#: Java's cooperative assignor writes only the generation; librdkafka's writes the same data as its sticky assignor.
 _STICKY = tuple(
     payload_of_layout(Layout("StickyAssignorUserData", fields))
     for fields in ((_GENERATION,), (_PREVIOUS, _GENERATION), (_PREVIOUS,))
@@ -27,7 +27,7 @@ _STICKY = tuple(
 
 @embedded("ConsumerProtocolSubscription", "data.user_data")
 def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
-    """The layout by assignor name: ``stream``, ``sticky``, ``cooperative-sticky``; None for others.
+    """Return the layout by assignor name: ``stream``, ``sticky``, ``cooperative-sticky``; None for other names.
 
     Source: Kafka's SubscriptionInfo, StickyAssignor, CooperativeStickyAssignor.
     """
@@ -39,16 +39,19 @@ def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
 
 @embedded("ConsumerProtocolAssignment", "data.user_data")
 def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
-    """Only Kafka Streams has user data here. If the assignor is unknown, the bytes must decode completely."""
+    """Return the layout for Kafka Streams, the only assignor with user data here.
+
+    If the assignor is unknown, the bytes must decode completely.
+    """
     assignor = _assignor(rows)
     if assignor == "stream":
         return streams.assignment(data)
-    layout = streams.assignment_of(data) if assignor is None else None
+    layout = streams.find_assignment_layout(data) if assignor is None else None
     return find_exact_layout(data, (layout,)) if layout else None
 
 
 def user_data_names(reader: Reader | None, rows: Rows) -> tuple[str, ...]:
-    """The payloads that user data with this reader may have; empty if it is not that of Kafka Streams."""
+    """Return the payloads that user data with this reader may contain; empty if it is not from Kafka Streams."""
     if _assignor(rows) != "stream":
         return ()
     if reader is subscription_user_data:

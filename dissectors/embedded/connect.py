@@ -46,7 +46,7 @@ def _payload_layout(message: Layout) -> Layout:
 
 
 def worker_state(data: bytes) -> Layout:
-    """A worker's URL, its offset in the config topic, and its current connectors and tasks.
+    """Return the layout of a worker's URL, its offset in the config topic, and its current connectors and tasks.
 
     Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
     """
@@ -54,11 +54,11 @@ def worker_state(data: bytes) -> Layout:
 
 
 def assignment(data: bytes) -> Layout:
-    """The connectors and tasks assigned to a worker; from version 1 on also those revoked."""
+    """Return the layout of a worker's assigned connectors and tasks; from version 1 on also of the revoked ones."""
     return _payload_layout(_ASSIGNMENT if read_int16(data) > 0 else _EAGER_ASSIGNMENT)
 
 
 @embedded("ConnectWorkerState", "data.allocation")
 def allocation(data: bytes, _: Rows) -> Layout | None:
-    """A worker's current assignment."""
+    """Return the layout of a worker's current assignment; None without data."""
     return assignment(data) if data else None

@@ -7,7 +7,7 @@ from dissectors.wire.layout import Layout
 
 
 def subscription(data: bytes) -> Layout:
-    """ConsumerProtocolSubscription after its version.
+    """Return the layout of ConsumerProtocolSubscription after its version.
 
     Source: Kafka's ConsumerProtocol; KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
     """
@@ -15,5 +15,5 @@ def subscription(data: bytes) -> Layout:
 
 
 def assignment(data: bytes) -> Layout:
-    """ConsumerProtocolAssignment after its version."""
+    """Return the layout of ConsumerProtocolAssignment after its version."""
     return payload_at_stated_version("ConsumerProtocolAssignment", data, VERSION)

@@ -17,13 +17,13 @@ _QUORUM = {
 
 @embedded(CONTROL, "key")
 def key(data: bytes, _: Rows) -> Layout | None:
-    """The version of the schema, then the type."""
+    """Return the layout of the schema version and the record type."""
     return payload_at_stated_version("ControlRecordTypeSchema", data, VERSION)
 
 
 @embedded(CONTROL, "value")
 def value(data: bytes, rows: Rows) -> Layout | None:
-    """The layout by the type in the record's key.
+    """Return the layout that belongs to the type in the record's key.
 
     Source: Kafka's EndTransactionMarker and ControlRecordUtils; KIP-98, KIP-595, KIP-630, KIP-853.
     """

@@ -8,7 +8,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 
 _RECORD_TYPE = Field("record_type", "int16")
-#: The topics with these records, with the component of Kafka that writes them.
+#: The topics with these records, and the Kafka component that writes each.
 COMPONENTS = {
     "__consumer_offsets": "kafka-group-coordinator",
     "__transaction_state": "kafka-transaction-coordinator",
@@ -17,7 +17,7 @@ COMPONENTS = {
 
 
 def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
-    """The names of the key and value messages of a record in a coordinator's topic; None for others."""
+    """Return the names of the key and value messages of a record in a coordinator's topic; None for other topics."""
     component = COMPONENTS.get(topic)
     if component is None or len(key) < 2:
         return None
@@ -26,7 +26,7 @@ def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
 
 def _key_reader(component: str) -> Reader:
     def key_layout(data: bytes, _: Rows) -> Layout | None:
-        """The record type, then the key.
+        """Return the layout of the record type and the key after it.
 
         Source: Kafka's CoordinatorRecordSerde.
         """
@@ -41,7 +41,7 @@ def _key_reader(component: str) -> Reader:
 
 def _value_reader(component: str) -> Reader:
     def value_layout(data: bytes, rows: Rows) -> Layout | None:
-        """The version, then the value for the record type of the key; None without such a key."""
+        """Return the layout of the version and the value for the key's record type; None without such a key."""
         key = rows[-1]["key"]
         names = schemas.coordinator_record(component, read_int16(key)) if key and len(key) > 1 else None
         return payload_layout(names[1], read_int16(data), VERSION) if names else None

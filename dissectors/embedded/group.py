@@ -22,7 +22,7 @@ _ASSIGNMENT_NAMES = {"consumer": "ConsumerProtocolAssignment", "connect": "Conne
 @embedded("DescribeGroupsResponse", "groups.members.member_metadata")
 @embedded("GroupMetadataValue", "data.members.subscription")
 def metadata(data: bytes, rows: Rows) -> Layout | None:
-    """The metadata of a member in JoinGroup."""
+    """Return the layout of a member's metadata in JoinGroup."""
     return _choose_layout(data, rows, _METADATA)
 
 
@@ -31,18 +31,18 @@ def metadata(data: bytes, rows: Rows) -> Layout | None:
 @embedded("DescribeGroupsResponse", "groups.members.member_assignment")
 @embedded("GroupMetadataValue", "data.members.assignment")
 def assignment(data: bytes, rows: Rows) -> Layout | None:
-    """The assignment of a member in SyncGroup."""
+    """Return the layout of a member's assignment in SyncGroup."""
     return _choose_layout(data, rows, _ASSIGNMENT)
 
 
 @embedded("ConsumerGroupMemberMetadataValue", "data.classic_member_metadata.supported_protocols.metadata")
 def classic_member_metadata(data: bytes, _: Rows) -> Layout | None:
-    """The metadata of a member that uses the classic protocol in a consumer group (KIP-848)."""
+    """Return the layout of the metadata of a member that uses the classic protocol in a consumer group (KIP-848)."""
     return consumer.subscription(data) if data else None
 
 
 def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str, ...]:
-    """The payloads that a field with this reader may have; empty if it has none of a known group protocol.
+    """Return the payloads that a field with this reader may have; empty if none belongs to a known group protocol.
 
     Args:
         reader: The field's reader.

@@ -10,9 +10,9 @@ from dissectors.wire.node import Node
 
 
 class LazyExpander(Expander):
-    """Expands payloads immediately, and remembers where record data is.
+    """Expands payloads immediately and remembers where record data is.
 
-    `record_data` has the topic and the enclosing structs by the `id` of the node, which the caller must keep alive;
+    `record_data` maps the `id` of a node, which the caller must keep alive, to the topic and the enclosing structs;
     `dissectors.records.lazy` reads it. Record data of topics with secrets is not read: its node is redacted and listed
     in `guarded`.
     """
@@ -22,7 +22,7 @@ class LazyExpander(Expander):
         self.record_data: dict[int, tuple[str | None, Rows]] = {}
         self.guarded: set[int] = set()
 
-    def _record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
+    def _expand_record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
         if topic in SECRET_TOPICS:
             self.guarded.add(id(node))
             self._hide(node, pinned=False)

@@ -1,4 +1,4 @@
-"""Finds the record data and payloads in a layout, once per layout, so that messages without any cost nothing."""
+"""Finds the record data and payloads in a layout, once per layout, so that messages without them cost nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dissectors.embedded.registry import Reader, Row, Rows, reader_of
 from dissectors.wire.layout import Layout, cached_on_owner
 
-#: Topic id -> name, None if unknown.
+#: Returns the name of a topic by its id, None if unknown.
 TopicName = Callable[[str], str | None]
 
 _METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -25,7 +25,7 @@ class EmbeddedLocation:
 
 @cached_on_owner
 def embedded_locations(layout: Layout) -> tuple[EmbeddedLocation, ...]:
-    """The fields of a message or payload with embedded data; empty for most."""
+    """Return the fields of a message or payload that have embedded data; most have none."""
     return _find_locations(layout, layout.name, "")
 
 
@@ -44,17 +44,17 @@ def _find_locations(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLo
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
-    """The topic in the innermost struct that has one."""
+    """Return the topic in the innermost struct that has one."""
     for row in reversed(rows):
         if name := _topic(row, topic_name):
             return name
     return None
 
 
-def record_topics(row: Row, below: tuple[EmbeddedLocation, ...]) -> set[str]:
-    """The topics with record data whose names are in the message; for partial bodies, those read."""
+def record_topics(row: Row, locations: tuple[EmbeddedLocation, ...]) -> set[str]:
+    """Return the topics with record data that the message names; of a partial body, only those in the part read."""
     names = {name} if (name := _topic(row, no_topic_name)) else set()
-    for location in below:
+    for location in locations:
         elements = row.get(location.name) if location.below else None
         for element in elements if isinstance(elements, list) else ():
             names |= record_topics(element, location.below)
@@ -69,5 +69,5 @@ def _topic(row: Row, topic_name: TopicName) -> str | None:
 
 
 def no_topic_name(_: str) -> str | None:
-    """A `TopicName` that knows no topic ids."""
+    """Return None: a `TopicName` that knows no topic ids."""
     return None

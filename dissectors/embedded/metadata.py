@@ -16,7 +16,7 @@ _FRAME_VERSION = 1
 
 def _value_reader(component: str) -> Reader:
     def value_layout(data: bytes, _: Rows) -> Layout | None:
-        """Frame version, record type and version, then the record.
+        """Return the layout of frame version, record type and version, and the record.
 
         Source: Kafka's AbstractApiMessageSerde.
         """

@@ -1,4 +1,4 @@
-"""Payloads of group protocols and coordinators' records as messages with versions: what an edit is applied to."""
+"""Payloads of group protocols and coordinators' records as versioned messages, to which edits can be applied."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _SIDES = ("Request", "Response")
 
 
 def is_payload(name: str) -> bool:
-    """Whether a name is that of a payload here."""
+    """Whether this is the name of a payload in this module, or of a message inside an Envelope."""
     return name in PAYLOADS or is_record(name) or _enveloped_layouts(name) is not None
 
 
 def is_record(name: str) -> bool:
-    """Whether a name is that of the key or value of a coordinator's record."""
+    """Whether this is the name of the key or value of a coordinator's record."""
     return name in _KEYS or name in _VALUES
 
 
 def _enveloped_layouts(name: str) -> PayloadLayouts | None:
-    """The layouts of a message inside an Envelope, e.g. ``CreateTopicsRequest v5``; None for other names."""
+    """Return the layouts of a message inside an Envelope, e.g. ``CreateTopicsRequest v5``; None for other names."""
     message, _, version = name.rpartition(" v")
     side = next((side for side in _SIDES if message.endswith(side)), None)
     api = schemas.api_by_name(message.removesuffix(side)) if side else None
@@ -54,7 +54,7 @@ def _enveloped_layouts(name: str) -> PayloadLayouts | None:
 
 
 class PayloadLayouts(NamedTuple):
-    """A payload at a version: the layout of its header, which has the version or nothing, and of its message."""
+    """The layouts of a payload at one version: its header, which has the version or nothing, and its message."""
 
     header: Layout
     body: Layout
@@ -62,7 +62,7 @@ class PayloadLayouts(NamedTuple):
 
 
 def header_layout_of(name: str) -> Layout:
-    """The header of a payload: its int16 version (of keys, the record type), or nothing if it is in the message."""
+    """Return a payload's header: its int16 version (for keys, the record type), or nothing if it is in the message."""
     return _EMPTY_HEADER if name in _VERSION_IN_MESSAGE else _VERSION_HEADER
 
 
@@ -71,12 +71,12 @@ _EMPTY_HEADER = Layout("PayloadHeader", ())
 
 
 def layouts_at_version(name: str, version: int) -> PayloadLayouts:
-    """The layouts of a payload at a version that exists."""
+    """Return the layouts of a payload at an existing version."""
     return PayloadLayouts(header_layout_of(name), layout(name, version), version)
 
 
 def layouts_as_stated(name: str, data: bytes) -> PayloadLayouts:
-    """The layouts of a payload at the version in its first bytes; as in Kafka, a later one is read as the latest.
+    """Return the layouts of a payload at the version in its first bytes; like Kafka, read a later one as the latest.
 
     Raises:
         DecodeError: The version is missing or does not exist.

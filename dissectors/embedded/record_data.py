@@ -20,20 +20,20 @@ class RecordField(NamedTuple):
 
 
 def record_fields(message: Message) -> frozenset[str]:
-    """The names of the fields with record data in the layout of a message; empty for most."""
-    return frozenset() if message.layout is None else frozenset(_record_fields(embedded_locations(message.layout)))
+    """Return the names of the fields with record data in the layout of a message; empty for most."""
+    return frozenset() if message.layout is None else frozenset(_record_field_names(embedded_locations(message.layout)))
 
 
-def _record_fields(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
+def _record_field_names(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
     for location in locations:
         if location.below:
-            yield from _record_fields(location.below)
+            yield from _record_field_names(location.below)
         elif location.reader is None:
             yield location.name
 
 
 def record_data(message: Message, body: Row, topic_name: TopicName = no_topic_name) -> Iterator[RecordField]:
-    """Each field with record data in a body that `embedded` has expanded."""
+    """Yield each field with record data in a body that `embedded` has expanded."""
     if message.layout is not None:
         yield from _record_data(body, embedded_locations(message.layout), (), "", topic_name)
 

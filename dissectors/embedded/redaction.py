@@ -21,7 +21,7 @@ from dissectors.wire.node import Node
 
 
 class SpanSet:
-    """Half-open spans, and whether another one overlaps any of them, in the time of a binary search."""
+    """A set of half-open spans that finds overlaps with another span by binary search."""
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         self._starts: list[int] = []
@@ -89,7 +89,7 @@ def _withhold(nodes: list[Node], spans: SpanSet) -> None:
 
 
 def redacted_frame(message: Message) -> bytes:
-    """The frame with the bytes of its secrets set to zero, so that lengths do not change."""
+    """Return the frame with the bytes of its secrets set to zero, so that lengths do not change."""
     if not may_hold_secrets(message) and not embedded.holds_secret_topic(message):
         return message.frame
     frame = bytearray(message.frame)

@@ -13,10 +13,10 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, layout
 
 Row = dict[str, Any]
-#: The enclosing structs of a field, outermost first, including those of the payload or record that contains it.
+#: The enclosing structs of a field, outermost first, including the structs of the payload or record that contains it.
 Rows = tuple[Row, ...]
-#: (bytes, enclosing structs) -> layout of the payload, None if the bytes are not to be decoded. Raises DecodeError if
-#: the payload is missing or invalid; its offset counts from the first of the bytes.
+#: (bytes, enclosing structs) -> layout of the payload, None if the bytes should stay as they are. Raises DecodeError if
+#: the payload is missing or invalid; its offset counts from the first byte.
 Reader = Callable[[bytes, Rows], Layout | None]
 
 #: The owner of records in control batches, used in place of a topic.
@@ -44,18 +44,18 @@ def embedded(owner: str, path: str) -> Callable[[Reader], Reader]:
 
 
 def reader_of(owner: str, path: str) -> Reader | None:
-    """The reader of a field; None for most fields."""
+    """Return the reader of a field; None for most fields."""
     return _READERS.get((owner, path))
 
 
 @functools.cache
 def payload_layout(name: str, version: int, *prefix: Field) -> Layout:
-    """The layout of a payload: the prefix fields, then the message as ``data``.
+    """Return the layout of a payload: the prefix fields, then the message as ``data``.
 
     Raises:
         DecodeError: The message does not have that version.
     """
-    # Versions come off the wire. `functools.cache` does not cache calls that raise, so the cache stays bounded.
+    # Versions come from the wire. `functools.cache` does not cache calls that raise, so the cache stays bounded.
     try:
         message = layout(name, version)
     except KeyError:
@@ -64,12 +64,12 @@ def payload_layout(name: str, version: int, *prefix: Field) -> Layout:
 
 
 def payload_of_layout(message: Layout, *prefix: Field) -> Layout:
-    """As `payload_layout`, for a layout that the schemas do not have."""
+    """Return the layout of a payload like `payload_layout`, for a message that is not in the schemas."""
     return Layout(message.name, (*prefix, Field("data", "struct", struct=message)))
 
 
 def payload_at_stated_version(name: str, data: bytes, *prefix: Field) -> Layout:
-    """A payload with its version in the first two bytes. As in Kafka, later versions are read as the latest known one.
+    """Return the layout of a payload by the version in its first two bytes; like Kafka, read later ones as the latest.
 
     Raises:
         DecodeError: The version is missing or below the first.
@@ -80,7 +80,7 @@ def payload_at_stated_version(name: str, data: bytes, *prefix: Field) -> Layout:
 
 
 def read_int16(data: bytes) -> int:
-    """The int16 at the start of the bytes.
+    """Read the int16 at the start of the bytes.
 
     Raises:
         DecodeError: There are fewer than two bytes.
@@ -91,7 +91,7 @@ def read_int16(data: bytes) -> int:
 
 
 def find_exact_layout(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
-    """The first layout in which the bytes decode completely; None if there is none."""
+    """Return the first layout in which the bytes decode completely; None if there is none."""
     for candidate in layouts:
         decoded = decode(candidate, data)
         if decoded.error is None and not decoded.decode_warnings and decoded.end == len(data):
@@ -100,7 +100,7 @@ def find_exact_layout(data: bytes, layouts: Iterable[Layout]) -> Layout | None:
 
 
 def enclosing_text(rows: Rows, *names: str) -> str | None:
-    """The string in the innermost struct that has one of these fields; None for null and for the empty string."""
+    """Return the string in the innermost struct that has one of these fields; None if it is null or empty."""
     for row in reversed(rows):
         for name in names:
             if name in row:

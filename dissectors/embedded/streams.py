@@ -13,7 +13,7 @@ _NAMED_TOPOLOGIES = 10
 
 
 def subscription(data: bytes) -> Layout | None:
-    """SubscriptionInfoData; its first field is its version.
+    """Return the layout of SubscriptionInfoData, whose first field is its version; None without data.
 
     Source: Kafka's SubscriptionInfo.
     """
@@ -21,20 +21,20 @@ def subscription(data: bytes) -> Layout | None:
 
 
 def assignment(data: bytes) -> Layout | None:
-    """AssignmentInfo.
+    """Return the layout of AssignmentInfo; None without data.
 
     Raises:
         DecodeError: The version does not exist.
     """
     if not data:
         return None
-    if (layout := assignment_of(data)) is None:
+    if (layout := find_assignment_layout(data)) is None:
         raise DecodeError(f"AssignmentInfo has no version {_stated_version(data)}", offset=0)
     return layout
 
 
-def assignment_of(data: bytes) -> Layout | None:
-    """The layout of an AssignmentInfo by its version; None if the version does not exist."""
+def find_assignment_layout(data: bytes) -> Layout | None:
+    """Return the layout of an AssignmentInfo by its version; None if the version does not exist."""
     version = int.from_bytes(data[:4], "big")
     return _assignment_layout(version) if len(data) >= 4 and 1 <= version <= _LATEST_VERSION else None
 
@@ -51,10 +51,10 @@ def _assignment_layout(version: int) -> Layout:
 
 
 def _assignment_info(version: int) -> Layout:
-    """AssignmentInfo, for which Kafka has no definition. Field names follow SubscriptionInfoData.
+    """Build the layout of AssignmentInfo, which Kafka does not define. Field names follow SubscriptionInfoData.
 
     Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF equals
-    a Kafka string for text without NUL and supplementary characters.
+    a Kafka string for text without NUL or supplementary characters.
     """
     task = [Field("topic_group_id", "int32", default=0), Field("partition", "int32", default=0)]
     if version >= _NAMED_TOPOLOGIES:

@@ -18,15 +18,15 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: The most records of one frame that get nodes, seven or more each; half as many of formats 0 and 1.
+#: The maximum number of records in one frame that get nodes, seven or more each; half as many in formats 0 and 1.
 MAX_RECORDS: Final = 2_500
 
 
 class Expander:
     """Adds nodes for the embedded data of one frame. `secrets` collects the spans of removed values.
 
-    With `pinned`, all nodes of a compressed record have the span of the compressed bytes. `layouts` has the layouts of
-    payloads by the `id` of their nodes, which the caller must keep alive.
+    With `pinned`, all nodes of a compressed record have the span of the compressed bytes. `layouts` maps the `id` of a
+    payload's node, which the caller must keep alive, to the node and the payload's layout.
     """
 
     def __init__(self, frame: bytes, topic_name: TopicName) -> None:
@@ -63,7 +63,7 @@ class Expander:
                 elif location.reader:
                     self._expand_payload(node, location.reader, rows, pinned=pinned, guarded=False)
                 else:
-                    self._record_data(node, topic_of(rows, self.topic_name), rows)
+                    self._expand_record_data(node, topic_of(rows, self.topic_name), rows)
 
     def _expand_payload(self, node: Node, reader: Reader, rows: Rows, *, pinned: bool, guarded: bool) -> None:
         """Expand a payload. If the bytes do not decode, the node keeps its value and gets the reason as its meaning."""
@@ -98,10 +98,10 @@ class Expander:
         if trailing:
             self._hide(node.children[-1], pinned=pinned)
 
-    def _record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
+    def _expand_record_data(self, node: Node, topic: str | None, rows: Rows) -> None:
         data = node.value
         guarded = topic in SECRET_TOPICS
-        # A few compressed bytes become very many records.
+        # A few compressed bytes can become very many records.
         if any("records_left_out" in batch for batch in records.decode(data, allowance=self._allowance)):
             node.meaning = "too many records to show"
             if guarded:
@@ -128,7 +128,7 @@ class Expander:
     def record_expander(
         self, batch: Node, topic: str | None, rows: Rows, *, guarded: bool = False
     ) -> Callable[[Node], None] | None:
-        """A function that expands a record of this batch; None if its records cannot contain payloads."""
+        """Return a function that expands a record of this batch; None if its records cannot contain payloads."""
         is_control = _value(batch, "magic") == 2 and (_value(batch, "attributes") or 0) & CONTROL_BIT != 0
         pinned = _is_compressed(batch)
         owner = CONTROL if is_control else topic
@@ -160,7 +160,7 @@ class Expander:
 
 
 def _children(nodes: list[Node], name: str) -> Iterator[Node]:
-    """The fields with this name, including tagged ones."""
+    """Return the fields with this name, including tagged ones."""
     tagged = (field for node in nodes if node.name == "_tags" for tag in node.children for field in tag.children)
     return (node for node in (*nodes, *tagged) if node.name == name)
 
@@ -179,13 +179,13 @@ def _is_compressed(batch: Node) -> bool:
 
 
 def _are_intact(batches: list[Node]) -> bool:
-    """As in `dissectors.embedded.values`: whether all batches are intact, except a truncated last one."""
+    """Whether all batches are intact, except a truncated last one; see `dissectors.embedded.values`."""
     complete_batches = batches[:-1] if len(batches) > 1 and _child(batches[-1].children, "truncated") else batches
     return all((crc := _child(batch.children, "crc")) and crc.meaning == "valid" for batch in complete_batches)
 
 
 def _record_nodes(batch: Node) -> Iterator[Node]:
-    """The nodes with a key and a value: below ``records``, or the messages of formats 0 and 1."""
+    """Yield the nodes with a key and a value: the records below ``records``, or the messages of formats 0 and 1."""
     records_node = _child(batch.children, "records") or _child(batch.children, "value")
     for node in (
         records_node.children

@@ -13,7 +13,7 @@ from dissectors.records.control import KEY_SIZE as CONTROL_KEY_SIZE
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
-#: What the key and value of a record cost that kproxy decodes anyway (`dissectors.records.allowance`).
+#: The cost of decoding the key and value of a record (`dissectors.records.allowance`).
 _PAYLOAD_COST = 100
 
 
@@ -24,7 +24,7 @@ def expand_struct(
     topic_name: TopicName,
     allowance: Allowance | None = None,
 ) -> Row:
-    """A copy of a struct with its embedded data decoded; the same object if it has none."""
+    """Return a copy of a struct with its embedded data decoded, or the same object if it has none."""
     if not locations:
         return row
     expanded_row, rows = dict(row), (*rows, row)
@@ -41,14 +41,14 @@ def expand_struct(
         elif location.reader:
             _put_payload(expanded_row, location.name, location.reader, rows, guarded=False)
         else:
-            expanded_row[location.name] = _record_data(value, topic_of(rows, topic_name), rows, allowance)
+            expanded_row[location.name] = _decode_record_data(value, topic_of(rows, topic_name), rows, allowance)
     return expanded_row
 
 
 def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
     """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
     data = row[name]
-    if isinstance(data, dict | list | str):  # an edit made it another field, or the diagnosis has read it
+    if isinstance(data, dict | list | str):  # an edit turned it into another field, or diagnosis has decoded it
         return
     try:
         layout = reader(data, rows)
@@ -68,7 +68,7 @@ def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bo
     row[name] = payload
 
 
-def _record_data(
+def _decode_record_data(
     data: bytes | memoryview, topic: str | None, rows: Rows, allowance: Allowance | None
 ) -> list[Row] | str:
     batches = records.decode(data, allowance=allowance)
@@ -94,7 +94,7 @@ def _record_data(
 
 
 def drop_last_records(batch: Row, count: int) -> None:
-    """Remove the last records of a batch, for which no work is left, and say so."""
+    """Remove the last records of a batch, for which no work is left, and count them in ``records_left_out``."""
     if count:
         del batch["records"][-count:]
         left_out = batch.get("records_left_out", 0)
@@ -102,13 +102,13 @@ def drop_last_records(batch: Row, count: int) -> None:
 
 
 def _are_intact(batches: list[Row]) -> bool:
-    """Whether all batches are intact: otherwise types may be wrong, or it is a later piece of a snapshot."""
+    """Whether all batches are intact. If not, types may be wrong, or the data is a later piece of a snapshot."""
     complete_batches = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
     return all(batch.get("crc_valid") for batch in complete_batches)
 
 
 def is_control_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows) -> bool:
-    """Whether key and value decode completely: a wrong control bit makes any records look like control records."""
+    """Whether key and value decode completely. A wrong control bit makes any record look like a control record."""
     if len(record["key"] or b"") != CONTROL_KEY_SIZE or record["control"]["type"] == "UNKNOWN":
         return False
     expanded_record = dict(record)

@@ -1,4 +1,4 @@
-"""Which partitions or tasks members have, by their heartbeats, and which of a lost member nobody has.
+"""Track the partitions or tasks assigned to members by their heartbeats, and those that only a lost member had.
 
 Sources: KIP-848, KIP-932, KIP-1071.
 """
@@ -15,9 +15,9 @@ from dissectors.groups.stalls.endings import end_stalls
 
 
 def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int) -> None:
-    """A heartbeat of a member succeeded; its assignment is in the response if it has changed.
+    """Apply the response to a heartbeat, which has the member's assignment if it has changed.
 
-    A lost member whose partitions others get thereby is no longer a member: its session has expired.
+    If it gives other members all partitions of a lost member, the session of the lost member has expired.
     """
     assigned = [
         ((topic.topic_id or topic.topic or "")[:MAX_NAME_LENGTH], partition)

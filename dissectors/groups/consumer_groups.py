@@ -1,4 +1,4 @@
-"""ConsumerGroups: follows the groups of a run from the frames that name them."""
+"""Follow the groups of a run from the frames that name them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from dissectors.groups.stalls.endings import end_stalls
 from dissectors.groups.unanswered_requests import UnansweredRequests
 from dissectors.plain_text import printable_text
 
-#: Groups that are kept: the most recently active ones.
+#: The most groups kept; these are the most recently active ones.
 MAX_GROUPS = 500
 
-#: Limits for events: of all lanes; the minimum per lane; the maximum of each kind per lane.
+#: Limits on events: in all lanes; the least limit per lane; the most transitions and recurring events per lane.
 MAX_EVENTS = 40_000
 MIN_LANE_EVENTS = 16
 MAX_TRANSITIONS = 1_000
 MAX_RECURRING = 4_000
 
-#: Limit for the requests in flight of one member, so that unanswered requests cannot fill the memory.
+#: Limit on the requests in flight of one member, so that unanswered requests cannot fill the memory.
 MAX_IN_FLIGHT_PER_MEMBER = 50
 
 _RECURRING = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
-#: Errors of normal operation, or that clients recover from, and their severity.
+#: The severity of errors that belong to normal operation or that clients recover from.
 _SEVERITIES = {explanations.REJOIN: "info", **dict.fromkeys(explanations.COORDINATOR_ERRORS, "warning")}
 
 
 class ConsumerGroups:
     """Follows groups: members, generations, rebalances and stalls. Bodies and bytes of frames are not needed.
 
-    Each method applies what happened next: at its `row`, a number that the caller chooses, and time `at` (ns). Frames
-    of other groups and APIs are ignored. It keeps the `MAX_GROUPS` most recently active groups. Without `timeline`,
-    lanes keep no events, but stalls are detected all the same.
+    Each method applies the next thing that happened, with its `row`, a number that the caller chooses, and its time
+    `at` (ns). Frames that are not about a group are ignored. The `MAX_GROUPS` most recently active groups are kept.
+    Without `timeline`, lanes keep no events, but stalls are still detected.
     """
 
     def __init__(self, *, timeline: bool) -> None:
@@ -45,24 +45,24 @@ class ConsumerGroups:
         self._groups: EvictionCountingDict[str, GroupHistory] = EvictionCountingDict(MAX_GROUPS)
         self._lanes = Lanes(self._groups)
         self._unanswered = UnansweredRequests()
-        self._may_have_lost = False  # whether a connection has ended since lost members were last given up
+        self._may_have_lost = False  # whether a connection has ended since the last `_give_up_lost_members`
 
     @property
     def evicted(self) -> int:
-        """Number of groups that are no longer kept."""
+        """The number of groups that are no longer kept."""
         return self._groups.evicted
 
     @property
     def lanes(self) -> int:
-        """Number of lanes of all groups."""
+        """The number of lanes of all groups."""
         return len(self._lanes)
 
     def __iter__(self) -> Iterator[GroupHistory]:
-        """All groups. The caller must not change them."""
+        """Yield all groups. The caller must not change them."""
         return iter(self._groups.values())
 
     def get(self, group_id: str) -> GroupHistory | None:
-        """A group, None if it is not kept. The caller must not change it."""
+        """Return a group, or None if it is not kept. The caller must not change it."""
         return self._groups.get(group_id)
 
     def on_request(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
@@ -103,10 +103,10 @@ class ConsumerGroups:
         return group
 
     def on_close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
-        """A connection ended, closed `by` client, server or proxy; None if it is no longer observed."""
+        """Apply the end of a connection closed `by` client, server or proxy; None if it is just no longer observed."""
         for lane, event, _ in self._unanswered.remove(connection_id):
             event.until, event.error, event.severity = at, "connection ended", "warning"
-            lane.in_flight.pop(event.row, None)  # of a member that uses another connection by now, too
+            lane.in_flight.pop(event.row, None)  # the member may be using another connection by now
         for group, lane in self._lanes.remove_connection(connection_id):
             if lane.connection_id == connection_id:
                 if self._timeline:
@@ -115,7 +115,7 @@ class ConsumerGroups:
                 self._may_have_lost = True
 
     def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
-        """Frames of a connection (None: of all) were not observed, `responses` if any of them may be one."""
+        """Apply a gap: frames of a connection (None: all) are missing; some may be `responses`."""
         for lane, event, _ in self._unanswered.remove(connection_id) if responses else ():
             event.until = at
             lane.in_flight.pop(event.row, None)
@@ -123,7 +123,7 @@ class ConsumerGroups:
         lanes = all_lanes if connection_id is None else self._lanes.lanes_of(connection_id)
         for group, lane in lanes:
             lifecycle.on_gap(group, lane, at)
-        if not lanes or connection_id is None:  # a member that disappeared may have come back on it
+        if not lanes or connection_id is None:  # a member that disappeared may have come back on this connection
             self._give_up_lost_members()
 
     def _give_up_lost_members(self) -> None:
@@ -134,14 +134,14 @@ class ConsumerGroups:
         self._may_have_lost = False
 
     def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
-        """Apply a finding without a frame: to the groups of its connection that it names, else to its only group."""
+        """Apply a finding without a frame to the groups of its connection that it names, or to its only group."""
         lanes = self._lanes.lanes_of(connection_id)
         named_lanes = [(group, lane) for group, lane in lanes if repr(group.id) in finding.message]
         for group, lane in named_lanes or (lanes if len(lanes) == 1 and finding.code[:1] == "S" else []):
             end_stalls(group, [_finding_stall(finding, lane, row, at)], at)
 
     def _find_or_add(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
-        """The group of a frame, which is its latest one; None if the frame is not about a group."""
+        """Return the group of a frame, marked as the most recently active; None if the frame is not about a group."""
         api = frame.api or ""
         if frame.group_id is None or api not in explanations.EVENT_KINDS:
             return None
@@ -158,7 +158,7 @@ class ConsumerGroups:
 
     def _apply_response(self, group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
         event.until = at
-        if frame.errors and _is_garbled(frame):  # what was read as an error may be part of another field
+        if frame.errors and _is_garbled(frame):  # the bytes read as an error may belong to another field
             lifecycle.on_gap(group, lane, at)
             return
         if frame.generation_id is not None and not frame.errors:
@@ -173,7 +173,7 @@ class ConsumerGroups:
         lifecycle.on_response(group, lane, event, frame, at)
 
     def _add_event(self, group: GroupHistory, lane: Lane, event: Event) -> None:
-        """Add an event to its lane, and remove the oldest if there are too many."""
+        """Add an event to its lane, and remove the oldest events if there are too many."""
         events, limit = (
             (lane.recurring, MAX_RECURRING) if event.kind in _RECURRING else (lane.transitions, MAX_TRANSITIONS)
         )
@@ -194,7 +194,7 @@ def _is_garbled(frame: GroupFrame) -> bool:
 
 
 def _kind_of_epoch(epoch: int | None) -> EventKind:
-    """The meaning of a heartbeat's epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (static members)."""
+    """Return what a heartbeat does by its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (if static)."""
     if epoch == 0:
         return EventKind.JOIN
     return EventKind.HEARTBEAT if epoch is None or epoch > 0 else EventKind.LEAVE

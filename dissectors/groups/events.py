@@ -1,4 +1,4 @@
-"""GroupStalled: the event with which rules learn that a group makes no progress."""
+"""The event that tells rules that a group makes no progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.groups.model import StallKind
 
 @dataclass(frozen=True, slots=True)
 class GroupStalled:
-    """A stall of a group at time `at` (ns): when it is detected, and when it becomes more severe.
+    """A stall of a group, sent at time `at` (ns) when it is detected and again when it becomes more severe.
 
     `since` and `row` identify the stall within its group, as in `dissectors.groups.model.Stall`.
     """

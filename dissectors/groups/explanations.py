@@ -1,4 +1,4 @@
-"""What APIs do in a group, what errors mean for a member, and what to check when a consumer hangs.
+"""Explain what APIs do in a group, what errors mean for a member, and what to check when a consumer hangs.
 
 Source: https://kafka.apache.org/protocol#protocol_error_codes, GroupCoordinator and GroupMetadataManager of Kafka 4.
 """
@@ -39,14 +39,14 @@ PROTOCOLS = {
     "StreamsGroupHeartbeat": Protocol.STREAMS,
 }
 
-#: APIs whose requests say with their epoch what they do.
+#: APIs whose requests do different things depending on the epoch.
 EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is not Protocol.CLASSIC)
 
 
 class ErrorExplanation(NamedTuple):
-    """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check.
+    """An error: its reason, a hint on what to check, and how many consecutive refusals are reported (`threshold`).
 
-    Except for commits, the refusals must last `grace_period` ns; so must those of `TRANSIENT_COMMIT_ERRORS`.
+    The refusals must also last `grace_period` ns. For commits, both limits apply only to `TRANSIENT_COMMIT_ERRORS`.
     """
 
     threshold: int
@@ -55,31 +55,33 @@ class ErrorExplanation(NamedTuple):
     grace_period: int = 0
 
 
-def _names(*errors: Error) -> frozenset[str]:
-    """Names of errors, as facts have them."""
+def _error_names(*errors: Error) -> frozenset[str]:
+    """Return the names of errors, as used in the facts about frames."""
     return frozenset(error.name for error in errors)
 
 
-#: No problems: a new member gets its id, and members must rejoin.
+#: Errors that are no problem: a new member gets its id, and members must rejoin.
 NEW_MEMBER_ID = Error.MEMBER_ID_REQUIRED.name
 REJOIN = Error.REBALANCE_IN_PROGRESS.name
 
 #: The coordinator has removed the member.
-REMOVAL_ERRORS = _names(
+REMOVAL_ERRORS = _error_names(
     Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.ILLEGAL_GENERATION,
     Error.UNRELEASED_INSTANCE_ID,
 )  # fmt: skip
-FENCING_ERRORS = _names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNRELEASED_INSTANCE_ID)
+FENCING_ERRORS = _error_names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNRELEASED_INSTANCE_ID)
 
 UNKNOWN_MEMBER = Error.UNKNOWN_MEMBER_ID.name
-#: The member has an old generation or epoch.
-STALE_GENERATION_ERRORS = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
+#: The member has a generation or epoch that is no longer current.
+STALE_GENERATION_ERRORS = _error_names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 
 #: The broker is not the coordinator, or not ready to be.
-COORDINATOR_ERRORS = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
+COORDINATOR_ERRORS = _error_names(
+    Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS
+)
 
-#: Of records or a share session, after which the member continues: family Q explains them.
-SHARE_SESSION_ERRORS = _names(
+#: Errors of records or a share session, after which the member continues; rules of family Q explain them.
+SHARE_SESSION_ERRORS = _error_names(
     Error.INVALID_RECORD_STATE, Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH,
 )  # fmt: skip
 
@@ -106,7 +108,7 @@ EXPLANATIONS = {
         "give every process its own group.instance.id; otherwise wait until the other's session expires",
     ),
     Error.FENCED_MEMBER_EPOCH.name: ErrorExplanation(
-        2,  # once is how a member that was too slow learns of it (KIP-848)
+        2,  # a member that was too slow learns of it through one such error (KIP-848)
         "the coordinator revoked its partitions, because it did not give them up in time or its epoch is wrong; "
         "it must rejoin with epoch 0",
         "check what it does between two polls: partitions are revoked in poll()",
@@ -164,14 +166,14 @@ EXPLANATIONS = {
 _DEFAULT_THRESHOLD = 3  # refusals after which an error without an entry here is a stall
 
 
-#: FENCED_MEMBER_EPOCH as the answer to a join (S064).
+#: FENCED_MEMBER_EPOCH in response to a join (S064).
 FENCED_JOIN = ErrorExplanation(
     1,
     "the coordinator refuses epoch 0, with which a fenced member may always join again",
     "upgrade or fix the broker; until then, restart the client with a new member id",
 )
 
-#: UNKNOWN_MEMBER_ID as the answer to a commit without a member id.
+#: UNKNOWN_MEMBER_ID in response to a commit without a member id.
 COMMIT_WITHOUT_MEMBER = ErrorExplanation(
     1,
     "it commits without being a member (no member id), which Kafka accepts only while the group has no members",
@@ -180,7 +182,7 @@ COMMIT_WITHOUT_MEMBER = ErrorExplanation(
 
 
 def refused_leave_of_active_member(ago: str) -> ErrorExplanation:
-    """UNKNOWN_MEMBER_ID as the answer to LeaveGroup of a member whose heartbeat was accepted just before."""
+    """Explain UNKNOWN_MEMBER_ID in response to LeaveGroup of a member whose heartbeat was accepted just before."""
     return ErrorExplanation(
         1,
         f"the coordinator accepted its heartbeat {ago} before, so it cannot have removed it",
@@ -193,7 +195,7 @@ _LOST_STATE = (
     "the broker must keep what it has given: check its log, and whether a second broker takes itself for the "
     "coordinator of this group"
 )
-#: What the coordinator refuses although it gave it.
+#: The coordinator refuses a generation that it gave the member, or a member that it accepted.
 CONTRADICTED_GENERATION = ErrorExplanation(
     2, "the coordinator has given the member this generation, and no newer one that is visible here", _LOST_STATE
 )
@@ -202,14 +204,14 @@ CONTRADICTED_MEMBER = ErrorExplanation(
 )
 
 
-#: Errors of commits after which a client commits again within moments, as a part of normal operation: with version 2 of
+#: Errors after which a client repeats the commit within moments, as part of normal operation. With version 2 of
 #: transactions (KIP-890), the first TxnOffsetCommit may come before the previous transaction is completed.
-TRANSIENT_COMMIT_ERRORS = _names(Error.CONCURRENT_TRANSACTIONS)
+TRANSIENT_COMMIT_ERRORS = _error_names(Error.CONCURRENT_TRANSACTIONS)
 
 
 @functools.cache
 def explanation(api: str, error: str) -> ErrorExplanation:
-    """What an error, by name, means for a member; what it means for the API in general, if it is not about groups."""
+    """Return what an error, by name, means for a member or, if it is not about groups, for the API in general."""
     if (explanation := EXPLANATIONS.get(error)) is not None:
         return explanation
     judgement = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN

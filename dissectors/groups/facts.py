@@ -1,4 +1,4 @@
-"""The facts of frames and findings from which groups are followed. They may be attributes of any objects."""
+"""The facts about frames and findings from which groups are followed. Objects of any class may have them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class GroupFinding(Protocol):
 
 
 class GroupRepeat(Protocol):
-    """A finding of an earlier frame that a frame has, too."""
+    """A finding of an earlier frame that also applies to this frame."""
 
     code: str
     severity: str
 
 
 class GroupTopic(Protocol):
-    """A topic in a frame: its name, or else its id, and partitions of it."""
+    """A topic in a frame: its name, otherwise its id, and some of its partitions."""
 
     @property
     def topic(self) -> str | None: ...
@@ -38,12 +38,12 @@ class GroupTopic(Protocol):
 
 
 class GroupFrame(Protocol):
-    """A frame of an API in `dissectors.groups.explanations.KINDS`; those of other APIs are ignored.
+    """A frame of an API in `dissectors.groups.explanations.EVENT_KINDS`; frames of other APIs are ignored.
 
-    A response has the group, member and generation of its request where it has none of its own. `generation_id` is the
-    generation, or the member's epoch (KIP-848); then, the topics with partitions in a response to its heartbeat are its
-    assignment. `client` and `server` are ``host:port``. `size` includes the length
-    prefix; `offset` counts the bytes of its connection and direction before it.
+    A response without a group, member or generation of its own has those of its request. `generation_id` is the
+    generation or the member's epoch (KIP-848); with an epoch, the topics with partitions in the response to a heartbeat
+    are the member's assignment. `client` and `server` are ``host:port``. `size` includes the length prefix; `offset` is
+    the number of bytes before the frame in its connection and direction.
     """
 
     api: str | None
@@ -69,9 +69,9 @@ class GroupFrame(Protocol):
 
 
 class GroupResponse(GroupFrame, Protocol):
-    """A response. `request_offset` is the `offset` of its request; the first traces have none.
+    """A response. `request_offset` is the `offset` of its request; the oldest traces do not have it.
 
-    `tasks` are the active tasks in a response to the heartbeat of a streams group, by their names.
+    `tasks` are the names of the active tasks in the response to a heartbeat of a streams group.
     """
 
     request_offset: int | None

@@ -1,4 +1,4 @@
-"""Assigns frames to lanes: the lane of the member that a frame names, else of the member that uses its connection."""
+"""Assign frames to lanes: that of the member that a frame names, otherwise of the member that uses its connection."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dissectors.groups.facts import GroupFrame
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane
 from dissectors.plain_text import printable_text
 
-#: Limits: lanes of all groups, connections that are assigned to lanes, and groups per connection.
+#: Limits on the lanes of all groups, on connections that are assigned to lanes, and on groups per connection.
 MAX_LANES = 10_000
 MAX_CONNECTIONS = 20_000
 MAX_GROUPS_PER_CONNECTION = 20
 
-#: Lengths in characters of a label, and of the UUID at the end of a member id.
-_LABEL = 40
-_UUID = 36
+#: Lengths, in characters, of a label and of the UUID at the end of a member id.
+_LABEL_LENGTH = 40
+_UUID_LENGTH = 36
 
 #: Requests that only the member itself sends. A producer may commit on another connection (TxnOffsetCommit).
 _MEMBER_REQUESTS = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT})
 
 
 class Lanes:
-    """Finds the lane of each frame, or creates it. `groups` maps group ids to groups."""
+    """Finds or creates the lane of each frame. `groups` maps group ids to groups."""
 
     def __init__(self, groups: EvictionCountingDict[str, GroupHistory]) -> None:
         self._groups = groups
-        self._all: EvictionCountingDict[tuple[str, str], None] = EvictionCountingDict(MAX_LANES)
+        self._by_age: EvictionCountingDict[tuple[str, str], None] = EvictionCountingDict(MAX_LANES)
         self._by_connection: EvictionCountingDict[str, dict[str, str]] = EvictionCountingDict(MAX_CONNECTIONS)
 
     def lanes_of(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
-        """The lanes of the members that use a connection."""
+        """Return the lanes of the members that use a connection."""
         lanes = []
         for group_id, key in self._by_connection.get(connection_id, {}).items():
             group = self._groups.get(group_id)
@@ -40,13 +40,13 @@ class Lanes:
         return lanes
 
     def remove_connection(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
-        """Remove a connection that has ended; return the lanes that it had."""
+        """Remove a connection that has ended; return its lanes."""
         lanes = self.lanes_of(connection_id)
         self._by_connection.pop(connection_id, None)
         return lanes
 
     def find_or_add(self, group: GroupHistory, frame: GroupFrame, kind: EventKind, row: int, at: int) -> Lane:
-        """The lane of a frame, marked as the most recent one."""
+        """Return the lane of a frame, marked as the most recently used one."""
         connection_id = frame.connection_id
         member_id = (frame.member_id or "")[:MAX_NAME_LENGTH]
         anonymous = "\0" + connection_id
@@ -85,7 +85,7 @@ class Lanes:
         groups = self._by_connection.setdefault(connection_id, {})
         previous = group.lanes.get(groups.get(group.id, ""))
         if previous is not None and previous is not lane and previous.connection_id == connection_id:
-            # The client joined with a new member id and will not use its previous one again.
+            # The client joined with a new member id and will not use the previous one again.
             lane.unsynced_joins, lane.unsynced_since = previous.unsynced_joins, previous.unsynced_since
             lane.disturbance, previous.disturbance = previous.disturbance or lane.disturbance, None
             lifecycle.on_replacement(group, previous, lane.last or previous.last)
@@ -93,12 +93,12 @@ class Lanes:
             groups[group.id] = lane.key
 
     def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: ClientKey) -> Lane | None:
-        """The lane of a connection or a client whose member id has become known, under its new key."""
-        for old_key in (anonymous, "\0\0" + "\0".join(client)):
-            lane = group.lanes.get(old_key)
-            if lane is not None and key != old_key:
-                del group.lanes[old_key]
-                self._all.pop((group.id, old_key), None)
+        """Return the lane of a connection or client whose member id has become known, moved to its new key."""
+        for previous_key in (anonymous, "\0\0" + "\0".join(client)):
+            lane = group.lanes.get(previous_key)
+            if lane is not None and key != previous_key:
+                del group.lanes[previous_key]
+                self._by_age.pop((group.id, previous_key), None)
                 lane.key, lane.member_id = key, member_id
                 self._add(group, lane)
                 return lane
@@ -110,24 +110,24 @@ class Lanes:
         return lane
 
     def _add(self, group: GroupHistory, lane: Lane) -> None:
-        if len(self._all) >= MAX_LANES:
-            (group_id, key), _ = self._all.popitem(last=False)
+        if len(self._by_age) >= MAX_LANES:
+            (group_id, key), _ = self._by_age.popitem(last=False)
             if (oldest_group := self._groups.get(group_id)) is not None and oldest_group.lanes.pop(
                 key, None
             ) is not None:
                 oldest_group.lanes.evicted += 1
         group.lanes[lane.key] = lane
-        self._all[group.id, lane.key] = None
+        self._by_age[group.id, lane.key] = None
 
     def _touch(self, group: GroupHistory, key: str) -> None:
         lane_id = group.id, key
-        if lane_id in self._all:
-            self._all.move_to_end(lane_id)
+        if lane_id in self._by_age:
+            self._by_age.move_to_end(lane_id)
         else:
-            self._all[lane_id] = None
+            self._by_age[lane_id] = None
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._by_age)
 
 
 def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
@@ -138,7 +138,7 @@ def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
     lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_event_time)
     lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_event_time)
     lane.in_flight |= anonymous.in_flight
-    anonymous.in_flight = lane.in_flight  # their responses find them there
+    anonymous.in_flight = lane.in_flight  # so that responses still find their requests
 
 
 def _event_time(event: Event) -> int:
@@ -146,13 +146,15 @@ def _event_time(event: Event) -> int:
 
 
 def label(client_id: str, member_id: str) -> str:
-    """A short printable name of a member: its client id and the start of the part that is unique.
+    """Return a short printable name of a member: its client id and the start of the unique part of its member id.
 
-    Kafka makes member ids of the client id, or the instance id of a static member, and a UUID.
+    Kafka composes a member id of the client id, or the instance id of a static member, and a UUID.
     """
     suffix = member_id.removeprefix(client_id + "-")
-    if len(suffix) > _UUID + 1 and suffix.count("-", -_UUID) == 4:
-        abbreviation = f"{suffix[: -_UUID - 1][: _LABEL // 2]}-{suffix[-_UUID:][:4]}"
+    if len(suffix) > _UUID_LENGTH + 1 and suffix.count("-", -_UUID_LENGTH) == 4:
+        abbreviation = f"{suffix[: -_UUID_LENGTH - 1][: _LABEL_LENGTH // 2]}-{suffix[-_UUID_LENGTH:][:4]}"
     else:
         abbreviation = suffix[:6]
-    return printable_text(f"{client_id[: _LABEL - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"
+    return (
+        printable_text(f"{client_id[: _LABEL_LENGTH - len(abbreviation)]} {abbreviation}".strip()) or "(no client id)"
+    )

@@ -1,4 +1,4 @@
-"""Applies requests and responses to a group: members join, get their assignment, are refused, and leave."""
+"""Apply requests and responses to a group: members join, get their assignments, are refused, and leave."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dissectors.groups.model import (
 from dissectors.groups.stalls import members, waits
 from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 
-MAX_STREAKS = 20  # different errors that are counted per lane
+MAX_STREAKS = 20  # the most different errors that are counted per lane
 
 
 def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame) -> None:
@@ -48,12 +48,12 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
             if frame.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
                 group.leader = lane.key
     elif kind is EventKind.LEAVE:
-        lagging = list(waits.lagging_epoch_stalls(group, at))
+        lagging_stalls = list(waits.lagging_epoch_stalls(group, at))
         end_member_stalls(group, lane, at)
         lane.set_state(MembershipState.LEFT, at)
         causes.on_leave(group, lane)
         if group.current_members():
-            rebalances.end_if_reconciled(group, lagging, at)
+            rebalances.end_if_reconciled(group, lagging_stalls, at)
         else:
             group.rebalance = None
 
@@ -99,7 +99,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
 
 
 def _record_coordinator(group: GroupHistory, server: str, at: int, row: int) -> None:
-    """A broker answered as the group's coordinator. A change is reported only after an error or a closed connection."""
+    """Record that a broker answered as coordinator. Report a change only after an error or a closed connection."""
     if server != group.coordinator:
         if group.coordinator and (group.coordinator_errors is not None or group.closed_at >= group.coordinator_seen_at):
             end_stalls(group, [waits.coordinator_move_stall(group, server, at, row)], at)
@@ -151,12 +151,12 @@ def _is_contradicted(group: GroupHistory, lane: Lane, event: Event) -> bool:
     if event.error in explanations.STALE_GENERATION_ERRORS:
         newest = group.generation if group.protocol is Protocol.CLASSIC else lane.generation
         return event.generation == lane.generation == newest >= 0
-    is_new = event.at - lane.since < members.MIN_SESSION
-    return event.error == explanations.UNKNOWN_MEMBER and is_new and lane.rejoin_signals is None
+    was_just_accepted = event.at - lane.since < members.MIN_SESSION
+    return event.error == explanations.UNKNOWN_MEMBER and was_just_accepted and lane.rejoin_signals is None
 
 
 def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
-    """A member got REBALANCE_IN_PROGRESS: it must rejoin."""
+    """Record that a member got REBALANCE_IN_PROGRESS and must rejoin."""
     lane.rejoin_signals = _extend_streak(lane.rejoin_signals, event, at)
     if lane.state not in (MembershipState.JOINING, MembershipState.LEFT):
         lane.set_state(MembershipState.MEMBER, at)
@@ -173,7 +173,7 @@ def _extend_streak(streak: Streak | None, event: Event, at: int) -> Streak:
 
 
 def _end_refusals(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> None:
-    """A request of a member succeeded: end the refusals of that kind, or all of them after a join."""
+    """End the refusals of the kind of request that succeeded, or all refusals after a join."""
     for error, streak in list(lane.refusals.items()):
         if streak.kind is kind or kind is EventKind.JOIN:
             del lane.refusals[error]
@@ -181,7 +181,7 @@ def _end_refusals(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> 
 
 
 def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
-    """Bytes of a member's connection were not inspected: responses and heartbeats may be missing."""
+    """Apply a gap: bytes of a member's connection were not inspected, so responses and heartbeats may be missing."""
     lane.in_flight.clear()
     lane.heartbeat_gaps.clear()
     lane.rejoin_signals = None
@@ -192,7 +192,7 @@ def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
 
 
 def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
-    """The connection of a member ended. `by` is None if it is no longer observed."""
+    """Apply the end of a member's connection. `by` is None if the connection is just no longer observed."""
     if by in ("client", "server"):
         _mark_lost(group, lane, at)
     group.closed_at = at
@@ -202,7 +202,7 @@ def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
 
 
 def on_replacement(group: GroupHistory, lane: Lane, at: int) -> None:
-    """The client of a member joined with a new member id and will not use the previous one again."""
+    """Mark a member as lost because its client joined with a new member id and will not use the old one again."""
     lane.unsynced_joins = 0  # the new member continues the count
     lane.is_abandoned = bool(lane.refusals or lane.rejoin_signals)
     _mark_lost(group, lane, at)

@@ -1,4 +1,4 @@
-"""The state of groups: members as lanes, what each did and when, generations, rebalances."""
+"""The state of groups: members as lanes with their events, generations, and rebalances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.error_counts import ErrorCounts
 
 SECOND = 1_000_000_000
 
-#: A partition by its topic's id, or its name if the id is unknown.
+#: A partition, with the id of its topic, or the topic's name if the id is unknown.
 TopicPartition: TypeAlias = tuple[str, int]
 
 MAX_LANES_PER_GROUP = 1_000  # per group
@@ -23,7 +23,7 @@ MAX_MEMBERSHIPS = 100  # per lane
 MAX_TOPICS = 1_000  # per group, with their names
 MAX_ASSIGNED = 10_000  # partitions per lane
 
-#: The heartbeat interval is the largest of the last 9 gaps, and unknown before the third.
+#: The heartbeat interval is the largest of the last 9 gaps between heartbeats, and unknown before the third gap.
 MAX_GAPS = 9
 MIN_GAPS = 3
 
@@ -64,7 +64,7 @@ class MembershipState(StrEnum):
     OUT = "out"  # removed by the coordinator
 
 
-#: States in which the coordinator considers it a member.
+#: States in which the coordinator considers the client a member.
 MEMBER_STATES = frozenset(
     {
         MembershipState.JOINING,
@@ -80,7 +80,7 @@ class GroupStatus(StrEnum):
     """The state of a group, as far as its traffic shows."""
 
     PREPARING = "preparing rebalance"  # members join
-    COMPLETING = "completing rebalance"  # all have joined, the assignment is not sent yet
+    COMPLETING = "completing rebalance"  # all have joined, but the assignment has not been sent yet
     RECONCILING = "reconciling"  # members are at different epochs
     STABLE = "stable"
     EMPTY = "empty"  # all members have left
@@ -90,9 +90,9 @@ class GroupStatus(StrEnum):
 class Event(Struct, gc=False):  # not tracked by the garbage collector: there are tens of thousands
     """A request of a member, from `at` to its response at `until` (ns; None: not answered yet).
 
-    `severity` is that of its error or finding, empty if there is none. `generation` is the generation or epoch of the
-    request; for a join, the one in the response. `api` is Kafka's name of the request. The response completes the
-    event; views must not change it.
+    `severity` is that of the error or finding, empty if there is none. `generation` is the generation or epoch in the
+    request or, for a join, in the response. `api` is Kafka's name of the request. The response completes the event;
+    views must not change it.
     """
 
     kind: EventKind
@@ -108,7 +108,7 @@ class Event(Struct, gc=False):  # not tracked by the garbage collector: there ar
 class Streak(Struct):
     """Consecutive refusals with the same error; times in ns. `kind` and `api` are those of the last request.
 
-    `contradicts`: all of them refuse what the coordinator has given last, or a member that it has just accepted.
+    `contradicts`: all of them refuse the generation that the coordinator gave last, or a member that it just accepted.
     """
 
     error: str
@@ -125,13 +125,13 @@ class CauseKind(StrEnum):
     """Why a group rebalances."""
 
     LEAVE = "leave"  # a member left
-    JOIN = "join"  # a member joined that was not in the generation before
+    JOIN = "join"  # a member joined that was not in the previous generation
     COORDINATOR = "coordinator"  # the coordinator began it: a session expired, or the cause is not visible
     REJOIN = "rejoin"  # a member rejoined by itself: its subscription changed, or it has given up partitions
 
 
 class RebalanceCause(Struct, frozen=True):
-    """Why a generation began, as text; `by` is the lane key of the member that caused it, empty if unknown."""
+    """Why a generation began, as `text`; `by` is the lane key of the member that caused it, empty if unknown."""
 
     kind: CauseKind
     by: str
@@ -139,7 +139,7 @@ class RebalanceCause(Struct, frozen=True):
 
 
 class Disturbance(Struct):
-    """Rebalances that one process caused, each soon after the one before: the first and the last (ns), and how many."""
+    """Rebalances that one process caused in quick succession: the times of the first and last (ns), and the counts."""
 
     first: int
     row: int
@@ -148,12 +148,12 @@ class Disturbance(Struct):
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of rebalances."""
         return sum(self.kinds.values())
 
 
 class Boundary(Struct, frozen=True):
-    """The start of a generation or epoch: when (ns) and at which row it was first observed, and its cause."""
+    """The start of a generation or epoch: the time (ns) and row of its first observation, and its cause."""
 
     at: int
     generation: int
@@ -183,11 +183,11 @@ class StallKind(StrEnum):
 
 
 class Stall(Struct, frozen=True):
-    """A group or member that makes no progress, from `since` to `until` (ns; None: it lasts).
+    """A group or member that makes no progress, from `since` to `until` (ns; None: still lasting).
 
     `row` is the row where it began, `text` a sentence, `hint` what to check. `waiting` are the members that wait,
-    `blamed` those that they wait for, both as lane keys. `codes` are rules that report the same. `error` is the error
-    in the responses, `times` the number of responses or requests concerned.
+    `blamed` the members that they wait for, both as lane keys. `codes` are rules that report the same problem. `error`
+    is the error in the responses, `times` the number of responses or requests concerned.
     """
 
     kind: StallKind
@@ -205,10 +205,11 @@ class Stall(Struct, frozen=True):
 
 
 class Lane(Struct):
-    """A member; while its id is not known, the connection or the client that it uses.
+    """A member or, while its id is unknown, the connection or client that it uses.
 
-    `rejoin_signals` are the REBALANCE_IN_PROGRESS errors since it last joined, `refusals` other errors since such a
-    request last succeeded. `memberships` are the times during which it was a member (ns; None: it still is).
+    `rejoin_signals` are the REBALANCE_IN_PROGRESS errors since it last joined, `refusals` the other errors since a
+    request of that kind last succeeded. `memberships` are the times during which it was a member (ns; None: it still
+    is).
     """
 
     key: str
@@ -236,27 +237,29 @@ class Lane(Struct):
     heartbeat_gaps: list[int] = field(default_factory=list)  # between its last heartbeats (ns)
     commits: int = 0
     commit_at: int = 0
-    assigned: frozenset[TopicPartition] | None = None  # by its last heartbeat with an assignment, if any was observed
+    assigned: frozenset[TopicPartition] | None = (
+        None  # in the last heartbeat response that had an assignment, if any was observed
+    )
     disturbance: Disturbance | None = None  # the rebalances that its process has caused in a row
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     transitions: list[Event] = field(default_factory=list)  # events that change the membership
-    recurring: list[Event] = field(default_factory=list)  # events that repeat during it
+    recurring: list[Event] = field(default_factory=list)  # events that repeat during a membership
     memberships: list[tuple[int, int | None]] = field(default_factory=list)
 
     @property
     def interval(self) -> int:
-        """The usual time between its heartbeats (ns), 0 while unknown."""
+        """The usual time between its heartbeats (ns), or 0 while it is unknown."""
         return max(self.heartbeat_gaps) if len(self.heartbeat_gaps) >= MIN_GAPS else 0
 
-    def record_heartbeat(self, at: int, row: int, missed: bool) -> None:
-        """Record a heartbeat; `missed` if it came too late, so that the gap is not typical."""
-        if self.heartbeat_at and at > self.heartbeat_at and not missed:
+    def record_heartbeat(self, at: int, row: int, late: bool) -> None:
+        """Record a heartbeat; `late` means that it came too late, so the gap before it is not typical."""
+        if self.heartbeat_at and at > self.heartbeat_at and not late:
             self.heartbeat_gaps.append(at - self.heartbeat_at)
             del self.heartbeat_gaps[:-MAX_GAPS]
         self.heartbeat_at, self.heartbeat_row = at, row
 
     def set_state(self, state: MembershipState, at: int) -> None:
-        """Set the state; record when a membership begins and ends."""
+        """Set the state; record the time if a membership begins or ends."""
         if state is self.state:
             return
         if state is MembershipState.MEMBER:
@@ -268,14 +271,14 @@ class Lane(Struct):
 
 
 class RebalanceInProgress(Struct):
-    """A rebalance in progress; `generation` is the one before it."""
+    """A rebalance in progress; `generation` is the generation before it."""
 
     at: int
     generation: int
 
 
 class PendingId(Struct):
-    """A member id that the coordinator assigned and no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
+    """A member id that the coordinator assigned but no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
 
     at: int
     row: int
@@ -293,21 +296,21 @@ class GroupHistory(Struct):
     lanes: EvictionCountingDict[str, Lane] = field(default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP))
     clients: EvictionCountingDict[ClientKey, str] = field(
         default_factory=lambda: EvictionCountingDict(MAX_LANES_PER_GROUP)
-    )  # the lane of each
+    )  # the lane key of each client
     generation: int = -1
     generation_at: int = 0
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
     leader: str = ""
     rebalance: RebalanceInProgress | None = None
-    leaver: tuple[str, str] | None = None  # of the next rebalance: the first that left (lane key and label),
-    joiner: tuple[Lane, int, bool] | None = None  # that joined (lane, row, whether it is new),
+    leaver: tuple[str, str] | None = None  # for the next rebalance: the first member that left (lane key and label),
+    joiner: tuple[Lane, int, bool] | None = None  # the first member that joined (lane, row, whether it is new),
     rejoin_signaled: bool = False  # and whether a member got REBALANCE_IN_PROGRESS before
     rebalances: int = 0
     longest_rebalance: int = 0  # ns
-    join_stall: Stall | None = None  # the stall of members that waited for one that has joined since,
-    join_stall_at: int = 0  # and when that was (ns)
+    join_stall: Stall | None = None  # the stall of members that waited for a member that has since joined,
+    join_stall_at: int = 0  # and when it joined (ns)
     pending_ids: EvictionCountingDict[str, PendingId] = field(default_factory=lambda: EvictionCountingDict(MAX_ENDED))
-    coordinator: str = ""  # the broker that answered last, and when (ns)
+    coordinator: str = ""  # the broker that answered last, and when it did (ns)
     coordinator_seen_at: int = 0
     moved_at: int = 0  # when another broker first answered as its coordinator (ns)
     closed_at: int = 0  # when the last connection of a member ended (ns)
@@ -324,15 +327,15 @@ class GroupHistory(Struct):
     )  # by topic id
 
     def lanes_in_state(self, state: MembershipState) -> list[Lane]:
-        """The lanes in a state."""
+        """Return the lanes that are in a state."""
         return [lane for lane in self.lanes.values() if lane.state is state]
 
     def current_members(self) -> list[Lane]:
-        """The lanes that the coordinator considers members."""
+        """Return the lanes that the coordinator considers members."""
         return [lane for lane in self.lanes.values() if lane.state in MEMBER_STATES]
 
     def status(self) -> GroupStatus:
-        """The state of the group."""
+        """Return the status of the group."""
         members = self.current_members()
         if not members:
             any_left = any(lane.state is MembershipState.LEFT for lane in self.lanes.values())

@@ -1,4 +1,4 @@
-"""Rebalances: the transition of a group from one generation, or epoch, to the next."""
+"""Rebalances: transitions of a group from one generation or epoch to the next."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dissectors.groups.model import (
 from dissectors.groups.stalls import members, waits
 from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 
-#: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame of more bytes than
-#: this, not counting names, is the leader's: measured with several clients, leaders have at least 52, others at most 7.
+#: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame with more bytes
+#: than this, not counting names, is the leader's. With several clients, leaders had at least 52, others at most 7.
 LEADER_MIN_BYTES = 30
 
 
 def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
-    """A member sent JoinGroup, or a heartbeat with epoch 0."""
+    """Apply a JoinGroup request, or a heartbeat with epoch 0."""
     at = event.at
     end_stalls(group, members.not_rejoining_stalls(group, lane, at), at)
     if _is_overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
@@ -48,7 +48,7 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
 
 
 def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
-    """A member got its generation from JoinGroup, or its epoch from the first heartbeat."""
+    """Apply the response that gives a member its generation (JoinGroup) or epoch (first heartbeat)."""
     generation = -1 if frame.generation_id is None else frame.generation_id
     if group.protocol is not Protocol.CLASSIC:
         lane.set_state(MembershipState.MEMBER, at)
@@ -71,12 +71,12 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: Group
 
 
 def _is_overdue(group: GroupHistory, at: int) -> bool:
-    """Whether a member may have waited too long for JoinGroup. Cheap, unlike searching a large group for it."""
+    """Whether a member may have waited too long for JoinGroup. This is cheaper than searching a large group."""
     return group.rebalance is not None and at - group.rebalance.at > waits.MAX_JOIN_WAIT
 
 
 def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int, row: int) -> None:
-    """A member got its assignment."""
+    """Apply the response that gives a member its assignment."""
     if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
         end_stalls(group, waits.sync_wait_stalls(group, at), at)
     if lane.unsynced_joins:
@@ -95,20 +95,20 @@ def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: 
 
 
 def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
-    """The rebalance of members that joined after the first assignments were sent; None without such members."""
+    """Return the rebalance of the members that joined after the first assignments were sent, if there are any."""
     join_times = [lane.request.at for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None]
     return RebalanceInProgress(min(join_times), group.generation) if join_times else None
 
 
 def _restore_blamed(group: GroupHistory, stall: Stall) -> Stall:
-    """The stall with the member that was waited for, even if that member has just joined."""
+    """Return the stall with the blamed member, even if that member has just joined."""
     join_stall = group.join_stall
     return join_stall if join_stall is not None and join_stall.row == stall.row and not stall.blamed else stall
 
 
 def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
-    """A member is at a generation. If it is new, the group moves to it, and absent members are removed or behind."""
-    lagging = list(waits.lagging_epoch_stalls(group, at))
+    """Record a member's generation. If it is new, move the group to it and remove absent members."""
+    lagging_stalls = list(waits.lagging_epoch_stalls(group, at))
     if generation < 0:
         lane.generation = generation
         return
@@ -117,7 +117,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
         generation < group.generation
         and all(member.generation != group.generation for member in group.lanes_in_state(MembershipState.MEMBER))
     ):
-        end_stalls(group, lagging, at)
+        end_stalls(group, lagging_stalls, at)
         previous = group.generation
         group.generation, group.generation_at = generation, at
         expired = _remove_absent_members(group, lane, at)
@@ -129,14 +129,14 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
             group.rebalance = group.rebalance or RebalanceInProgress(at, previous)
         group.boundaries.append(Boundary(at, generation, row, cause))
     lane.generation = generation
-    end_if_reconciled(group, lagging, at)
+    end_if_reconciled(group, lagging_stalls, at)
 
 
 def _remove_absent_members(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
-    """Remove and return the members that are not in a new generation that began with `lane`.
+    """Remove and return the members that are not in the new generation, which `lane` is the first to reach.
 
-    In the classic protocol, these are all that have not joined. In the others, those that disappeared so long ago that
-    the new epoch is probably due to their expired session.
+    In the classic protocol, these are all members that have not joined. In the others, they are members that
+    disappeared so long ago that the new epoch is probably due to their expired sessions.
     """
     removed = []
     expired = None if group.protocol is Protocol.CLASSIC else _find_expired_member(group, lane)
@@ -155,23 +155,23 @@ def _remove_absent_members(group: GroupHistory, lane: Lane, at: int) -> list[Lan
 
 
 def _find_expired_member(group: GroupHistory, lane: Lane) -> Lane | None:
-    """The lost member whose session has expired if nobody visible here began an epoch that `lane` is the first in."""
+    """Return the lost member whose session probably expired, if no visible member caused the epoch of `lane`."""
     if group.leaver is not None or lane.generation <= 0:
         return None
-    lost = [member for member in group.lanes_in_state(MembershipState.LOST) if member.end_reason]
-    return min(lost, key=_heartbeat_at, default=None)
+    lost_members = [member for member in group.lanes_in_state(MembershipState.LOST) if member.end_reason]
+    return min(lost_members, key=_heartbeat_at, default=None)
 
 
 def _heartbeat_at(lane: Lane) -> int:
     return lane.heartbeat_at
 
 
-def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:
+def end_if_reconciled(group: GroupHistory, lagging_stalls: Iterable[Stall], at: int) -> None:
     """End a rebalance of the new protocols (KIP-848) once all members are at the group's epoch."""
     if group.protocol is Protocol.CLASSIC or group.rebalance is None:
         return
     if all(lane.generation == group.generation for lane in group.lanes_in_state(MembershipState.MEMBER)):
-        end_stalls(group, lagging, at)
+        end_stalls(group, lagging_stalls, at)
         end_rebalance(group, at)
 
 

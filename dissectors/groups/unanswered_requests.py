@@ -7,7 +7,7 @@ from typing import TypeAlias
 from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import Event, Lane
 
-#: Limit, so that unanswered requests cannot fill the memory.
+#: The most requests kept, so that unanswered requests cannot fill the memory.
 MAX_IN_FLIGHT = 20_000
 
 #: A request in flight: its lane, its event, its correlation id.
@@ -15,14 +15,14 @@ UnansweredRequest: TypeAlias = tuple[Lane, Event, int | None]
 
 
 class UnansweredRequests:
-    """Requests in flight by connection and offset, which identifies them even if a correlation id is used twice."""
+    """Requests in flight by connection and offset, which identify a request even if correlation ids are reused."""
 
     def __init__(self) -> None:
         self._count = 0
         self._connections: dict[str, dict[int, UnansweredRequest]] = {}
 
     def add(self, frame: GroupFrame, lane: Lane, event: Event) -> bool:
-        """Store the event of a request; False if there are too many."""
+        """Store the event of a request; return False if there are too many, or if it is already stored."""
         if self._count >= MAX_IN_FLIGHT:
             return False
         requests = self._connections.setdefault(frame.connection_id, {})
@@ -33,7 +33,7 @@ class UnansweredRequests:
         return True
 
     def pop(self, frame: GroupResponse) -> UnansweredRequest | None:
-        """Remove and return the request of a response, None if it is not known."""
+        """Remove and return the request of a response, or None if it is unknown."""
         requests = self._connections.get(frame.connection_id)
         if requests is None:
             return None
@@ -53,7 +53,7 @@ class UnansweredRequests:
         return request
 
     def remove(self, connection_id: str | None) -> list[UnansweredRequest]:
-        """Remove and return the requests of a connection, or of all; the oldest first."""
+        """Remove and return the requests of a connection, or of all connections; oldest first."""
         connections = list(self._connections) if connection_id is None else [connection_id]
         removed = [request for connection in connections for request in self._connections.pop(connection, {}).values()]
         self._count -= len(removed)

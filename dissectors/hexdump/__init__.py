@@ -17,12 +17,12 @@ def unhex_all(text: str) -> list[bytes]:
 
     The form is recognised by its shape: hex digits with spaces, line breaks, colons, commas or hyphens between bytes;
     ``0x00`` and ``0x0012`` words; arrays of hex or decimal numbers (C, Go, Java, JavaScript, JSON, Kotlin, Python,
-    Rust); ``\x00`` and octal escapes with text between, bare or in quotes (C, Python, Go, ``printf '..' | nc``);
+    Rust); ``\x00`` and octal escapes with text in between, bare or in quotes (C, Python, Go, ``printf '..' | nc``);
     base64; hex or base64 in quotes; dumps with an offset column (xxd, hexdump -C, od -t x1, tcpdump -x and -X,
     Wireshark, tshark, scapy), including ``*`` lines. Comments (``#``, ``//``, ``/* */``) are skipped, and so are lines
     before a dump that starts at offset 0. The text column of a dump is never read as bytes, and offsets must be
     consecutive. Another dump begins where they restart at 0. The two directions of a stream that Wireshark follows are
-    two pieces. Empty text is no bytes.
+    two pieces. Empty text yields no bytes.
 
     Raises:
         HexError: The text has none of these forms, or it is damaged.
@@ -43,7 +43,7 @@ def unhex(text: str) -> bytes:
     """Read one piece of bytes, as `unhex_all` does.
 
     Raises:
-        HexError: As `unhex_all`, and if the text has several pieces.
+        HexError: As for `unhex_all`, or if the text has several pieces.
     """
     pieces = unhex_all(text)
     if len(pieces) > 1:

@@ -20,10 +20,10 @@ _HEX_BYTE = re.compile(r"[0-9a-fA-F]{2}")
 
 
 def read_arrays(text: str) -> list[bytes]:
-    """The bytes of each array in the text; no arrays if it has none.
+    """Return the bytes of each array in the text; empty if it has none.
 
     Elements are 0x00 to 0xff or decimal, -128 to 255, with the casts and suffixes of Java and Rust. Without 0x they are
-    hex if each has two digits and one begins with 0 or has a letter. A C array of several 0x words is read as is.
+    hex if each has two digits and one begins with 0 or has a letter. Longer 0x words in a C array are read as is.
 
     Raises:
         HexError: An element is not a byte.
@@ -33,7 +33,7 @@ def read_arrays(text: str) -> list[bytes]:
 
 
 def _array_spans(text: str) -> Iterator[tuple[int, int]]:
-    """The elements of each array, without its brackets."""
+    """Yield the span of each array's elements, without the brackets."""
     position = 0
     while opening := _OPEN.search(text, position):
         position = opening.end()

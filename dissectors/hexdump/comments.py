@@ -11,7 +11,7 @@ _COMMENT = re.compile(r"/\* .{1,8} \*/[ \t]*$|/\*[\s\S]*?(?:\*/|\Z)|(?:#|//).*$"
 
 
 def blank_comments(text: str) -> str:
-    """The text with blanks in place of comments, so that positions do not change."""
+    """Return the text with blanks in place of comments, so that positions do not change."""
     return _COMMENT.sub(_blank_comment, text)
 
 

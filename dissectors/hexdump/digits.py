@@ -11,7 +11,7 @@ _WORD = re.compile(r"[^\s,:-]+")
 
 
 def read_digits(text: str) -> bytes:
-    """The bytes of hex digits with blanks, separators and comments."""
+    """Read the bytes of hex digits with blanks, separators and comments."""
     text = blank_comments(text)
     digits: list[str] = []
     half_byte, end = "", 0  # the first digit of a byte that is split by a line break

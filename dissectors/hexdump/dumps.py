@@ -1,4 +1,4 @@
-"""Reads and writes dumps: lines of offset, bytes, and perhaps the same bytes as text."""
+"""Reads and writes dumps: lines with an offset, bytes and possibly the same bytes as text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last b
 _HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
 _SKIPPED_LINE = re.compile(r"\s*(?:$|#|//|={9,}$)")
 _HEX = re.compile(r"[0-9a-fA-FxX\s:,-]*")
-# No frame begins like this, since its first number is its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
+# No frame begins like this, since it begins with its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
 _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
 
 
 def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
-    """Lines of offset, `width` bytes and their ASCII, as hexdump -C prints them; the first offset is `start`."""
+    """Yield lines of offset, `width` bytes and their ASCII, like hexdump -C; the first offset is `start`."""
     columns = width * 3 + (width > 8)
     for position in range(0, len(data), width):
         row = data[position : position + width]
@@ -31,13 +31,13 @@ def hexdump(data: bytes, start: int = 0, width: int = 16) -> Iterator[str]:
 
 
 def printable_ascii(data: bytes) -> str:
-    """Printable ASCII unchanged, a dot for every other byte."""
+    """Return the bytes as text: printable ASCII unchanged, a dot for every other byte."""
     return "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in data)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a dump; `after_star` if equal lines before it were left out."""
+    """One line of a dump; `after_star` means that equal lines before it were left out."""
 
     line: int
     column: int
@@ -47,7 +47,7 @@ class _Row:
 
 
 def first_row(lines: Sequence[str]) -> int | None:
-    """The index of the first line of a dump; None if the text is not a dump."""
+    """Return the index of the first line of a dump; None if the text is not a dump."""
     content_lines = [index for index, line in enumerate(lines) if not _SKIPPED_LINE.match(line)]
     if content_lines and (
         _OFFSET_ZERO.match(lines[content_lines[0]]) or _offsets_agree([lines[index] for index in content_lines])
@@ -77,16 +77,19 @@ def _offsets_agree(lines: Sequence[str]) -> bool:
 
 
 def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
-    """The bytes of each dump in the text; `lines[first]` is the first row of the first one. Offsets are checked.
+    """Return the bytes of each dump in the text; `lines[first]` is the first row of the first one. Check all offsets.
 
-    Lines before a dump that starts at offset 0 are skipped, such as those that tcpdump prints for each packet.
+    Lines before a dump that starts at offset 0 are skipped, such as the line that tcpdump prints for each packet.
     """
     indented = [bool(_INDENTED.match(line)) for line in lines]
-    if any(indented[first:]) and not indented[first]:  # Wireshark indents what the server sent
+    if any(indented[first:]) and not indented[first]:  # Wireshark indents the server_lines's lines
         rows = [line if index >= first else "" for index, line in enumerate(lines)]
-        client = [line if not indented[index] else "" for index, line in enumerate(rows)]
-        server = [line if indented[index] else "" for index, line in enumerate(rows)]
-        return [_read_dump(client, first, len(lines)), _read_dump(server, indented.index(True, first), len(lines))]
+        client_lines = [line if not indented[index] else "" for index, line in enumerate(rows)]
+        server_lines = [line if indented[index] else "" for index, line in enumerate(rows)]
+        return [
+            _read_dump(client_lines, first, len(lines)),
+            _read_dump(server_lines, indented.index(True, first), len(lines)),
+        ]
     starts = [first, *(index for index in range(first + 1, len(lines)) if _starts_dump(lines[index]))]
     return [
         _read_dump(lines, start, _end_of_rows(lines, start, end))
@@ -101,7 +104,7 @@ def _starts_dump(line: str) -> bool:
 
 
 def _end_of_rows(lines: Sequence[str], start: int, end: int) -> int:
-    """The end of a dump that another one follows: the lines in between belong to neither."""
+    """Return the end of a dump that is followed by another one; the lines in between belong to neither."""
     if end == len(lines):
         return end
     return next(
@@ -138,13 +141,13 @@ def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
                 raise HexError(f"'*' replaces {missing} bytes, more than a frame can have", line=row.line, column=1)
             data += data[-width:] * (missing // width)
         elif missing:
-            raise _wrong_offset(row, start + len(data), radix)
+            raise _wrong_offset_error(row, start + len(data), radix)
         data += row.data
         width = len(row.data)
     return bytes(data)
 
 
-def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
+def _wrong_offset_error(row: _Row, expected: int, radix: int) -> HexError:
     expected_text = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
     message = f"expected offset {expected_text}, got {row.offset}: lines or bytes are missing or duplicated"
     return HexError(message, line=row.line, column=row.column)
@@ -180,7 +183,7 @@ def _parse_row(line: str, number: int, *, after_star: bool = False) -> _Row:
 
 
 def _find_radix(rows: Sequence[_Row]) -> int:
-    """The radix of the offsets: 16, 8 or 10, whichever makes most consecutive. Seven digits are od's octal ones."""
+    """Return the radix (16, 8 or 10) that makes the most offsets consecutive. Seven digits suggest octal (od)."""
     order = (8, 10, 16) if len(rows[0].offset) == 7 else (16, 10, 8)
     digits = set("".join(row.offset.lower() for row in rows))
     possible_radixes = [radix for radix in order if digits <= set("0123456789abcdef"[:radix])]

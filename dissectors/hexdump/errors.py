@@ -16,5 +16,5 @@ class HexError(ValueError):
 
 
 def error_at(text: str, index: int, message: str) -> HexError:
-    """The error for the character `text[index]`, or for the end of the text."""
+    """Return the error for the character `text[index]`, or for the end of the text."""
     return HexError(message, line=text.count("\n", 0, index) + 1, column=index - text.rfind("\n", 0, index))

@@ -21,7 +21,7 @@ def is_escaped(text: str) -> bool:
 
 
 def read_escapes(text: str) -> bytes:
-    """The bytes of the quoted strings in the text, or of the text itself if no quote precedes the first escape."""
+    """Read the bytes of the quoted strings in the text, or of the text itself if no quote precedes the first escape."""
     quote = re.search(r"['\"]", text)
     escape = text.find("\\")
     if quote is None or -1 < escape < quote.start():
@@ -46,7 +46,7 @@ def read_escapes(text: str) -> bytes:
 
 
 def _bare_words(text: str) -> Iterator[tuple[int, int]]:
-    """Spans between blanks and comments: without quotes, blanks are not data."""
+    """Yield the spans between blanks and comments: without quotes, blanks are not data."""
     position = 0
     for gap in _BARE_SKIPPED.finditer(text):
         yield position, gap.start()

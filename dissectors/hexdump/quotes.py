@@ -1,4 +1,4 @@
-"""Reads base64, and strings of hex or base64 in quotes."""
+"""Reads base64, and quoted strings of hex or base64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEX = re.compile(r"[0-9a-fA-F\s:-]+")
 
 
 def quoted_text(text: str) -> str | None:
-    """The first string in quotes that is hex or base64, e.g. in `bytes.fromhex("0000")`; None if there is none."""
+    """Return the first quoted string that is hex or base64, e.g. in `bytes.fromhex("0000")`; None if there is none."""
     for match in _QUOTED.finditer(text):
         if _HEX.fullmatch(match["text"]) or read_base64(match["text"]) is not None:
             return match["text"]
@@ -20,10 +20,10 @@ def quoted_text(text: str) -> str | None:
 
 
 def read_base64(text: str) -> bytes | None:
-    """The bytes of base64, standard or URL-safe, padded or not, perhaps wrapped; None if the text is not base64.
+    """Read base64, standard or URL-safe, padded or not, possibly wrapped; return None if the text is not base64.
 
     Frames below 1 MiB begin with 12 zero bits, and so with AA. Other text is base64 only if it has padding or one of
-    its marks: hex with a typo must not be taken for base64.
+    its marks: hex with a typo must not be mistaken for base64.
     """
     joined = "".join(text.split("\n")).strip()
     if not _BASE64.fullmatch(joined) or re.fullmatch(r"[0-9a-fA-F-]+", joined):

@@ -1,1 +1,1 @@
-"""Traffic that may be changed on its way: frames in, decisions and bytes out, without I/O."""
+"""Interception of traffic, which can be changed in transit: frames in, decisions and bytes out, no I/O."""

@@ -17,8 +17,8 @@ from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 from dissectors.wire.skip import Skipper, fields_skipper, read_length, skip_tags, skipper, struct_skipper
 
 _NODE_IDS = {"node_id", "broker_id"}
-#: Their responses list all brokers of the cluster.
-_LISTS_ALL_BROKERS = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
+#: The APIs whose responses list all brokers of the cluster.
+_APIS_LISTING_ALL_BROKERS = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
 
 
 class BrokerAddress(NamedTuple):
@@ -40,11 +40,11 @@ class AddressRewriter:
     The APIs are those whose schemas have a struct with a node id, a host and a port: Metadata, FindCoordinator,
     DescribeCluster, the `node_endpoints` of Produce, Fetch, ShareFetch and ShareAcknowledge, and APIs between
     controllers (Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot). Two kinds of addresses stay unchanged: the
-    controllers' listeners in DescribeQuorum, which people read, and applications' own addresses in the Streams APIs.
+    controllers' listeners in DescribeQuorum, which are for people, and applications' own addresses in the Streams APIs.
 
     Args:
         translate: Called with all addresses of a response.
-        report: Called with key and version of each API version that is newer than the schemas.
+        report: Called with the key and version of each API version that is newer than the schemas.
     """
 
     answers = False
@@ -54,7 +54,7 @@ class AddressRewriter:
         self._report = report
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """Wants responses that can contain addresses."""
+        """Whether these frames are responses that can contain addresses."""
         if direction is Direction.REQUEST:
             return False
         oldest, newest = _supported_versions().get(api_key, (0, -1))
@@ -64,7 +64,7 @@ class AddressRewriter:
         return oldest <= api_version <= newest
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Forwards every request."""
+        """Forward every request."""
         return FORWARD
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
@@ -72,7 +72,7 @@ class AddressRewriter:
         spans = locate_addresses(frame, header.api_key, header.api_version)
         if not spans:
             return FORWARD
-        lists_all_brokers = header.api_key in _LISTS_ALL_BROKERS
+        lists_all_brokers = header.api_key in _APIS_LISTING_ALL_BROKERS
         new_addresses = self._translate([span.address for span in spans], lists_all_brokers)
         changes = [
             (span, new_address)
@@ -113,11 +113,11 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
 
 @functools.cache
 def _supported_versions() -> dict[int, tuple[int, int]]:
-    """The oldest and newest version of each API whose response can contain addresses."""
+    """Return the oldest and newest version of each API whose response can contain addresses."""
     versions_by_key = {}
     for api in schemas.apis():
         versions = [
-            index for index in range(api.min_version, api.max_version + 1) if _can_have_addresses(api.key, index)
+            version for version in range(api.min_version, api.max_version + 1) if _can_have_addresses(api.key, version)
         ]
         if versions:
             versions_by_key[api.key] = versions[0], api.max_version
@@ -147,7 +147,7 @@ def _leads_to_address(field: Field) -> bool:
 
 @cached_on_owner
 def _needed_fields(layout: Layout) -> tuple[Field, ...]:
-    """The fields of a message up to the last one with addresses: the topics of Metadata are not read."""
+    """Return the fields of a message up to the last one with addresses: the topics of Metadata are not read."""
     if _is_address(layout) or _address_tags(layout):
         return layout.fields
     last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
@@ -156,13 +156,13 @@ def _needed_fields(layout: Layout) -> tuple[Field, ...]:
 
 @cached_on_owner
 def _address_tags(layout: Layout) -> dict[int | None, Field]:
-    """The tagged fields that lead to addresses, by tag."""
+    """Return the tagged fields that lead to addresses, by tag."""
     return {field.tag: field for field in layout.tagged if _leads_to_address(field)}
 
 
 @cached_on_owner
 def _skipper_to_tags(layout: Layout) -> Skipper | None:
-    """Skips the fields if none leads to addresses: Produce and Fetch have them in a tagged field."""
+    """Return a skipper for all fields if none leads to addresses: Produce and Fetch have them in a tagged field."""
     if _is_address(layout) or any(map(_leads_to_address, layout.fields)):
         return None
     return fields_skipper(layout.fields)
@@ -177,7 +177,7 @@ def _collect_addresses(
     *,
     is_whole: bool = True,
 ) -> int:
-    """Add the addresses in a struct to `address_spans`; return the position behind it (only if `is_whole`)."""
+    """Add the addresses in a struct to `address_spans`; return the position after it (only if `is_whole`)."""
     if (skip := _skipper_to_tags(layout)) is not None:
         return _collect_tags(layout, data, skip(data, position), tag_sizes, address_spans)
     spans: dict[str, tuple[int, int]] = {}
@@ -246,12 +246,12 @@ def _address_span(
 
 
 def _read_number(data: bytes, span: tuple[int, int]) -> int:
-    """Read an int32, or a uint16: the ports in APIs between controllers."""
+    """Read an int32, or a uint16, which ports are in APIs between controllers."""
     return int.from_bytes(data[slice(*span)], "big", signed=span[1] - span[0] == 4)
 
 
 def _rewrite_frame(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]]) -> bytes:
-    """Return the frame with these hosts and ports, and with the lengths that change with them."""
+    """Return the frame with these hosts and ports, and with its lengths adjusted."""
     splices: dict[tuple[int, int], bytes] = {}
     for span, (host, port) in changes:
         raw = host.encode("utf-8", TEXT_ERRORS)

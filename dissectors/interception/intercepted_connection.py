@@ -56,12 +56,12 @@ class InterceptedConnection:
         return self._streams[direction].push(data)
 
     def end(self, direction: Direction) -> list[Delivery]:
-        """The direction has ended: return what was held of an incomplete frame, to be sent unchanged."""
+        """End the direction; return the held bytes of an incomplete frame, to be sent unchanged."""
         return self._streams[direction].end()
 
 
 def _find_handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> Handling | None:
-    """How frames of an API version are handled; None if they pass, and their responses too."""
+    """Return how frames of an API version are handled; None if they and their responses pass."""
     api_key, version = _KEY_AND_VERSION.unpack(key_and_version)
     requests, responses = (
         tuple(interceptor for interceptor in interceptors if interceptor.wants(direction, api_key, version))

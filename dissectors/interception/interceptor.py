@@ -9,7 +9,7 @@ from dissectors.connections.events import Direction
 
 
 class RequestHeader(NamedTuple):
-    """The start of a request's header, which is the same in all versions. With a response comes that of its request."""
+    """The start of a request's header, the same in all versions. Responses come with their request's header."""
 
     api_key: int
     api_version: int
@@ -30,14 +30,14 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Send the frame, and everything behind it in its direction, after this many seconds."""
+    """Send the frame, and everything after it in its direction, after this many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Send nothing instead."""
+    """Send nothing instead of the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Interceptor(Protocol):
     """Decides about the frames of one connection.
 
     Attributes:
-        answers: `on_request` may return `Answer`. Only then are requests tracked whose responses nobody wants.
+        answers: Whether `on_request` may return `Answer`. Otherwise, only requests with wanted responses are tracked.
     """
 
     answers: bool

@@ -1,4 +1,4 @@
-"""Whether a Produce request gets a response, from the first bytes of its frame."""
+"""Finds out from the first bytes of a Produce request whether it gets a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACKS_PREFIX_BYTES: Final = 512
 
 
 def expects_response(start: bytes, api_version: int) -> bool:
-    """False for a Produce request with acks=0; True if `start` does not contain `position`.
+    """Return False for a Produce request with acks=0; True also if `start` does not contain `acks`.
 
     Args:
         start: The first bytes of the frame, size included; `ACKS_PREFIX_BYTES` are enough.
@@ -34,6 +34,6 @@ def expects_response(start: bytes, api_version: int) -> bool:
 
 @functools.cache
 def _skippers(api_version: int) -> tuple[Skipper, Skipper] | None:
-    """For the header, and for the body up to `acks`."""
+    """Return the skippers for the header and for the body up to `acks`."""
     layouts = api_layouts(ApiKey.PRODUCE, api_version)
     return layouts and (struct_skipper(layouts.request_header), skipper_to(layouts.request, "acks"))

@@ -20,11 +20,11 @@ class VersionCap:
     answers = False
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """Wants ApiVersions responses."""
+        """Whether these frames are ApiVersions responses."""
         return direction is Direction.RESPONSE and api_key == ApiKey.API_VERSIONS
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Forwards every request."""
+        """Forward every request."""
         return FORWARD
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
@@ -50,7 +50,7 @@ def _cap_versions(frame: bytes, layout: Layout) -> bytes:
     skip = struct_skipper(ranges_field.struct)
     count, position = read_length(ranges_field.length, frame, skipper_to(layout, "api_keys")(frame, _HEADER_BYTES))
     for _ in range(count):
-        api_key, lowest, highest = (_int16(frame, position + offset) for offset in (0, 2, 4))
+        api_key, lowest, highest = (_read_int16(frame, position + offset) for offset in (0, 2, 4))
         api = schemas.api(api_key)
         if api is not None and lowest <= api.max_version < highest:
             new_frame[position + 4 : position + 6] = api.max_version.to_bytes(2, "big")
@@ -58,5 +58,5 @@ def _cap_versions(frame: bytes, layout: Layout) -> bytes:
     return bytes(new_frame)
 
 
-def _int16(data: bytes, position: int) -> int:
+def _read_int16(data: bytes, position: int) -> int:
     return int.from_bytes(data[position : position + 2], "big", signed=True)

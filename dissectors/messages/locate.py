@@ -1,4 +1,4 @@
-"""The path and span of a field of a message."""
+"""Find the path and span of a field of a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ProblemLocation(TypedDict, total=False):
 
 
 def locate(message: Message, *path: str | int) -> ProblemLocation:
-    """The path and span of a field of the body, or of the header if the path begins with ``header``.
+    """Return the path and span of a field of the body, or of the header if the path begins with ``header``.
 
     A field that is not on the wire gets the span of the struct that would hold it. The first call for a message
     decodes its frame again, so call it only to report a problem.

@@ -1,4 +1,4 @@
-"""Message: a decoded request or response frame, with length prefix, header and body."""
+"""Messages: decoded request and response frames, with length prefix, header and body."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dissectors.wire.walk import MAX_NODES, DecodeWarning, walk
 API_VERSIONS = ApiKey.API_VERSIONS
 UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 
-#: The most steps for judging a message. A step takes about a microsecond, but they are counted, not timed: the findings
-#: of a frame do not depend on the machine.
+#: The most steps for judging a message. A step takes about a microsecond. Steps are counted, not timed, so that the
+#: findings of a frame do not depend on the machine.
 MAX_STEPS = 1_000_000
 
 _HEAD = struct.Struct(">hhi").unpack_from
@@ -36,7 +36,7 @@ _API_AND_VERSION = struct.Struct(">hh").unpack_from
 class FrameKind:
     """How to decode a frame: one direction of one API version. If there is no body layout, `opaque` is the reason.
 
-    `decoder` is compiled at its first use.
+    `decoder` is compiled when it is first used.
     """
 
     is_request: bool
@@ -79,7 +79,7 @@ _api_layouts_cache: dict[tuple[int, int], ApiLayouts] = {}
 
 
 def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
-    """The layouts of an API version, None if the schemas do not have it."""
+    """Return the layouts of an API version, or None if the schemas do not have it."""
     layouts = _api_layouts_cache.get((api_key, version))
     if layouts is None:
         api = schemas.api(api_key)
@@ -89,15 +89,15 @@ def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
     return layouts
 
 
-class OutOfSteps(Exception):  # not an error: the limit works
-    """Judging a message has taken all its steps."""
+class OutOfSteps(Exception):  # not an error: the limit has worked
+    """Judging a message has used up its steps."""
 
 
 class Message(Struct):
     """A decoded frame. Offsets count from its length prefix.
 
     `body` is partial if `error` is set, and empty if `opaque` gives the reason why the schemas cannot decode it. `end`
-    is one past the last byte read: later bytes belong to no field of `layout`. If `diagnosis` is set, layouts and
+    is one past the last byte read; later bytes belong to no field of `layout`. If `diagnosis` is set, layouts and
     values are those of the diagnosis.
     """
 
@@ -116,19 +116,19 @@ class Message(Struct):
     decode_warnings: tuple[DecodeWarning, ...] = ()
     opaque: str | None = None
     diagnosis: Diagnosis | None = None
-    #: The bug in kproxy that prevented decoding; `opaque` mentions it too.
+    #: The bug in kproxy that prevented decoding; `opaque` also mentions it.
     failure: Failure | None = None
-    #: Whether Kafka's layout decodes the whole frame to its last byte, without null in a non-nullable field.
+    #: Whether Kafka's layout decodes the frame to its last byte, without null in a non-nullable field.
     well_formed: bool = False
     #: Whether a tag buffer is not empty; True for frames with decode warnings, for which it is not computed.
     tagged: bool = False
     #: Whether an error code may be other than 0. False is certain; True is certain only for regular frames.
     may_have_errors: bool = True
-    #: Whether a well-formed frame has an unusual value: another layout may fit it better.
+    #: Whether a well-formed frame has an unusual value, so that another layout may fit better.
     unusual: bool = False
     #: Whether the frame is well-formed, and has no tags, error codes or unusual values.
     ordinary: bool = False
-    #: What a relay sent in its place, if it changed the frame.
+    #: The message that a relay sent in its place, if the relay changed the frame.
     replaced_by: Message | None = None
     #: The cache of `summary.errors`, which several rules call and which reads every partition.
     errors_cache: list[Any] | None = None
@@ -138,24 +138,24 @@ class Message(Struct):
     offsets_cache: dict[tuple[str, int], int] | None = None
     #: The cache of `partition_ends`.
     ends_cache: Any = None
-    #: The cache of `dissectors.rules.helpers.refused.refusals`, of a response.
+    #: The cache of `dissectors.rules.helpers.refused.refusals`, for a response.
     refusals_cache: list[Any] | None = None
     #: Whether only API, version and correlation id were read (`read_head`).
     head_only: bool = False
-    #: The cache of `locate`. `dissectors.rules.check` empties it: a request in flight must not keep a tree.
+    #: The cache of `locate`. `dissectors.rules.check` empties it, because a request in flight must not keep a tree.
     tree: Tree | None = None
-    #: The steps that judging it may still take.
+    #: The steps that judging this message may still take.
     steps_left: int = MAX_STEPS
-    #: Of a request whose client id is null: that of its connection (KIP-1313).
+    #: For a request whose client id is null, the client id of its connection (KIP-1313).
     connection_client_id: str | None = None
-    #: Of a request: the instance of the client, from the first request header v3 of its connection on (KIP-1313).
+    #: For a request, the client's instance id, once a request header v3 of its connection has had it (KIP-1313).
     client_instance_id: str | None = None
 
     def spend(self, steps: int) -> None:
-        """Take steps from those that judging this message may take.
+        """Use up some of the steps for judging this message.
 
         Raises:
-            OutOfSteps: It may take no more. The rule that was at work is reported as unfinished (K009).
+            OutOfSteps: None are left. The rule that was running is reported as unfinished (K009).
         """
         self.steps_left -= steps
         if self.steps_left < 0:
@@ -163,7 +163,7 @@ class Message(Struct):
 
     @property
     def as_sent(self) -> Message:
-        """The message that the receiver got, which a relay may have changed on its way."""
+        """The message that the receiver got, which a relay may have changed."""
         return self if self.replaced_by is None else self.replaced_by
 
     @property
@@ -174,17 +174,17 @@ class Message(Struct):
 
     @property
     def client_id(self) -> str | None:
-        """The client id of a request. If the one in its header is null, that of its connection (KIP-1313)."""
+        """The client id in the header of a request or, if that is null, the client id of its connection (KIP-1313)."""
         header_client_id: str | None = self.header.get("client_id")
         return self.connection_client_id if header_client_id is None else header_client_id
 
     @property
     def trailing(self) -> int:
-        """The number of bytes after the last field, in a body that otherwise decodes."""
+        """The number of bytes after the last field of a body that otherwise decodes."""
         return 0 if self.error or self.opaque else len(self.frame) - self.end
 
     def without_body(self, failure: Failure) -> Message:
-        """The same frame without its body, after a bug prevented decoding it."""
+        """Return the same message without its body, after a bug prevented decoding it."""
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
             diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, ordinary=False,
@@ -193,16 +193,16 @@ class Message(Struct):
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API; ``API n`` if it is unknown."""
+    """Return Kafka's name of an API, or ``API n`` if it is unknown."""
     api = schemas.api(api_key)
     return api.name if api else f"API {api_key}"
 
 
 def read_request(frame: bytes) -> Message:
-    """Decode a request frame, length prefix included. Never raises.
+    """Decode a request frame, including its length prefix. Never raises.
 
-    If the schemas do not have the version, only the header is decoded, as version 1: later versions start with its
-    fields.
+    If the schemas do not have the version, only the header is decoded, as version 1, because later header versions
+    start with its fields.
     """
     if len(frame) < 12:
         header_layout = layout("RequestHeader", 1)
@@ -217,7 +217,7 @@ def read_request(frame: bytes) -> Message:
 
 
 def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
-    """Decode the response frame to a request of that API (its key or name) and version. Never raises on bytes.
+    """Decode the response to a request of an API (its key or name) and version. No bytes make it raise.
 
     An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511).
 
@@ -240,9 +240,9 @@ def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
 
 
 def read_head(frame: bytes, request: Message | None = None) -> Message | None:
-    """API, version and correlation id of a request, or of the response to the request `request`; much faster.
+    """Read only API, version and correlation id of a request, or of the response to `request`, which is much faster.
 
-    The frame must have 12 bytes, a response 8. Returns None if the schemas do not have the version.
+    A request must have at least 12 bytes, a response 8. Return None if the schemas do not have the version.
     """
     if request is None:
         api_key, version, correlation_id = _HEAD(frame, 4)
@@ -336,12 +336,12 @@ class Tree:
     nodes: list[Node]
     error: DecodeError | None = None
     decode_warnings: list[DecodeWarning] = field(default_factory=list)
-    #: The number of its nodes.
+    #: The number of nodes.
     size: int = 0
     _by_name: dict[int, dict[str, Node]] = field(default_factory=dict)
 
     def child(self, siblings: list[Node], name: str) -> Node | None:
-        """The first of the nodes of a list in this tree that has a name, in constant time from the second call on."""
+        """Return the first node with a name in a list of this tree, in constant time from the second call on."""
         if len(siblings) <= _MAX_UNINDEXED_NODES:
             return next((node for node in siblings if node.name == name), None)
         if (by_name := self._by_name.get(id(siblings))) is None:
@@ -349,14 +349,14 @@ class Tree:
         return by_name.get(name)
 
 
-#: The number of nodes that are searched without an index.
+#: The most nodes that are searched without an index.
 _MAX_UNINDEXED_NODES = 16
 
 
 def walk_message(message: Message, *, most_nodes: int = MAX_NODES) -> Tree:
     """Decode a message again, with the span of each field in the frame.
 
-    The tree is partial, and its `error` is `TooManyElements`, if the body would have more than `most_nodes`.
+    If the body would have more than `most_nodes` nodes, the tree is partial, and its `error` is `TooManyElements`.
     """
     frame = message.frame
     nodes = [Node("size", 0, min(4, len(frame)), int.from_bytes(frame[:4], "big", signed=True))]

@@ -1,4 +1,4 @@
-"""Errors of a broker that is not ready: it has done nothing, and clients send the request again."""
+"""Errors of a broker that is not ready: it has done nothing, and clients repeat the request."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ NOT_READY: Final = frozenset(
 
 
 def are_all_not_ready(codes: Iterable[int]) -> bool:
-    """Whether these error codes of a response say that the broker was not ready, and nothing else."""
+    """Whether the error codes of a response say only that the broker was not ready."""
     errors = set(codes)
     return bool(errors) and errors <= NOT_READY

@@ -1,6 +1,6 @@
 """Secret fields of messages and embedded payloads, and the text that replaces them.
 
-If a message that may contain a secret does not decode to its end, its whole body is withheld.
+The whole body of a message is withheld if it may contain a secret but does not decode to its end.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dissectors.messages.message import Message
 from dissectors.schemas.sensitive_configs import is_sensitive_config
 from dissectors.wire.primitives import TEXT_ERRORS
 
-#: How a JSON Web Token begins: validators of OAUTHBEARER quote those that they refuse.
+#: The beginning of a JSON Web Token: validators of OAUTHBEARER quote tokens that they refuse.
 _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8}")
 
 Row = dict[str, Any]
 #: Returns whether the fields of this struct are secret.
 Condition = Callable[[Row], bool]
-#: Path to the structs, names of the secret fields in each, condition.
+#: (path to the structs, names of the secret fields in each, condition).
 Rule = tuple[tuple[str, ...], tuple[str, ...], Condition]
 
 
@@ -35,7 +35,7 @@ def _is_sensitive(row: Row) -> bool:
     return is_sensitive_config(row.get("name") or "")
 
 
-#: (api, is request) -> its rules.
+#: (API, is request) -> rules.
 _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
     ("SaslAuthenticate", True): (((), ("auth_bytes",), _is_always_secret),),
     ("SaslAuthenticate", False): (((), ("auth_bytes",), _is_always_secret), ((), ("error_message",), _quotes_token)),
@@ -60,18 +60,18 @@ _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
 #: The APIs with secret fields, by Kafka's names.
 APIS = tuple(sorted({api for api, _ in _MESSAGES}))
 
-#: Payload -> (names of its secret fields, condition). DelegationTokenRecord has none: its HMAC is not in the log.
+#: Payload -> (names of its secret fields, condition). DelegationTokenRecord has none, as its HMAC is not in the log.
 _PAYLOADS: dict[str, tuple[tuple[str, ...], Condition]] = {
     "UserScramCredentialRecord": (("salt", "stored_key", "server_key"), _is_always_secret),
     "ConfigRecord": (("value",), _is_sensitive),
 }
 
-#: Topics whose record data is shown only where it is known to contain no secret.
+#: Topics whose record data is shown only if it is known to contain no secret.
 SECRET_TOPICS = frozenset({"__cluster_metadata"})
 
 
 def rules(message: Message) -> tuple[Rule, ...]:
-    """The rules for messages of this API and direction; empty if they have no secret fields."""
+    """Return the rules for messages of this API and direction; empty if they have no secret fields."""
     return _MESSAGES.get((message.api, message.is_request), ())
 
 
@@ -86,12 +86,12 @@ def has_unreadable_secret(message: Message) -> bool:
 
 
 def holds_secret(message: Message) -> bool:
-    """Whether any part of this message is withheld."""
+    """Whether part of this message is withheld."""
     return has_unreadable_secret(message) or redacted(message) != message.body
 
 
 def redacted(message: Message) -> dict[str, Any]:
-    """The body with its secrets replaced; the same object if it has none."""
+    """Return the body with its secrets replaced; the same object if it has no secrets."""
     if has_unreadable_secret(message):
         return {}
     body = message.body
@@ -113,21 +113,21 @@ def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: 
 
 
 def condition_within(row: Row, condition: Condition) -> Condition:
-    """The condition for this struct and those in it: brokers mark a configuration as sensitive, not its synonyms."""
+    """Return the condition for a struct and its inner ones: brokers mark a sensitive config, but not its synonyms."""
     return _is_always_secret if row.get("is_sensitive") else condition
 
 
 def payload_secrets(payload: str, row: Row) -> tuple[str, ...]:
-    """The names of the fields of a decoded payload that are secret and not null."""
+    """Return the names of the secret fields of a decoded payload that are not null."""
     names, condition = _PAYLOADS.get(payload, ((), _is_always_secret))
     return tuple(name for name in names if row.get(name) is not None) if names and condition(row) else ()
 
 
 def value_size(value: str | bytes | memoryview) -> int:
-    """The size of a value in bytes, without its length prefix."""
+    """Return the size of a value in bytes, without its length prefix."""
     return len(value.encode("utf-8", TEXT_ERRORS) if isinstance(value, str) else value)
 
 
 def redaction_text(value: str | bytes | memoryview) -> str:
-    """The text that replaces a secret: ``(redacted, 32 bytes)``."""
+    """Return the text that replaces a secret: ``(redacted, 32 bytes)``."""
     return f"(redacted, {value_size(value)} bytes)"

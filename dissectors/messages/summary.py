@@ -1,7 +1,7 @@
-"""The facts of a message that overviews show: topics, group, generation, errors.
+"""The facts about a message that overviews show: topics, group, generation, errors.
 
-The fields that hold them follow from the schema (entity types, names) and are determined once per layout. Reading them
-is then a lookup in the decoded values.
+The fields with these facts are determined once per layout, from the schema (entity types, names). Reading a fact is
+then a lookup in the decoded values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dissectors.wire.layout import Field, Layout, cached_on_owner
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 
-#: The bytes of a batch before what its length counts.
+#: The number of bytes at the start of a batch that its length does not count.
 BATCH_START = 12
 
 #: The largest integer in a trace; sums of values from the wire must not exceed it.
@@ -39,9 +39,9 @@ class TopicFacts(NamedTuple):
     that carry record data. `lag` is set for Fetch responses: the number of records between the end of the response and
     the high watermark, summed over the partitions; None if it cannot be determined.
 
-    Of a response with record data, `offsets` and `ages_ms` are parallel to `partitions`, None without a complete batch
-    of format 2: the base offset of the first batch, and the time from the timestamp of its first record to the
-    response. `append_time`: the timestamps are the broker's (LogAppendTime), not the producer's. Batches of transaction
+    For a response with record data, `offsets` and `ages_ms` are parallel to `partitions`: the base offset of the first
+    batch, and the time from the timestamp of its first record to the response; None without a complete batch of format
+    2. `append_time`: the timestamps are the broker's (LogAppendTime), not the producer's. Batches of transaction
     markers have no age.
     """
 
@@ -80,11 +80,11 @@ def topics(
 def topics(
     message: Message, request: Message | None = None, *, at: int = 0, make: Callable[..., Any] = TopicFacts
 ) -> list[Any]:
-    """The topics in a message, in wire order; a topic that occurs twice is returned twice.
+    """Return the topics in a message, in wire order; a topic that occurs twice is returned twice.
 
     For a response, `request` is its request: the lag of a Fetch response without records is counted from the fetch
-    offset. `at` is its time (ns), from which ages are counted. `make` gets the values of `TopicFacts` and makes each
-    topic.
+    offset. `at` is the time of the response (ns), up to which ages are counted. `make` is called with the values of
+    `TopicFacts` to create each topic.
     """
     if message.layout is None:
         return []
@@ -97,7 +97,7 @@ def topics(
 
 
 def errors(message: Message) -> list[ErrorField]:
-    """The error codes other than 0 in a response, in wire order."""
+    """Return the non-zero error codes in a response, in wire order."""
     if message.layout is None or message.is_request or not message.may_have_errors:
         return []
     if message.errors_cache is None:
@@ -110,7 +110,7 @@ def errors(message: Message) -> list[ErrorField]:
 
 
 def group_id(message: Message) -> str | None:
-    """The group that a message refers to; None if it refers to several groups or to none."""
+    """Return the group that a message refers to, or None if it refers to several groups or to none."""
     if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
@@ -124,9 +124,9 @@ def group_id(message: Message) -> str | None:
 
 
 def generation_id(message: Message) -> int | None:
-    """The generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
+    """Return the generation of the group, or the epoch of the member (KIP-848, KIP-932, KIP-1071), as on the wire.
 
-    -1 means none. None if the message has no such field or refers to several groups.
+    -1 means none. Return None if the message has no such field or refers to several groups.
     """
     if message.layout is None:
         return None
@@ -138,7 +138,7 @@ def generation_id(message: Message) -> int | None:
 
 
 def transactional_id(message: Message) -> str | None:
-    """The transactional id that a message refers to; None if it refers to several or to none."""
+    """Return the transactional id that a message refers to, or None if it refers to several or to none."""
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
@@ -168,7 +168,7 @@ def _names_transaction(layout: Layout) -> bool:
 
 @cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
-    """The path of the generation: in the message, or in the structs of an array of groups."""
+    """Return the path to the generation, in the message or in the structs of an array of groups."""
     for field in layout.fields:
         if field.name in _GENERATION_FIELDS:
             return (field.name,)
@@ -190,7 +190,7 @@ def _coordinator_key(body: Values, key_type: int) -> str | None:
 
 
 def _rows(values: Values, name: str, array: bool) -> list[Values]:
-    """The structs in a field; empty if a partial tree does not have it."""
+    """Return the structs in a field; empty if a partial tree does not have it."""
     value = values.get(name)
     if not value:
         return []
@@ -218,43 +218,43 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
 
 
 def _nested_reader(field: Field, readers: list[TopicReader]) -> TopicReader:
-    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
+    def read_topics(values: Values, topics: list[Any], make_topic: Callable[..., Any]) -> None:
         for row in _rows(values, field.name, field.array):
             for reader in readers:
-                reader(row, topics, make)
+                reader(row, topics, make_topic)
 
-    return read
+    return read_topics
 
 
 def _name_list_reader(name: str) -> TopicReader:
-    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
-        topics.extend(make(topic, None, []) for topic in values.get(name) or ())
+    def read_topics(values: Values, topics: list[Any], make_topic: Callable[..., Any]) -> None:
+        topics.extend(make_topic(topic, None, []) for topic in values.get(name) or ())
 
-    return read
+    return read_topics
 
 
 def _topic_reader(field: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
     partitions_field = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
     index = _index_of(partitions_field) if partitions_field else None
-    own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
+    own_index = next((name for name in ("partition_index", "partition") if name in fields), None)
 
-    def read(values: Values, topics: list[Any], make: Callable[..., Any]) -> None:
+    def read_topics(values: Values, topics: list[Any], make_topic: Callable[..., Any]) -> None:
         for row in _rows(values, field.name, field.array):
             rows = row.get(partitions_field.name) or [] if partitions_field else []
-            numbers = [part[index] for part in rows if index in part] if index else list(rows)
+            numbers = [inner_row[index] for inner_row in rows if index in inner_row] if index else list(rows)
             if own_index and own_index in row and not partitions_field:
                 numbers = [row[own_index]]
-            topics.append(make(row.get(name) if name else None, row.get("topic_id"), numbers))
+            topics.append(make_topic(row.get(name) if name else None, row.get("topic_id"), numbers))
 
-    return read
+    return read_topics
 
 
 def _topics_with_records(
-    message: Message, request: Message | None, at: int, make: Callable[..., TopicT]
+    message: Message, request: Message | None, at: int, make_topic: Callable[..., TopicT]
 ) -> list[TopicT]:
-    """The topics of a message with record data. The request's partitions are read only if needed."""
+    """Return the topics of a message with record data. The request's partitions are read only if needed."""
     offsets: dict[tuple[str, int], int] | None = None
-    has_high_watermarks = not message.is_request  # high watermarks
+    has_high_watermarks = not message.is_request
     result = []
     for topic, topic_id, partitions in topic_records(message):
         partition_indexes: list[int] = []
@@ -294,19 +294,23 @@ def _topics_with_records(
         if lag is not None and lag > _MAX_INT64:
             lag = _MAX_INT64
         if batches and has_high_watermarks:
-            times = _times(first_batches, len(partition_indexes), at)
+            times = _offsets_and_ages(first_batches, len(partition_indexes), at)
             result.append(
-                make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times)
+                make_topic(
+                    topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times
+                )
             )
         else:
-            result.append(make(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag))
+            result.append(
+                make_topic(topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag)
+            )
     return result
 
 
-def _times(
+def _offsets_and_ages(
     first_batches: Mapping[int, BatchSpan], count: int, at: int
 ) -> tuple[list[int | None], list[int | None], bool]:
-    """`offsets`, `ages_ms` and `append_time` of `count` partitions, given the first batches of some by their place."""
+    """Return `offsets`, `ages_ms` and `append_time` of `count` partitions, given the first batches by partition."""
     if not first_batches:
         return [], [], False  # lists of null would only lengthen the lines
     offsets: list[int | None] = [None] * count
@@ -325,7 +329,7 @@ def _times(
 
 
 def _index_of(field: Field) -> str | None:
-    """The name of the partition number in an array's structs; empty for an array of numbers; None if there is none."""
+    """Return the name of the partition number in an array's structs, empty for an array of numbers, or None."""
     if field.struct is not None:
         names = {inner.name for inner in field.struct.fields if inner.type == "int32" and not inner.array}
         return next((name for name in _PARTITION_FIELDS if name in names), None)
@@ -333,9 +337,9 @@ def _index_of(field: Field) -> str | None:
 
 
 class PossibleFacts(NamedTuple):
-    """The facts that messages of a layout may have, so that nothing searches for the others.
+    """Which facts messages of a layout may have, so that nobody searches for the others.
 
-    They are those of `topics`, `group_id` with `generation_id`, and `transactional_id`, and a member id.
+    The facts are those of `topics`, `group_id` with `generation_id`, `transactional_id`, and a member id.
     """
 
     topics: bool
@@ -354,7 +358,7 @@ _NO_FACTS = PossibleFacts(topics=False, group=False, member=False, transaction=F
 
 
 def facts_in(message: Message) -> PossibleFacts:
-    """The facts that a message may have."""
+    """Return the facts that a message may have."""
     return _NO_FACTS if message.layout is None else _possible_facts(message.layout)
 
 
@@ -373,18 +377,18 @@ def _error_readers(layout: Layout) -> list[ErrorReader]:
 
 
 def _code_reader(name: str) -> ErrorReader:
-    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+    def read_code(values: Values, path: str) -> Iterator[tuple[str, int]]:
         if code := values.get(name):
             yield path + name, code
 
-    return read
+    return read_code
 
 
 def _nested_error_reader(field: Field, readers: list[ErrorReader]) -> ErrorReader:
-    def read(values: Values, path: str) -> Iterator[tuple[str, int]]:
+    def read_codes(values: Values, path: str) -> Iterator[tuple[str, int]]:
         for index, row in enumerate(_rows(values, field.name, field.array)):
             prefix = f"{path}{field.name}[{index}]." if field.array else f"{path}{field.name}."
             for reader in readers:
                 yield from reader(row, prefix)
 
-    return read
+    return read_codes

@@ -1,4 +1,4 @@
-"""Finds the structs of a message whose tag buffers are not empty; fast if there are none."""
+"""Find the structs of a message whose tag buffers are not empty; fast if there are none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TagDetector = Callable[[Sequence[Row]], bool]
 
 
 class TaggedStruct(NamedTuple):
-    """A struct with tagged fields. `path` has the form that `dissectors.messages.locate` takes."""
+    """A struct with tagged fields. `path` is as `dissectors.messages.locate` takes it."""
 
     path: tuple[str | int, ...]
     layout: Layout
@@ -22,7 +22,7 @@ class TaggedStruct(NamedTuple):
 
 
 def structs_with_tags(message: Message) -> Iterator[TaggedStruct]:
-    """The structs of a well-formed message whose tag buffers are not empty, the header first."""
+    """Yield the structs of a well-formed message whose tag buffers are not empty, the header first."""
     if message.header_layout.flexible:
         yield from _find_tagged(message.header_layout, message.header, ("header",))
     if message.layout is not None and message.layout.flexible and _tag_detector(message.layout)((message.body,)):
@@ -30,7 +30,7 @@ def structs_with_tags(message: Message) -> Iterator[TaggedStruct]:
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Whether a value is the default of its field, i.e. the value of a field that is not on the wire."""
+    """Whether a value is the default of its field, which a field has if it is not on the wire."""
     if field.struct is None or field.array or not isinstance(value, dict) or field.default is None:
         return bool(value == field.default)
     inner = (*field.struct.fields, *field.struct.tagged)
@@ -40,7 +40,7 @@ def is_default(field: Field, value: Any) -> bool:
 def _find_tagged(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Iterator[TaggedStruct]:
     if len(row) > len(layout.fields):
         yield TaggedStruct(path, layout, row)
-    for field, struct, has_tags in _structs(layout):
+    for field, struct, has_tags in _struct_fields(layout):
         value = row.get(field.name)
         if not value:
             continue
@@ -52,8 +52,8 @@ def _find_tagged(layout: Layout, row: Row, path: tuple[str | int, ...]) -> Itera
 
 
 @cached_on_owner
-def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
-    """The fields of a layout that are structs or arrays of them, with that layout and its `_tag_detector`."""
+def _struct_fields(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
+    """Return the fields that are structs or arrays of structs, with the struct's layout and `_tag_detector`."""
     return [
         (field, field.struct, _tag_detector(field.struct))
         for field in (*layout.fields, *layout.tagged)
@@ -63,9 +63,9 @@ def _structs(layout: Layout) -> list[tuple[Field, Layout, _TagDetector]]:
 
 @cached_on_owner
 def _tag_detector(layout: Layout) -> _TagDetector:
-    """A function that returns whether any of several structs, or a struct in them, has a tagged field.
+    """Return a function that tells whether any of several structs, or any struct in them, has a tagged field.
 
-    A struct with tagged fields has more keys than plain fields.
+    A struct with tagged fields has more keys than the layout has plain fields.
     """
     plain_count = len(layout.fields)
     nested = [
@@ -77,9 +77,9 @@ def _tag_detector(layout: Layout) -> _TagDetector:
     def has_tags(rows: Sequence[Row]) -> bool:
         if max(map(len, rows)) > plain_count:
             return True
-        for get, array, inner in nested:
-            for value in filter(None, map(get, rows)):
-                if inner(value if array else (value,)):
+        for get_value, is_array, inner_has_tags in nested:
+            for value in filter(None, map(get_value, rows)):
+                if inner_has_tags(value if is_array else (value,)):
                     return True
         return False
 

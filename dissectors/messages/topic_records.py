@@ -1,6 +1,6 @@
-"""What Produce and Fetch say of partitions: record data with the header of each first batch, and fetch offsets.
+"""The partitions in Produce and Fetch: their record data with the header of the first batch, and fetch offsets.
 
-Lines, trackers and rules all need it, so it is read once for each message.
+Lines, trackers and rules all need these, so they are read once per message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAGIC = 2
 _BATCH_START = struct.Struct(">qi")
 _MAX_BATCHES = 1_000
 
-# Faster than `BatchSpan(...)`: this is done for every partition.
+# Faster than `BatchSpan(...)`, which matters because this is done for every partition.
 _new_tuple = tuple.__new__
 _read_header, _HEADER_SIZE = HEADER.unpack_from, HEADER.size
 _NO_BATCHES: Sequence[BatchSpan] = ()
@@ -30,8 +30,8 @@ _NO_BATCHES: Sequence[BatchSpan] = ()
 class PartitionRecords(NamedTuple):
     """A partition of a message: its struct in the body, and its records.
 
-    `partition` is its index, None if the struct lacks it. `data` is None if the records are null. `batch` is the header
-    of the first batch, None if that has another format or is truncated; its `end` is that of the data. `batches` has
+    `partition` is its index, None if the struct has none. `data` is None if the records are null. `batch` is the header
+    of the first batch, None if that has another format or is truncated; its `end` is the end of the data. `batches` has
     the headers of all batches if all are complete and of format 2; otherwise it is empty.
     """
 
@@ -43,7 +43,7 @@ class PartitionRecords(NamedTuple):
 
 
 class TopicRecords(NamedTuple):
-    """A topic of a message: its name or its id, depending on the version, and its partitions."""
+    """A topic in a message: its name or id, depending on the version, and its partitions."""
 
     name: str | None
     topic_id: str | None
@@ -51,7 +51,7 @@ class TopicRecords(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The name or id."""
+        """The name or, without a name, the id."""
         return self.name or self.topic_id or ""
 
 
@@ -66,7 +66,7 @@ class RecordsPath(NamedTuple):
 
 @cached_on_owner
 def records_path(layout: Layout) -> RecordsPath | None:
-    """Where a layout has its record data; None if it has none."""
+    """Return where a layout has its record data; None if it has none."""
     for topics in layout.fields:
         inner = topics.struct.fields if topics.struct is not None and topics.array else ()
         for partitions in inner:
@@ -79,7 +79,7 @@ def records_path(layout: Layout) -> RecordsPath | None:
 
 
 def topic_records(message: Message) -> list[TopicRecords]:
-    """The topics and partitions of a message with record data, in wire order; empty for other messages."""
+    """Return the topics and partitions of a message with record data, in wire order; no topics for other messages."""
     cached = message.records_cache
     if cached is None:
         path = None if message.layout is None else records_path(message.layout)
@@ -88,9 +88,9 @@ def topic_records(message: Message) -> list[TopicRecords]:
 
 
 def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
-    """The fetch offset of each partition in a well-formed Fetch request, by topic (its `key`) and partition.
+    """Return the fetch offset of each partition in a well-formed Fetch request, by topic (its `key`) and partition.
 
-    Empty for other messages.
+    The result is empty for other messages.
     """
     cached = message.offsets_cache
     if cached is None:
@@ -105,22 +105,22 @@ def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
 
 
 def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
-    """The header of the first batch of record data; None if it has another format or is truncated."""
+    """Return the header of the first batch of record data; None if the batch is of another format or truncated."""
     if data is None or len(data) < _HEADER_SIZE or data[16] != _MAGIC:
         return None
     return _new_tuple(BatchSpan, (0, len(data), *_read_header(data)))
 
 
 def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[BatchSpan]:
-    """The headers of all batches; empty unless all are complete and of format 2."""
+    """Return the headers of all batches, or nothing unless all batches are complete and of format 2."""
     start, size = LOG_OVERHEAD + first.batch_length, len(data)
     if start == size:
         return (first,)  # the usual case
     if not _HEADER_SIZE <= start < size:
         return ()
     batches = [_new_tuple(BatchSpan, (0, start, *first[2:]))]
-    last = size - _HEADER_SIZE
-    while start <= last:
+    last_start = size - _HEADER_SIZE
+    while start <= last_start:
         header = _read_header(data, start)
         length = header[1]
         end = start + LOG_OVERHEAD + length
@@ -132,14 +132,14 @@ def _complete_batches(data: bytes | memoryview, first: BatchSpan) -> Sequence[Ba
 
 
 def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
-    """The base offset of the first complete batch at an offset or above it; None if there is none."""
-    position, size = 0, len(data or b"")
+    """Return the base offset of the first complete batch at or above an offset; None if there is none."""
+    pos, size = 0, len(data or b"")
     for _ in range(_MAX_BATCHES):
-        if data is None or position + _BATCH_START.size > size:
+        if data is None or pos + _BATCH_START.size > size:
             return None
-        base_offset, length = _BATCH_START.unpack_from(data, position)
-        position += _BATCH_START.size + length
-        if length <= 0 or position > size:
+        base_offset, length = _BATCH_START.unpack_from(data, pos)
+        pos += _BATCH_START.size + length
+        if length <= 0 or pos > size:
             return None
         if base_offset >= offset:
             return int(base_offset)

@@ -1,4 +1,4 @@
-"""The facts of a message about transactions: whose it is, markers, and partitions that an open transaction holds."""
+"""Facts of a message about transactions: its producer, markers, and partitions that an open transaction holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dissectors.wire.primitives import Irregularity
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 _MAGIC: Final = 2
-#: Where a batch has its length, and its format.
+#: The offsets of the length and the format in a batch.
 _LENGTH_AT, _MAGIC_AT = 8, 16
 _HEADER_SIZE: Final = HEADER.size
 _read_length = struct.Struct(">i").unpack_from
@@ -44,8 +44,8 @@ class TransactionMarker(NamedTuple):
 class HeldPartition(NamedTuple):
     """A partition with a last stable offset below the high watermark: an open transaction began at that offset.
 
-    `producer_id` and `producer_epoch` are those of the batch there, -1 if the message does not have it. `brought` is
-    whether the message has records of the partition.
+    `producer_id` and `producer_epoch` are those of the batch at the offset, -1 if the message does not have that batch.
+    `brought` tells whether the message has records of the partition.
     """
 
     topic: str
@@ -58,7 +58,7 @@ class HeldPartition(NamedTuple):
 
 
 class PartitionEnds(NamedTuple):
-    """What a message shows of the ends of partitions."""
+    """What a message shows about the ends of partitions."""
 
     markers: list[TransactionMarker]
     held: list[HeldPartition]
@@ -68,9 +68,9 @@ _NO_ENDS: Final = PartitionEnds([], [])
 
 
 def partition_ends(message: Message) -> PartitionEnds:
-    """The markers in a Fetch response or WriteTxnMarkers request, and the partitions that transactions hold.
+    """Return the markers in a Fetch response or WriteTxnMarkers request, and the partitions held by transactions.
 
-    Markers in a Fetch response are read if a partition begins with a batch of a transaction, or is held.
+    Markers in a Fetch response are read only for partitions that are held or begin with a batch of a transaction.
     """
     ends: PartitionEnds | None = message.ends_cache
     if ends is None:
@@ -86,7 +86,7 @@ def _fetch_ends(message: Message) -> PartitionEnds:
             last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
             is_held = 0 <= last_stable_offset < high_watermark
             if not is_held and (batch is None or not batch.attributes & _TRANSACTION_FLAGS):
-                continue  # nearly all
+                continue  # nearly all partitions
             topic_partition, producer = (topic.key, partition or 0), (-1, -1)
             for header in complete_batches or _read_batches(data):
                 if header.attributes & CONTROL:
@@ -107,36 +107,36 @@ def _fetch_ends(message: Message) -> PartitionEnds:
 
 
 def _read_batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
-    """The headers of the complete batches in record data, up to one of another format."""
+    """Yield the headers of the complete batches in record data, up to the first batch of another format."""
     if data is None:
         return
-    position, size = 0, len(data)
+    pos, size = 0, len(data)
     for _ in range(_MAX_BATCHES):
-        if position + _HEADER_SIZE > size or data[position + _MAGIC_AT] != _MAGIC:
+        if pos + _HEADER_SIZE > size or data[pos + _MAGIC_AT] != _MAGIC:
             return
-        end = position + LOG_OVERHEAD + _read_length(data, position + _LENGTH_AT)[0]
-        if end < position + _HEADER_SIZE or end > size:
+        end = pos + LOG_OVERHEAD + _read_length(data, pos + _LENGTH_AT)[0]
+        if end < pos + _HEADER_SIZE or end > size:
             return
-        yield BatchSpan(position, end, *HEADER.unpack_from(data, position))
-        position = end
+        yield BatchSpan(pos, end, *HEADER.unpack_from(data, pos))
+        pos = end
 
 
 def _read_marker(
     topic_partition: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None
 ) -> TransactionMarker | None:
-    """The marker in a control batch; None if it has another control record."""
+    """Return the transaction marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
     try:
-        _, position = read_zigzag(body, 0)  # length
-        _, position = read_zigzag(body, position + 1, 64)  # attributes, time
-        _, position = read_zigzag(body, position)  # offset
-        size, position = read_zigzag(body, position)
+        _, pos = read_zigzag(body, 0)  # length
+        _, pos = read_zigzag(body, pos + 1, 64)  # attributes, time
+        _, pos = read_zigzag(body, pos)  # offset
+        size, pos = read_zigzag(body, pos)
     except (IndexError, Irregularity):
         return None
-    if size < _CONTROL_KEY.size or position + _CONTROL_KEY.size > len(body):
+    if size < _CONTROL_KEY.size or pos + _CONTROL_KEY.size > len(body):
         return None
-    committed = _MARKERS.get(_CONTROL_KEY.unpack_from(body, position)[1])
+    committed = _MARKERS.get(_CONTROL_KEY.unpack_from(body, pos)[1])
     if committed is None:
         return None
     return TransactionMarker(*topic_partition, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
@@ -157,13 +157,13 @@ def _marker_ends(message: Message) -> PartitionEnds:
 
 
 def producer_of(message: Message) -> tuple[int, int] | None:
-    """The producer id and epoch that a message has; None if it has none, or those of several producers."""
+    """Return the producer id and epoch in a message; None if it has none, or has several producers."""
     body = message.body
     if message.api == "Produce":
         rows = (partition for topic in topic_records(message) for partition in topic.partitions)
         batch = next((row.batch for row in rows if row.batch is not None), None)
         return None if batch is None else _known_producer(batch.producer_id, batch.producer_epoch)
-    if transactions := body.get("transactions"):  # of a broker: AddPartitionsToTxn from version 4 on
+    if transactions := body.get("transactions"):  # AddPartitionsToTxn of a broker, from version 4 on
         body = transactions[0] if len(transactions) == 1 else {}
     producer_id = body.get("producer_id", body.get("v3_and_below_producer_id", -1))
     return _known_producer(producer_id, body.get("producer_epoch", body.get("v3_and_below_producer_epoch", -1)))
@@ -174,6 +174,6 @@ def _known_producer(producer_id: int, epoch: int) -> tuple[int, int] | None:
 
 
 def only_verifies(body: Mapping[str, Any]) -> bool:
-    """Whether an AddPartitionsToTxn request of a broker adds nothing: it checks that a transaction has partitions."""
+    """Whether an AddPartitionsToTxn request of a broker only checks that a transaction has partitions."""
     transactions = body.get("transactions") or ()
     return bool(transactions) and all(transaction.get("verify_only") for transaction in transactions)

@@ -1,4 +1,4 @@
-"""What each version of an API changes, from the layouts: fields that it adds, removes or encodes in another way."""
+"""Find out from the layouts what each version of an API changes: fields added, removed or made nullable."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from dissectors.wire.layout import Field, Layout
 
 
 def version_changes(api_key: int, version: int) -> list[str]:
-    """The differences to the version before, as sentences; empty for the first version, and for an equal one.
+    """Return the differences from the previous version, as clauses.
 
-    ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``.
+    Examples: ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``. There
+    are none for the first version, or for one with an equal layout.
     """
     new, old = api_layouts(api_key, version), api_layouts(api_key, version - 1)
     if new is None or old is None:
         return []
-    sentences = ["flexible"] if new.request.flexible and not old.request.flexible else []
-    for name, old_layout, new_layout in (
+    changes = ["flexible"] if new.request.flexible and not old.request.flexible else []
+    for side, old_layout, new_layout in (
         ("request", old.request, new.request),
         ("response", old.response, new.response),
     ):
-        sentences += (f"{name} {change}" for change in _changes(dict(_fields(old_layout)), dict(_fields(new_layout))))
-    return sentences
+        changes += (f"{side} {change}" for change in _changes(dict(_fields(old_layout)), dict(_fields(new_layout))))
+    return changes
 
 
 def version_notes(api_key: int) -> list[tuple[int, str]]:
-    """Each version of an API with what it changes and the KIPs that made it; without the first, oldest first."""
+    """Return what each version of an API but the first changes, with the KIPs that introduced it; oldest first."""
     api = schemas.api(api_key)
     if api is None:
         return []
@@ -61,7 +62,7 @@ def _changes(old_fields: dict[str, Field], new_fields: dict[str, Field]) -> Iter
 
 
 def _outermost(paths: Iterator[str]) -> list[str]:
-    """Paths without those below others of them."""
+    """Return the paths that are not inside another one of them."""
     outermost: list[str] = []
     for path in paths:
         if not any(path.startswith(f"{ancestor}.") for ancestor in outermost):

@@ -53,7 +53,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
-    """Decode the batch in ``data[start:end]``, which has a complete header, as `dissectors.records.decode` does."""
+    """Decode the batch in ``data[start:end]`` as `dissectors.records.decode` does. Its header must be complete."""
     header = dict(zip(_NAMES, HEADER.unpack_from(data, start), strict=True))
     attributes, base_offset = header["attributes"], header["base_offset"]
     batch = {
@@ -134,10 +134,10 @@ def begin_batch(cursor: Cursor) -> dict[str, Any]:
 
 
 def open_records(cursor: Cursor, node: Node, header: dict[str, Any], decompressor: Decompressor) -> Cursor:
-    """The cursor over the records in `node`: the same one, or one over the decompressed bytes.
+    """Return a cursor over the records in `node`: the same cursor, or a new one over the decompressed bytes.
 
     Raises:
-        DecodeError: Decompression failed; the compressed bytes are then the value of `node`.
+        DecodeError: Decompression failed; the value of `node` is then the compressed bytes.
     """
     if header["attributes"] & 7 == 0:
         return cursor
@@ -181,7 +181,7 @@ def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
 
 
 def describe_attributes(attributes: int) -> str:
-    """Codec, timestamp type and flags as text."""
+    """Return the codec, timestamp type and flags as text."""
     words = [codec_name(attributes), timestamp_type(attributes)]
     flags = ((TRANSACTIONAL, "transactional"), (CONTROL, "control"), (DELETE_HORIZON, "delete horizon set"))
     return ", ".join(words + [name for bit, name in flags if attributes & bit])
@@ -195,12 +195,15 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
         raise cursor.fail(f"length is {size}", start, "length")
     if size > remaining:
         raise cursor.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", start, "length")
-    outer_end, cursor.end = cursor.end, cursor.pos + size  # not restored after an error, which ends the batch
+    outer_end, cursor.end = (
+        cursor.end,
+        cursor.pos + size,
+    )  # not restored after an error, because an error ends the batch
     cursor.fixed("attributes", "b")
-    delta = cursor.varint("timestamp_delta", 64)
-    delta.meaning = str(header["base_timestamp"] + delta.value)
-    delta = cursor.varint("offset_delta")
-    delta.meaning = f"offset {header['base_offset'] + delta.value}"
+    timestamp_delta = cursor.varint("timestamp_delta", 64)
+    timestamp_delta.meaning = str(header["base_timestamp"] + timestamp_delta.value)
+    offset_delta = cursor.varint("offset_delta")
+    offset_delta.meaning = f"offset {header['base_offset'] + offset_delta.value}"
     key = cursor.blob("key")
     if header["attributes"] & CONTROL:
         key.meaning = read_control_key(key.value)["type"]
@@ -225,7 +228,7 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
 
 
 def _decompress_payload(data: bytes, start: int, end: int, header: dict[str, Any], decompressor: Decompressor) -> bytes:
-    """The decompressed bytes of the records."""
+    """Return the decompressed bytes of the records."""
     codec = header["attributes"] & 7
     if codec == 0:
         return data[start:end]
@@ -235,7 +238,7 @@ def _decompress_payload(data: bytes, start: int, end: int, header: dict[str, Any
 
 
 def _record_values(node: Node, header: dict[str, Any]) -> dict[str, Any]:
-    """The values of a walked record, in the form of `read_records`."""
+    """Return the values of a walked record as `read_records` does."""
     fields = {child.name: child for child in node.children}
     headers = fields["headers"].children if "headers" in fields else []
     return {

@@ -1,6 +1,6 @@
-"""Changes the headers of record batches of format 2; their records, compressed or not, stay as they are.
+"""Change the headers of record batches of format 2; their records, compressed or not, stay as they are.
 
-A CRC is computed anew, unless it was wrong before. Nothing raises on any bytes. Formats 0 and 1 stay unchanged.
+A CRC is recomputed unless it was wrong before. No bytes make these functions raise. Formats 0 and 1 stay unchanged.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import google_crc32c
 from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.formats import entries
 
-#: Offset of the producer id, its epoch and the base sequence.
+#: Offset of the producer id, which its epoch and the base sequence follow.
 PRODUCER_AT: Final = 43
 _PRODUCER: Final = struct.Struct(">qh")
-#: The base timestamp and the maximum.
+#: Offset of the base timestamp, which the maximum timestamp follows.
 _TIMES_AT: Final = 27
 _TIMES: Final = struct.Struct(">qq")
 _CRC: Final = struct.Struct(">I")
@@ -25,12 +25,12 @@ _MAX_TIME: Final = (1 << 63) - 1
 
 
 def replace_producers(data: bytes | memoryview, replace: Callable[[int, int], tuple[int, int]]) -> bytes:
-    """Record data with other producers. `replace` returns the id and epoch to write in place of those of a batch."""
+    """Replace the producers in record data. `replace` gets the id and epoch of a batch and returns those to write."""
     return _change_headers(data, PRODUCER_AT, _PRODUCER, replace)
 
 
 def shift_times(data: bytes | memoryview, ms: int) -> bytes:
-    """Record data whose timestamps are later by `ms`. Batches without timestamps (-1) stay unchanged."""
+    """Shift the timestamps in record data by `ms`. Batches without timestamps (-1) stay unchanged."""
 
     def shift_pair(base: int, maximum: int) -> tuple[int, int]:
         if base < 0 or maximum < 0:
@@ -51,9 +51,9 @@ def _change_headers(
         if (new_values := change(*old_values)) == old_values:
             continue
         covered = slice(entry.start + CRC_START, entry.end)
-        crc_at = entry.start + CRC_START - _CRC.size
-        was_valid = _CRC.unpack_from(result, crc_at)[0] == google_crc32c.value(bytes(result[covered]))
+        crc_start = entry.start + CRC_START - _CRC.size
+        was_valid = _CRC.unpack_from(result, crc_start)[0] == google_crc32c.value(bytes(result[covered]))
         fields.pack_into(result, entry.start + offset, *new_values)
         if was_valid:
-            _CRC.pack_into(result, crc_at, google_crc32c.value(bytes(result[covered])))
+            _CRC.pack_into(result, crc_start, google_crc32c.value(bytes(result[covered])))
     return bytes(result)

@@ -1,4 +1,4 @@
-"""Checks record data: header and CRC of every batch, and the records of selected batches."""
+"""Check record data: the header and CRC of every batch, and the records of selected batches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, count_text, entries
 from dissectors.records.record_checks import BatchSpan, check_records, check_wrapped_records
 
-#: The number of bad batches per message whose records are examined; further ones would be reported as repeats.
+#: The most bad batches per message whose records are examined; faults in more would only be reported as repeats.
 MAX_SUSPECTS = 4
 
-# Length, attributes, two deltas, key length, value length and header count take at least a byte each.
+# The length, attributes, two deltas, key length, value length and header count take at least a byte each.
 _SMALLEST_RECORD = 7
 
 _CODEC_COUNT = len(CODECS)
 
-# Faster than `BatchSpan(...)`: this is done for every batch.
+# Faster than `BatchSpan(...)`, which matters because every batch is read in this way.
 _new_tuple = tuple.__new__
 
 _MESSAGE = struct.Struct(">qiIbb")
@@ -35,9 +35,10 @@ _NO_OFFSET = -(2**64)  # below every offset
 
 
 class ExaminationResult(NamedTuple):
-    """The complete batches and messages of a field, their faults, and the size of a truncated one at the end.
+    """The complete batches and messages of a field, and their faults.
 
-    `suspects` is the number of bad batches whose records were examined.
+    `cut_off` is the size of a truncated batch at the end, `suspects` the number of bad batches whose records were
+    examined.
     """
 
     batches: list[BatchSpan]
@@ -47,9 +48,9 @@ class ExaminationResult(NamedTuple):
 
 
 def read_valid_batch(data: bytes | memoryview, start: int, end: int, *, produced: bool) -> BatchSpan | None:
-    """The batch in ``data[start:end]`` if it is of format 2 and `examine` would find no fault in its header and CRC.
+    """Return the batch in ``data[start:end]`` if it has format 2, a valid header and a valid CRC.
 
-    A fast check for the usual case.
+    This is a fast check for the usual case.
     """
     if end - start < HEADER.size:
         return None
@@ -58,12 +59,12 @@ def read_valid_batch(data: bytes | memoryview, start: int, end: int, *, produced
 
 
 def is_valid(data: bytes | memoryview, batch: BatchSpan, *, produced: bool) -> bool:
-    """Whether `examine` would find no fault in the header and CRC of a batch of format 2, which ends at `batch.end`."""
-    start, end, _, length, _, _, crc, attributes, last, _, _, _, _, _, count = batch
+    """Whether `examine` would find no fault in the header and CRC of a batch of format 2."""
+    start, end, _, length, _, _, crc, attributes, last_delta, _, _, _, _, _, count = batch
     size = end - start
     return (
         length == size - LOG_OVERHEAD
-        and (count > 0 and last == count - 1 if produced else 0 <= count <= last + 1)
+        and (count > 0 and last_delta == count - 1 if produced else 0 <= count <= last_delta + 1)
         and (codec := attributes & 7) < _CODEC_COUNT
         and (codec > 0 or count * _SMALLEST_RECORD <= size - HEADER.size)
         and google_crc32c.value(bytes(data[start + CRC_START : end])) == crc
@@ -79,7 +80,7 @@ class _Examination:
         self.data = data
         self.selects = selects
         self.produced = produced
-        self.most = max_suspects
+        self.max_suspects = max_suspects
         self.batches: list[BatchSpan] = []
         self.faults: list[Fault] = []
         self.suspects = 0
@@ -99,8 +100,8 @@ class _Examination:
                     self.faults.append(_offset_fault(index, batch, self.last_offset))
                 self.last_offset = base_offset + batch.last_offset_delta
 
-    def compare_offset(self, index: int) -> None:
-        """Compare the offset of the batch with this index, if there is one, with the one before, in a broker's log."""
+    def check_offset(self, index: int) -> None:
+        """In a broker's log, check that the offset of the batch at `index`, if any, is above the previous offset."""
         if self.produced or index >= len(self.batches):
             return
         batch = self.batches[index]
@@ -111,7 +112,7 @@ class _Examination:
     def add_valid(self, index: int, batch: BatchSpan) -> None:
         """Add a batch of format 2 with a valid header and CRC."""
         self.batches.append(batch)
-        if self.selects(batch.records_count) and self.suspects < self.most:
+        if self.selects(batch.records_count) and self.suspects < self.max_suspects:
             faults = list(check_records(self.data, index, batch, produced=self.produced))
             self.faults += faults
             self.suspects += bool(faults)
@@ -130,7 +131,7 @@ class _Examination:
             return
         if batch.attributes & 7 >= len(CODECS):
             self._report_unknown_codec(index, batch, start + CRC_START, 2)
-        elif self.suspects < self.most:
+        elif self.suspects < self.max_suspects:
             self.suspects += 1
             faults = list(check_records(data, index, batch, produced=self.produced))
             if not faults and batch.records_count == 0 and self.produced:
@@ -152,13 +153,13 @@ class _Examination:
             return
         if attributes & 7 > CODECS.index("lz4"):
             self._report_unknown_codec(index, message, start + message_set.CRC_START + 1, 1)
-        elif self.selects(1) and self.suspects < self.most:
+        elif self.selects(1) and self.suspects < self.max_suspects:
             faults = list(check_wrapped_records(data, index, message))
             self.faults += faults
             self.suspects += bool(faults)
 
     def add_tail(self, index: int, entry: BatchEntry) -> None:
-        """Add bytes that are not a complete batch."""
+        """Add the bytes at the end that are not a complete batch."""
         start = entry.start
         if entry.fault is not None:
             kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
@@ -177,20 +178,20 @@ class _Examination:
             self.faults.append(Fault(FaultKind.LENGTH, (str(index), "batch_length"), *span, text, proven=False))
 
     def _report_wrong_crc(self, index: int, batch: BatchSpan, computed: int) -> bool:
-        """Report a wrong CRC; return whether it is another common checksum of the same bytes."""
+        """Report a wrong CRC; return whether it is another common checksum of the batch."""
         start = batch.start + (CRC_START if batch.magic == 2 else message_set.CRC_START) - 4
         location = (str(index), "crc"), start, start + 4
         crcs = f"0x{computed:08x}", f"0x{batch.crc:08x}"
         batch_bytes = bytes(self.data[batch.start : batch.end])
         checksum_name = (
-            find_checksum_variant(batch_bytes, batch.magic, batch.crc) if self.suspects < self.most else None
+            find_checksum_variant(batch_bytes, batch.magic, batch.crc) if self.suspects < self.max_suspects else None
         )
         self.suspects += 1
         if checksum_name is None:
             text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
             if (
                 batch.magic == 2
-                and self.suspects <= self.most
+                and self.suspects <= self.max_suspects
                 and (header := find_header_variant(batch_bytes, batch.crc))
             ):
                 text += f"; it is that of the same batch with {header}"
@@ -221,14 +222,14 @@ def examine(
     most_suspects: int = MAX_SUSPECTS,
     batches: Sequence[BatchSpan] = (),
 ) -> ExaminationResult:
-    """Check the header and CRC of every batch, and the records of selected and of contradictory ones.
+    """Check the header and CRC of every batch, and the records of selected and suspicious batches.
 
     Args:
         data: The value of a ``records`` field.
         selects: Whether to examine the records of the next batch; its argument is the count in the batch header.
         produced: Whether a client wrote the data; a broker's log may have gaps and a truncated end.
-        most_suspects: The number of bad batches whose records are examined.
-        batches: The headers of all batches, if they have been read.
+        most_suspects: The most bad batches whose records are examined.
+        batches: The headers of all batches, if they have been read already.
 
     Never raises.
     """
@@ -250,7 +251,7 @@ def examine(
                 examination.add_valid(index, batch)
         else:
             examination.add_message(index, start, end)
-        examination.compare_offset(index)
+        examination.check_offset(index)
     return ExaminationResult(examination.batches, examination.faults, cut_off, examination.suspects)
 
 

@@ -1,4 +1,4 @@
-"""Recognises other checksums in place of the right CRC."""
+"""Recognise other checksums written in place of the right CRC."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NO_PRODUCER = b"\xff" * 14
 
 
 def find_checksum_variant(data: bytes, magic: int, crc: int) -> str | None:
-    """A description of what `crc` was computed over; None if no common variant matches.
+    """Describe how `crc` was computed; return None if no common variant matches.
 
-    Tried are both polynomials, over the bytes that the CRC covers and over those it is often believed to cover, with
-    reversed byte order or inverted bits.
+    Both polynomials are tried, over the bytes that the CRC covers and over those that it is often believed to cover,
+    also with reversed byte order or inverted bits.
     """
     crc_end = batch.CRC_START if magic == 2 else message_set.CRC_START
     crc_start = crc_end - 4
@@ -49,10 +49,10 @@ def find_checksum_variant(data: bytes, magic: int, crc: int) -> str | None:
 
 
 def find_header_variant(data: bytes, crc: int) -> str | None:
-    """The header of a batch of format 2 to which `crc` belongs, the records being the same; None if none is found.
+    """Return the change of a header of format 2 to which `crc` would belong, with the same records; None if none fits.
 
-    Brokers leave such batches behind when they set a header field without a new CRC, or join the header of one batch
-    with the CRC of another.
+    Brokers create such batches when they set a header field without updating the CRC, or combine the header of one
+    batch with the CRC of another.
     """
     attributes = int.from_bytes(data[batch.CRC_START : batch.CRC_START + 2], "big")
     variants = {

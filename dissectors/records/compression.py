@@ -1,4 +1,4 @@
-"""Kafka's compression codecs (gzip, snappy, lz4, zstd), with a limit for the decompressed size."""
+"""Kafka's compression codecs (gzip, snappy, lz4, zstd), with a limit on the decompressed size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import cramjam
 from dissectors.records.allowance import Allowance
 from dissectors.wire.errors import DecodeError
 
-#: Names by codec number, which is in the low three bits of the attributes.
+#: Names by codec number, the low three bits of the attributes.
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-#: The default limit of decompressed bytes per call.
+#: The default limit on decompressed bytes per call.
 DEFAULT_LIMIT = 64 << 20
 
 # The memory charged per record: even a few bytes become a dictionary or nodes of about this size.
@@ -33,7 +33,7 @@ class _Undecodable(ValueError):
 
 
 def codec_name(attributes: int) -> str:
-    """The codec in the attributes of a batch or message; ``unknown(5)`` for an undefined number."""
+    """Return the codec in the attributes of a batch or message; ``unknown(5)`` for an undefined number."""
     codec = attributes & 7
     return CODECS[codec] if codec < len(CODECS) else f"unknown({codec})"
 
@@ -41,11 +41,11 @@ def codec_name(attributes: int) -> str:
 class Decompressor:
     """Decompresses the payloads of one call, to at most `limit` bytes in total.
 
-    Buffers grow with the actual output, so a size claimed in a header costs nothing. Failed attempts count like output:
-    many small bombs take no longer than one.
+    Buffers grow with the actual output, so a size claimed in a header costs nothing. Failed attempts count as output,
+    so many small bombs take no longer than one.
 
     Attributes:
-        allowance: The work that is left for records; None if only `limit` bounds it.
+        allowance: The work left for records; None if only `limit` bounds it.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT, allowance: Allowance | None = None) -> None:
@@ -59,7 +59,7 @@ class Decompressor:
             DecodeError: The data does not match the codec, is truncated, or exceeds the limit. It has `offset` and no
                 path.
         """
-        old_left = self.left
+        left_before = self.left
         try:
             if codec == 2:
                 return self._decompress_snappy(data)
@@ -71,7 +71,7 @@ class Decompressor:
             raise DecodeError(str(error), offset=offset) from None
         finally:
             if self.allowance is not None:
-                self.allowance.charge_bytes(old_left - self.left)
+                self.allowance.charge_bytes(left_before - self.left)
         raise DecodeError(f"compression codec {codec} does not exist", offset=offset)
 
     def charge_records(self, count: int, *, offset: int) -> None:
@@ -110,7 +110,7 @@ class Decompressor:
                 return bytes(memoryview(out)[:size])
 
     def _decompress_snappy(self, data: bytes) -> bytes:
-        """Raw snappy, or blocks after the header of snappy-java (xerial), which Kafka's clients write."""
+        """Decompress raw snappy, or blocks after the header of snappy-java (xerial), which Kafka's clients write."""
         if not data.startswith(_XERIAL):
             return bytes(self._decompress_snappy_block(data))
         out = bytearray()
@@ -139,14 +139,14 @@ class Decompressor:
 
 
 def detect_codec(data: bytes) -> tuple[int, bytes] | None:
-    """The codec whose magic compressed data begins with, and the magic; None for other data, such as raw snappy."""
+    """Return the codec whose magic the data begins with, and the magic; None for other data, such as raw snappy."""
     return next(((codec, magic) for codec, magic in _MAGICS.items() if data.startswith(magic)), None)
 
 
 def snappy_versions(data: bytes) -> tuple[int, int] | None:
-    """Version and lowest compatible version in the header of snappy-java; None for raw snappy.
+    """Return the version and lowest compatible version in the header of snappy-java; None for raw snappy.
 
-    snappy-java writes 1 and 1, big-endian. Some clients take anything else for raw snappy.
+    snappy-java writes 1 and 1, big-endian. Some clients treat anything else as raw snappy.
     """
     header = data[: len(_XERIAL_HEADER)]
     if not header.startswith(_XERIAL) or len(header) < len(_XERIAL_HEADER):
@@ -164,7 +164,7 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
         compressed_blocks = (bytes(cramjam.snappy.compress_raw(block)) for block in blocks)
         return _XERIAL_HEADER + b"".join(len(block).to_bytes(4, "big") + block for block in compressed_blocks)
     if codec == 3:
-        # Kafka only reads independent blocks.
+        # Kafka reads only independent blocks.
         compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
         compressor.compress(data)
         framed = bytes(compressor.finish())
@@ -173,7 +173,7 @@ def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
 
 
 def repair_lz4_header(data: bytes) -> bytes:
-    """An lz4 frame with the header checksum of the lz4 format.
+    """Return an lz4 frame with the header checksum that the lz4 format requires.
 
     In message format 0, clients also included the frame's magic in the checksum, and Kafka does not check it there
     (KAFKA-3160).
@@ -191,7 +191,7 @@ def _lz4_with_checksum(data: bytes, *, from_magic: bool) -> bytes:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 for fewer than 16 bytes, which suffices for lz4 headers."""
+    """Return XXH32 with seed 0 of fewer than 16 bytes, which suffices for lz4 headers."""
     value = 374761393 + len(data)
     lanes_end = len(data) & ~3
     for (lane,) in struct.iter_unpack("<I", data[:lanes_end]):

@@ -1,4 +1,4 @@
-"""Control records: their keys, and whether records have others."""
+"""Control records: reading their keys, and recognising record data that consists of control batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BATCH_HEADER_SIZE: Final = 61
 
 
 def read_control_key(key: bytes | None) -> dict[str, Any]:
-    """``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; the version is None if the key is too short."""
+    """Return ``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; too short a key has version None."""
     if key is None or len(key) < _KEY.size:
         return {"type": "UNKNOWN", "version": None}
     version, number = _KEY.unpack_from(key)
@@ -32,7 +32,7 @@ def read_control_key(key: bytes | None) -> dict[str, Any]:
 
 
 def are_all_control_batches(records: bytes | memoryview) -> bool:
-    """Whether records are whole batches of format 2, all control batches."""
+    """Whether record data consists of complete control batches of format 2 only."""
     start, end = 0, len(records)
     while start + _BATCH_HEADER_SIZE <= end:
         size = LOG_OVERHEAD + int.from_bytes(records[start + 8 : start + LOG_OVERHEAD], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Cursor: reads record data field by field and creates a node for each."""
+"""A cursor that reads record data field by field and creates a node for each field."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dissectors.wire.primitives import Irregularity
 class Cursor:
     """A position in ``data[pos:end]``, and the nodes read so far.
 
-    In decompressed data every node has `span`, the span of the compressed bytes in the frame, and errors point at its
-    start. After an error, `pos` is at the field that could not be read.
+    In decompressed data, every node covers `span`, the compressed bytes in the frame, and errors point to its start.
+    After an error, `pos` is at the field that could not be read.
     """
 
     def __init__(self, data: bytes, pos: int, end: int, span: tuple[int, int] | None = None) -> None:
@@ -28,7 +28,7 @@ class Cursor:
         self.nodes: list[Node] = []
 
     def fail(self, message: str, offset: int, *path: str) -> DecodeError:
-        """An error at `offset` of `data`; `path` is relative to the open structs, which are prepended."""
+        """Return an error at `offset` of `data`. `path` is relative to the open structs, whose names are prepended."""
         if self.span is None:
             return DecodeError(message, offset=offset, path=path)
         return DecodeError(f"{message} (byte {offset} once decompressed)", offset=self.span[0], path=path)
@@ -43,7 +43,7 @@ class Cursor:
 
     @contextmanager
     def struct(self, name: str) -> Iterator[Node]:
-        """A context manager: fields read inside become the children of one node."""
+        """Make the fields that are read inside the ``with`` block the children of one node."""
         start, stop = self.span or (self.pos, self.pos)
         node = Node(name, start, stop)
         self.nodes.append(node)
@@ -59,7 +59,7 @@ class Cursor:
                 node.end = self.pos
 
     def fixed(self, name: str, code: str) -> Node:
-        """Read a big-endian integer; `code` is that of `struct`."""
+        """Read a big-endian integer; `code` is its format character in `struct`."""
         size = struct.calcsize(">" + code)
         remaining = self.end - self.pos
         if size > remaining:
@@ -67,12 +67,12 @@ class Cursor:
         return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
     def varint(self, name: str, bits: int = 32) -> Node:
-        """Read a signed varint, or with 64 bits a varlong."""
+        """Read a signed varint, or a varlong if `bits` is 64."""
         value, end = self._varint(name, bits)
         return self.leaf(name, end, value)
 
     def blob(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
-        """Read bytes after their length as one leaf; length -1 is null."""
+        """Read length-prefixed bytes as one leaf; length -1 is null."""
         size, start = self._varint(name) if varint else self._int32(name)
         if size < (-1 if nullable else 0):
             raise self.fail(f"length is {size}", self.pos, name)
@@ -83,7 +83,7 @@ class Cursor:
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
     def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
-        # At most the bytes of a varint, and none after the records.
+        # At most the bytes of one varint, and none beyond the end of the records.
         window = self.data[self.pos : min(self.pos + 10, self.end)]
         try:
             value, size = read_zigzag(window, 0, bits)

@@ -1,4 +1,4 @@
-"""Encodes batches: the inverse of `dissectors.records.decode`, for the broker, replay and tests."""
+"""Encode batches: the inverse of `dissectors.records.decode`, for the broker, replay and tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Values = Mapping[str, Any]
 
 
 def encode(batches: Iterable[Values]) -> bytes:
-    """Encode batches in the form of `decode`; keys may be left out.
+    """Encode batches as returned by `decode`; their keys may be left out.
 
-    By default a batch has format 2, no compression, offsets and timestamps relative to its base (0 and -1), and no
+    By default, a batch has format 2, no compression, offsets and timestamps relative to its base (0 and -1), and no
     producer. Lengths, counts and the CRC are computed; if ``crc_valid`` is False, the CRC is written unchanged. In
     formats 0 and 1 a compressed batch is one message that wraps its records; an uncompressed one has a message per
     record.
@@ -108,12 +108,12 @@ def _encode_message_set(batch: Values, magic: int) -> bytes:
     base_offset = batch.get("base_offset", 0)
     offsets = [record.get("offset", base_offset + index) for index, record in enumerate(records)]
     codec = CODECS.index(batch.get("compression", "none"))
-    append_time = TIMESTAMP_TYPE * (batch.get("timestamp_type") == "LogAppendTime")
+    timestamp_flag = TIMESTAMP_TYPE * (batch.get("timestamp_type") == "LogAppendTime")
     if codec == 0:
-        crc_source = batch if len(records) == 1 else {}  # the batch's CRC is that of its only message
+        crc_source = batch if len(records) == 1 else {}  # if there is only one message, the batch's CRC is its CRC
         return b"".join(
             _encode_message(
-                magic, offset, append_time, record.get("timestamp", -1), {**record, **_crc_values(crc_source)}
+                magic, offset, timestamp_flag, record.get("timestamp", -1), {**record, **_crc_values(crc_source)}
             )
             for offset, record in zip(offsets, records, strict=True)
         )
@@ -127,7 +127,7 @@ def _encode_message_set(batch: Values, magic: int) -> bytes:
     last_offset = batch.get("last_offset", offsets[-1] if offsets else base_offset)
     max_timestamp = batch.get("max_timestamp", max(timestamps, default=-1))
     return _encode_message(
-        magic, last_offset, codec | append_time, max_timestamp, {"value": value, **_crc_values(batch)}
+        magic, last_offset, codec | timestamp_flag, max_timestamp, {"value": value, **_crc_values(batch)}
     )
 
 

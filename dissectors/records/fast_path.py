@@ -1,4 +1,4 @@
-"""Decodes the records of a batch of format 2 to values: the hot path of decoding."""
+"""Decode the records of a batch of format 2 to values: the hot path of decoding."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 
 def read_records(data: bytes, header: dict[str, Any], max_records: int | None = None) -> list[dict[str, Any]]:
-    """Decode all records, or the first `max_records`. Any irregularity raises Irregularity or IndexError.
+    """Decode all records, or the first `max_records`.
 
-    The slow path then reports what is wrong.
-
-    Positions only grow, so comparing them with the end of a record and of the data detects overruns.
+    Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong. Positions only grow,
+    so comparing them with the end of the record and the end of the data detects overruns.
     """
     base_offset, base_timestamp = header["base_offset"], header["base_timestamp"]
     records: list[dict[str, Any]] = []
-    add = records.append
+    add_record = records.append
     one_byte = ONE_BYTE
     pos = 0
     count = header["records_count"] if max_records is None else min(max_records, header["records_count"])
@@ -70,7 +69,7 @@ def read_records(data: bytes, header: dict[str, Any], max_records: int | None = 
             headers, pos = _read_headers(data, pos)
         if pos != end:
             raise Irregularity
-        add(
+        add_record(
             {
                 "offset": base_offset + offset_delta,
                 "timestamp": base_timestamp + timestamp_delta,

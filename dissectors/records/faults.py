@@ -30,11 +30,11 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault in a field of record data: a sentence without the place, and the place.
+    """A fault in a field of record data: a sentence that does not name the location, and the location.
 
     `start` and `end` count from the start of the field; `path` is relative to it, e.g. ``("0", "records", "3",
-    "length")``. `proven` faults are wrong anywhere; others only if a client or broker sends the bytes. `departure` is
-    the encoding of the records, `rivals` are other encodings of the same bytes.
+    "length")``. `proven` faults are wrong anywhere; others only in what a client or broker sends. `departure` is the
+    wrong encoding of the records, `rivals` are other encodings in which the same bytes can be read.
     """
 
     kind: FaultKind

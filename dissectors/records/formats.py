@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.paths import render
 
-#: The size of the fields up to the length, inclusive, which the length does not count.
+#: The size of the fields up to and including the length, which the length does not count.
 LOG_OVERHEAD = 12
 
 # The magic is at the same offset in every format.
@@ -24,7 +24,7 @@ DELETE_HORIZON = 0x40
 
 
 class BatchEntry(NamedTuple):
-    """A batch of format 2 or an outermost message of format 0 or 1: ``data[start:end]``.
+    """A batch of format 2, or an outermost message of format 0 or 1, in ``data[start:end]``.
 
     `magic` is None for the last entry if it is truncated, or if `fault` explains why no further batch can be found.
     """
@@ -36,7 +36,7 @@ class BatchEntry(NamedTuple):
 
 
 def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEntry]:
-    """The batches and messages in ``data[start:end]``, split as Kafka does (ByteBufferLogInputStream)."""
+    """Yield the batches and messages in ``data[start:end]``, split as in Kafka (ByteBufferLogInputStream)."""
     while start < end:
         remaining = end - start
         if remaining < LOG_OVERHEAD:
@@ -63,15 +63,15 @@ def entries(data: bytes | memoryview, start: int, end: int) -> Iterator[BatchEnt
 
 
 def timestamp_type(attributes: int) -> str:
-    """The timestamp type, as in Kafka's ``message.timestamp.type``."""
+    """Return the timestamp type, as in Kafka's ``message.timestamp.type``."""
     return "LogAppendTime" if attributes & TIMESTAMP_TYPE else "CreateTime"
 
 
 def count_text(number: int, noun: str) -> str:
-    """``1 byte``, ``2 bytes``."""
+    """Return a count with its noun: ``1 byte``, ``2 bytes``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def sentence(error: DecodeError) -> str:
-    """The text of an error in a decoded batch: with its path instead of an offset."""
+    """Return the text of an error in a decoded batch, with its path instead of an offset."""
     return f"{render(error.path)}: {error.message}"

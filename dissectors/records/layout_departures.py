@@ -1,4 +1,4 @@
-"""Recognises records of format 2 in wrong encodings, and writes them."""
+"""Recognise records of format 2 in wrong encodings, and write such records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
 
-#: Limits: decompressed bytes, and records.
+#: Limits on decompressed bytes, and on records.
 MAX_BYTES = 4 << 20
 MAX_RECORDS = 10_000
 
@@ -29,8 +29,8 @@ _NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 in 32 and in 64 bits, as unsigne
 class Departure:
     """An encoding in which all records of a batch can be read.
 
-    `written` is its name. `offset` is the first wrong byte, counted from the start of the batch, or the start of the
-    compressed bytes; `size` is the size of that field, 0 if it is missing.
+    `written` is the name of the encoding. `offset` is where the first wrong field begins, counted from the start of the
+    batch, or the start of the compressed bytes. `size` is the size of that field, 0 if it is missing or compressed.
     """
 
     written: str
@@ -40,10 +40,10 @@ class Departure:
 
 
 def departures(batch: bytes) -> tuple[Departure, ...]:
-    """The wrong encodings in which the records of a batch can be read, the most probable first.
+    """Return the wrong encodings in which the records of a batch can be read, most probable first.
 
-    An encoding matches if it reads the right number of records to the last byte, with increasing offsets; several may
-    match. Empty for a batch that decodes, and for batches over `MAX_BYTES` or `MAX_RECORDS`.
+    An encoding matches if it reads the right number of records to the last byte, with increasing offsets. Several
+    encodings may match. The result is empty for a batch that decodes or exceeds `MAX_BYTES` or `MAX_RECORDS`.
 
     Args:
         batch: A batch of format 2, from its base offset to its end.
@@ -79,9 +79,9 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
 
 
 def write_departing_batch(batch: Mapping[str, Any], written: str) -> bytes:
-    """Encode a batch, in the form of `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
+    """Encode a batch, given as for `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
-    Length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
+    The length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
 
     Raises:
         EncodeError: A value does not fit the format.
@@ -109,79 +109,79 @@ def _header_values(batch: bytes) -> dict[str, Any]:
 
 
 class _Reading(NamedTuple):
-    doubtful: bool
+    is_doubtful: bool
     start: int
     end: int
 
 
 def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
-    """Read all records in this encoding: whether timestamps contradict it, and where the first wrong field is.
+    """Read all records in an encoding; return whether timestamps contradict it, and where the first wrong field is.
 
     Raises:
-        Irregularity, IndexError: The records do not have this encoding.
+        Irregularity, IndexError: The records are not in this encoding.
     """
-    length, attributes = _READERS[encoding.length], _READERS[encoding.attributes]
-    timestamp_delta, offset_delta = _READERS[encoding.timestamp_delta], _READERS[encoding.offset_delta]
-    key_length, value_length = _READERS[encoding.key_length], _READERS[encoding.value_length]
-    headers_count = _READERS[encoding.headers_count]
-    size_of_all = len(data)
+    read_length, read_attributes = _READERS[encoding.length], _READERS[encoding.attributes]
+    read_timestamp_delta, read_offset_delta = _READERS[encoding.timestamp_delta], _READERS[encoding.offset_delta]
+    read_key_length, read_value_length = _READERS[encoding.key_length], _READERS[encoding.value_length]
+    read_headers_count = _READERS[encoding.headers_count]
+    data_size = len(data)
     latest_delta = header["max_timestamp"] - header["base_timestamp"]
     pos = 0
-    last_offset = largest_delta = -1
+    last_offset_delta = largest_delta = -1
     first_departure: tuple[int, int] | None = None
     for _ in range(header["records_count"]):
         start = pos
-        size, pos = length(data, pos)
-        body = start if encoding.length_counts_itself else pos
-        at_attributes = pos
-        attribute, pos = attributes(data, pos)
-        at_timestamp = pos
-        delta, pos = timestamp_delta(data, pos)
-        at_offset = pos
-        offset, pos = offset_delta(data, pos)
-        at_key = pos
-        key_size, after_key_length = key_length(data, pos)
-        pos = after_key_length + max(key_size, 0)
-        at_value = pos
-        value_size, after_value_length = value_length(data, pos)
-        pos = after_value_length + max(value_size, 0)
-        at_headers = pos
-        count, pos = headers_count(data, pos)
-        after_count = pos
-        if attribute or min(key_size, value_size) < -1 or not 0 <= count <= size_of_all or pos > size_of_all:
+        size, pos = read_length(data, pos)
+        body_start = start if encoding.length_counts_itself else pos
+        attributes_start = pos
+        attributes, pos = read_attributes(data, pos)
+        timestamp_start = pos
+        timestamp_delta, pos = read_timestamp_delta(data, pos)
+        offset_start = pos
+        offset_delta, pos = read_offset_delta(data, pos)
+        key_start = pos
+        key_size, key_length_end = read_key_length(data, pos)
+        pos = key_length_end + max(key_size, 0)
+        value_start = pos
+        value_size, value_length_end = read_value_length(data, pos)
+        pos = value_length_end + max(value_size, 0)
+        headers_start = pos
+        count, pos = read_headers_count(data, pos)
+        count_end = pos
+        if attributes or min(key_size, value_size) < -1 or not 0 <= count <= data_size or pos > data_size:
             raise Irregularity
         for _ in range(count):
             pos = _skip_header(data, pos, encoding)
-        if pos > size_of_all or (encoding.length is not None and pos != body + size):
+        if pos > data_size or (encoding.length is not None and pos != body_start + size):
             raise Irregularity
         if encoding.offset_delta is not None:
-            if offset <= last_offset:
+            if offset_delta <= last_offset_delta:
                 raise Irregularity
-            last_offset = offset
-        largest_delta = max(largest_delta, delta)
+            last_offset_delta = offset_delta
+        largest_delta = max(largest_delta, timestamp_delta)
         if first_departure is None:
             first_departure = {
-                "length": (start, at_attributes),
-                "attributes": (at_attributes, at_timestamp),
-                "timestamp_delta": (at_timestamp, at_offset),
-                "offset_delta": (at_offset, at_key),
-                "key_length": (at_key, after_key_length),
-                "value_length": (at_value, after_value_length),
-                "headers_count": (at_headers, after_count),
+                "length": (start, attributes_start),
+                "attributes": (attributes_start, timestamp_start),
+                "timestamp_delta": (timestamp_start, offset_start),
+                "offset_delta": (offset_start, key_start),
+                "key_length": (key_start, key_length_end),
+                "value_length": (value_start, value_length_end),
+                "headers_count": (headers_start, count_end),
             }[encoding.departs]
-    if pos != size_of_all or last_offset > header["last_offset_delta"] or first_departure is None:
+    if pos != data_size or last_offset_delta > header["last_offset_delta"] or first_departure is None:
         raise Irregularity
     is_doubtful = latest_delta == 0 if encoding.timestamp_delta is None else largest_delta != latest_delta
     return _Reading(is_doubtful and not header["attributes"] & TIMESTAMP_TYPE, *first_departure)
 
 
 def _skip_header(data: bytes, pos: int, encoding: RecordLayout) -> int:
-    read = _READERS[encoding.header_length]
-    size, pos = read(data, pos)
+    read_length = _READERS[encoding.header_length]
+    size, pos = read_length(data, pos)
     if size < 0:
         raise Irregularity
     data[pos : pos + size].decode("utf-8", TEXT_ERRORS)
-    size, pos = read(data, pos + size)
+    size, pos = read_length(data, pos + size)
     if size < -1:
         raise Irregularity
     return pos + max(size, 0)

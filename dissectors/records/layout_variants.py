@@ -1,4 +1,4 @@
-"""The wrong encodings of records of format 2."""
+"""The wrong encodings in which records of format 2 are recognised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """The encoding of each field of a record; None means left out. `departs` is the first wrong field.
+    """The encoding of each field of a record, None if the field is left out. `departs` is the first wrong field.
 
     Encodings: ``zigzag`` (the right one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
     is 0); ``int32``, ``int64``.
@@ -30,11 +30,11 @@ class RecordLayout:
 _LENGTHS = ("length", "key_length", "value_length", "headers_count", "header_length")
 
 
-def _lengths(encoding: str, **others: str) -> dict[str, Any]:
+def _all_lengths(encoding: str, **others: str) -> dict[str, Any]:
     return dict.fromkeys(_LENGTHS, encoding) | others
 
 
-#: By name, the most probable first.
+#: The encodings by name, most probable first.
 ENCODINGS = {
     "record_length_int32": RecordLayout(
         "length", "the length of each record is an int32, not a zigzag varint", length="int32"
@@ -43,17 +43,17 @@ ENCODINGS = {
         "length", "the length of each record is an unsigned varint, not a zigzag one", length="unsigned"
     ),
     "lengths_unsigned": RecordLayout(
-        "length", "lengths and counts are unsigned varints, not zigzag ones", **_lengths("unsigned")
+        "length", "lengths and counts are unsigned varints, not zigzag ones", **_all_lengths("unsigned")
     ),
     "varints_unsigned": RecordLayout(
         "length",
         "lengths, counts and deltas are unsigned varints, not zigzag ones",
-        **_lengths("unsigned", timestamp_delta="unsigned", offset_delta="unsigned"),
+        **_all_lengths("unsigned", timestamp_delta="unsigned", offset_delta="unsigned"),
     ),
     "lengths_compact": RecordLayout(
         "length",
         "lengths and counts are compact ones (length + 1), as in flexible versions, not zigzag varints",
-        **_lengths("compact", length="unsigned"),
+        **_all_lengths("compact", length="unsigned"),
     ),
     "headers_missing": RecordLayout("headers_count", "records end without a count of headers", headers_count=None),
     "attributes_missing": RecordLayout("attributes", "records begin without their attributes byte", attributes=None),
@@ -70,7 +70,7 @@ ENCODINGS = {
         "offset_delta", "the offset delta is an int32, not a zigzag varint", offset_delta="int32"
     ),
     "lengths_int32": RecordLayout(
-        "length", "all lengths and counts are int32, not zigzag varints", **_lengths("int32")
+        "length", "all lengths and counts are int32, not zigzag varints", **_all_lengths("int32")
     ),
     "key_value_lengths_int32": RecordLayout(
         "key_length",

@@ -1,4 +1,4 @@
-"""Reads batches and records on demand, for viewers that show a part of them."""
+"""Read batches and records on demand, for viewers that show only some of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dissectors.records.reader import walk_entry
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 
-#: The limit of decompressed bytes for wrapped messages, which are all read at once.
+#: The limit on decompressed bytes of wrapped messages, which are all read at once.
 WRAPPED_LIMIT = 8 << 20
 
 
 class LazyBatch(NamedTuple):
-    """A batch: its node and, for a complete batch of format 2, an iterator of its records.
+    """A batch: its node and, for a batch of format 2 with a complete header, an iterator over its records.
 
-    The last child of the node is then ``records``, without children; `records` yields them, and perhaps a last leaf
-    ``unread`` whose meaning is the error. Other batches have all their children, and `records` is None.
+    The last child of such a node is ``records``, without children. `records` yields the children and, after an error, a
+    leaf ``unread`` whose meaning is the error. Other batches have all their children, and `records` is None.
     """
 
     node: Node
@@ -31,7 +31,7 @@ class LazyBatch(NamedTuple):
 def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> Iterator[LazyBatch]:
     """Read ``frame[start:end]`` as `dissectors.records.walk` does, as far as the iterators are consumed.
 
-    Errors are the meanings of nodes that could not be read. Never raises.
+    An error becomes the meaning of the node that could not be read. Never raises.
     """
     decompressor, message_decompressor = Decompressor(limit), Decompressor(min(limit, WRAPPED_LIMIT))
     for index, entry in enumerate(entries(frame, start, end)):
@@ -45,25 +45,25 @@ def batches(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -
         else:
             node, error = walk_entry(frame, index, entry, message_decompressor)
             if error is not None:
-                node.meaning = _sentence(error)
+                node.meaning = _error_text(error)
             yield LazyBatch(node)
 
 
 def _lazy_records(
     cursor: Cursor, records_node: Node, header: dict[str, Any], decompressor: Decompressor
 ) -> Iterator[Node]:
-    unfinished: list[Node] = []
+    partial_nodes: list[Node] = []
     try:
         records_cursor = open_records(cursor, records_node, header, decompressor)
-        records_cursor.nodes = unfinished
+        records_cursor.nodes = partial_nodes
         for record in walk_records(records_cursor, header):
-            unfinished.clear()
+            partial_nodes.clear()
             yield record
     except DecodeError as error:
-        yield from unfinished
+        yield from partial_nodes
         start, end = (records_node.start if header["attributes"] & 7 else cursor.pos), records_node.end
-        yield Node("unread", start, end, cursor.data[start:end], meaning=_sentence(error))
+        yield Node("unread", start, end, cursor.data[start:end], meaning=_error_text(error))
 
 
-def _sentence(error: DecodeError) -> str:
+def _error_text(error: DecodeError) -> str:
     return sentence(error) if error.path else error.message

@@ -22,7 +22,7 @@ Fields = dict[str, Node]
 
 
 def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor) -> dict[str, Any]:
-    """Decode the outermost message in ``data[start:end]``; the form is that of `dissectors.records.decode`."""
+    """Decode the outermost message in ``data[start:end]`` as `dissectors.records.decode` does."""
     cursor = Cursor(data, start, end)
     messages: list[Fields] = []
     error: DecodeError | None = None
@@ -56,16 +56,16 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
         batch |= {"timestamp_type": timestamp_type(attributes), "max_timestamp": outer["timestamp"].value}
     batch["records"] = records
     if is_cut:
-        batch["records_left_out"] = None if attributes & 7 else 1  # nobody has counted those in a wrapper
+        batch["records_left_out"] = None if attributes & 7 else 1  # the number of messages in a wrapper is unknown
     if error is not None:
         batch["error"] = sentence(error)
     return batch
 
 
 def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = False) -> Iterator[Fields]:
-    """Walk a message up to the end of the cursor's bytes; yield each complete message with a record.
+    """Walk a message up to the end of the cursor's bytes; yield each complete message that holds a record.
 
-    That is the message itself, or the messages inside if it is compressed.
+    That is the message itself or, if it is compressed, the messages inside.
 
     Raises:
         DecodeError: At the field that could not be read.
@@ -111,7 +111,7 @@ def walk_header(cursor: Cursor) -> Fields:
 
 
 def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> Iterator[Fields]:
-    """Walk the messages in a compressed message; their nodes have the span of its value."""
+    """Walk the messages in a compressed message; their nodes have the span of the wrapper's value."""
     value, magic, codec = outer["value"], outer["magic"].value, outer["attributes"].value & 7
     span = value.start, value.end
     value.meaning = codec_name(codec)
@@ -149,7 +149,7 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
 
 
 def _offset_shift(wrapper_offset: int, last_relative: int) -> int:
-    """The number to add to the offsets inside a wrapper of format 1, whose own offset is that of its last message.
+    """Return the number to add to offsets inside a wrapper of format 1, whose own offset is that of its last message.
 
     Some producers (librdkafka) leave the wrapper's offset at 0; Kafka then uses the inner offsets unchanged.
     """

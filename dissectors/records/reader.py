@@ -1,4 +1,4 @@
-"""Reads record data: as values, or as nodes with the span of every field."""
+"""Read record data, as values or as nodes with the span of every field."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def decode(
 
     Args:
         data: The value of a ``records`` field.
-        limit: The limit of decompressed bytes; each compressed record counts as at least 256.
-        allowance: The work that may be done; it is charged. What it does not suffice for is left out: `records` of the
-            batch end early, and records_left_out is the number of the others, None if it is not known.
+        limit: The limit on decompressed bytes; each compressed record counts as at least 256.
+        allowance: The work that may be done; it is charged. If it does not suffice, the `records` of a batch end early,
+            and records_left_out is the number of its other records, None if that is unknown.
 
     Returns:
         One dictionary per batch. Never raises. Times are in ms, as Kafka sends them; -1 is none.
@@ -44,15 +44,15 @@ def decode(
         sequence if the batch has sequences; create_timestamp, the producer's time, with LogAppendTime; control
         ``{"type", "version"}`` in control batches. Keys and values are bytes or None.
 
-        Formats 0 and 1: an outermost message is a batch, of its own record or of the wrapped ones, with base_offset,
+        Formats 0 and 1: an outermost message is a batch with its own record or the wrapped ones. It has base_offset,
         last_offset, batch_length, magic, crc, crc_valid, compression, in format 1 timestamp_type and max_timestamp,
-        and records. A record: offset (absolute), in format 1 timestamp, key, value; crc and crc_valid only inside a
-        wrapper and if wrong; create_timestamp as above.
+        and records. A record: offset (absolute), in format 1 timestamp, key, value; crc and crc_valid only for a
+        wrong CRC inside a wrapper; create_timestamp as above.
 
-        Bad bytes: ``error`` is a sentence that names the field; `records` has the records before it, in a wrapper of
-        format 1 with their relative offsets. A truncated end, which Fetch allows, is a last entry with
-        ``truncated`` (its size in bytes). Bytes in which no batch can be found are an entry with ``error`` and
-        ``unread`` (their size in bytes). Both have base_offset, batch_length and magic if present, and so has a
+        Bad bytes: ``error`` is a sentence that names the field. `records` has the records before the error, in a
+        wrapper of format 1 with their relative offsets. A truncated end, which Fetch allows, becomes a last entry with
+        ``truncated`` (its size in bytes). Bytes in which no batch can be found become an entry with ``error`` and
+        ``unread`` (their size in bytes). Both have base_offset, batch_length and magic if present, and so does a
         batch that is too short for its header.
 
     Source: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch, ByteBufferLogInputStream; KIP-31, KIP-32, KIP-98.
@@ -67,10 +67,10 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> R
 
     Returns:
         One node per batch, named by its index; leaves cover every byte and have their names on the wire. A truncated
-        end has the meaning ``truncated``, and a leaf of that name has the rest after its complete fields. A leaf
+        end has the meaning ``truncated``, and a leaf of that name holds the bytes after its complete fields. A leaf
         `unread` follows an error. Children of compressed records have the span of the compressed bytes. Never
-        raises; the offset of `error` counts from the start of `frame`, and is that of the compressed bytes for
-        errors inside them.
+        raises. The offset of `error` counts from the start of `frame`; for an error inside compressed data, it is the
+        offset of the compressed bytes.
     """
     decompressor = Decompressor(limit)
     nodes: list[Node] = []
@@ -85,7 +85,7 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> R
 def walk_entry(
     frame: bytes, index: int, entry: BatchEntry, decompressor: Decompressor
 ) -> tuple[Node, DecodeError | None]:
-    """The node of one batch in the form of `walk`, and its error."""
+    """Return the node of one batch, as `walk` builds it, and the decode error, if any."""
     cursor = Cursor(frame, entry.start, entry.end)
     decode_error: DecodeError | None = None
     try:
@@ -124,7 +124,7 @@ def _decode_entry(data: bytes, entry: BatchEntry, decompressor: Decompressor) ->
 
 
 def _walk_fields(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) -> None:
-    """Walk one entry; of a truncated one only the header."""
+    """Walk one entry, or only the header if the entry is truncated."""
     if entry.magic == 2:
         batch.walk_batch(cursor, decompressor)
     elif entry.magic is not None:

@@ -1,4 +1,4 @@
-"""Checks the records of a batch or message, decompressed if needed, and reports the first fault."""
+"""Check the records of a batch or message, decompressed if needed, and report the first fault."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.node import Node
 from dissectors.wire.primitives import Irregularity
 
-#: The limit of decompressed bytes for examining a batch.
+#: The limit on decompressed bytes when a batch is examined.
 MAX_BYTES = 16 << 20
 
 #: A batch over `MAX_BYTES` with a larger compression ratio than this is a compression bomb.
 BOMB_RATIO = 100
 
-#: The limit for a compressed message of format 0 or 1, whose records are walked one by one.
+#: The same limit for a compressed message of format 0 or 1, whose records are walked one by one.
 MAX_MESSAGE_BYTES = 2 << 20
 
-#: The number of records of a bad batch that are read one by one to find the first bad one.
+#: The most records of a bad batch that are read one by one to find the first bad record.
 MAX_RECORDS = 10_000
 
 _COUNT_AT = batches.HEADER.size - 4
@@ -37,12 +37,12 @@ _LITTLE_ENDIAN_ONE = 1 << 24
 _INT32, _INT64 = 2**31, 2**63
 
 
-#: Sequence numbers of a producer begin again at 0 after this many.
+#: The number of sequence numbers of a producer, after which they start again at 0.
 SEQUENCES = 1 << 31
 
 
 class BatchSpan(NamedTuple):
-    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some fields."""
+    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some of it."""
 
     start: int
     end: int
@@ -85,36 +85,36 @@ class Payload:
         if self.compressed:
             self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
 
-    def span(self, start: int, end: int) -> tuple[int, int]:
-        """The span in the field of bytes of the records: all compressed bytes if they are compressed."""
+    def locate(self, start: int, end: int) -> tuple[int, int]:
+        """Return where bytes of the records are in the field: all compressed bytes if the records are compressed."""
         return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
 
-    def records(self, count: int) -> list[dict[str, Any]]:
-        """The records in the form of `dissectors.records.decode`, with deltas as offsets and timestamps.
+    def read_records(self, count: int) -> list[dict[str, Any]]:
+        """Return the records as `dissectors.records.decode` does, but with deltas as offsets and timestamps.
 
         Raises:
             Irregularity, IndexError: The records do not decode.
         """
         return read_records(self.data, {"base_offset": 0, "base_timestamp": 0, "records_count": count})
 
-    def field(self, index: int, name: str) -> tuple[int, int]:
-        """The span of a field of a record; all records before it must decode."""
+    def field_span(self, index: int, name: str) -> tuple[int, int]:
+        """Return the span of a field of a record; all earlier records must decode."""
         pos = 0
         for _ in range(index):
             size, pos = read_zigzag(self.data, pos)
             pos += size
         node = next(_walk_record(self.data, pos))
         field_node = next(child for child in node.children if child.name == name)
-        return self.span(field_node.start, field_node.end)
+        return self.locate(field_node.start, field_node.end)
 
 
 def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, produced: bool) -> Iterator[Fault]:
-    """The faults of the records in the batch at `index` of its field."""
+    """Yield the faults of the records in the batch at `index` of its field."""
     decompressor = Decompressor(MAX_BYTES)
     try:
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
-        if decompressor.left:  # else the limit was exceeded
+        if decompressor.left:  # otherwise the limit was exceeded
             yield _codec_fault(data, index, batch) or _decompression_fault(index, batch, batches.HEADER.size, error)
         elif (batch.end - batch.start) * BOMB_RATIO < MAX_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb_fault(index, batch)
@@ -122,7 +122,7 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
     if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header_fault(data, index, batch)):
         yield fault
     try:
-        records = payload.records(batch.records_count)
+        records = payload.read_records(batch.records_count)
     except (Irregularity, IndexError):
         fault = _codec_fault(data, index, batch) or _double_compression_fault(index, batch, payload)
         if fault := fault or _unreadable_fault(data, index, batch, payload):
@@ -132,13 +132,13 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
 
 
 def check_wrapped_records(data: bytes | memoryview, index: int, message: BatchSpan) -> Iterator[Fault]:
-    """The faults inside the message of format 0 or 1 at `index` of its field."""
+    """Yield the fault, if any, in the records of the message of format 0 or 1 at `index` of its field."""
     message_bytes = bytes(data[message.start : message.end])
     cursor = Cursor(message_bytes, 0, len(message_bytes))
     decompressor = Decompressor(MAX_MESSAGE_BYTES)
     try:
-        for inner in message_set.walk_message(cursor, decompressor):
-            crc = inner["crc"]
+        for fields in message_set.walk_message(cursor, decompressor):
+            crc = fields["crc"]
             if message.attributes & 7 and crc.meaning != "valid":
                 text = f"the CRC of a message inside the compressed one is 0x{crc.value:08x}, {crc.meaning}"
                 span = message.start + crc.start, message.start + crc.end
@@ -162,7 +162,7 @@ def _decompression_fault(index: int, batch: BatchSpan, start: int, error: Decode
 
 
 def _codec_fault(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
-    """The fault of records that begin with the magic of another codec than the attributes say."""
+    """Return the fault if the records begin with the magic of a codec that is not the one in the attributes."""
     start = batch.start + batches.HEADER.size
     codec, magic = detect_codec(bytes(data[start : start + 16])) or (0, b"")
     if codec in (0, batch.attributes & 7):
@@ -178,7 +178,7 @@ def _codec_fault(data: bytes | memoryview, index: int, batch: BatchSpan) -> Faul
 
 
 def _double_compression_fault(index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
-    """The fault of records that begin with the magic of a codec after they were decompressed."""
+    """Return the fault if the decompressed records begin with the magic of a codec."""
     codec, magic = detect_codec(payload.data[:16]) or (0, b"")
     if not payload.compressed or codec == 0:
         return None
@@ -216,29 +216,29 @@ def _delta_faults(
     offsets = [record["offset"] for record in records]
     expected_deltas = list(range(len(offsets)))
     if offsets != expected_deltas:
-        mismatch = _first_wrong(offsets, expected_deltas if produced else None)
+        mismatch = _first_wrong_delta(offsets, expected_deltas if produced else None)
         if mismatch is not None:
             record_index, expected = mismatch
             text = f"record {record_index} has offset delta {offsets[record_index]}, should be {expected}"
-            span = payload.field(record_index, "offset_delta")
+            span = payload.field_span(record_index, "offset_delta")
             field_path = (str(index), "records", str(record_index), "offset_delta")
             yield Fault(FaultKind.OFFSETS, field_path, *span, text, expected, str(offsets[record_index]), proven=False)
             return
-    last = len(offsets) - 1 if produced else max(offsets, default=-1)
-    if batch.last_offset_delta < last or (produced and batch.last_offset_delta != last and records):
+    last_delta = len(offsets) - 1 if produced else max(offsets, default=-1)
+    if batch.last_offset_delta < last_delta or (produced and batch.last_offset_delta != last_delta and records):
         counted = count_text(len(records), "record")
-        text = f"last_offset_delta is {batch.last_offset_delta}, the last of {counted} has {last}"
+        text = f"last_offset_delta is {batch.last_offset_delta}, the last of {counted} has {last_delta}"
         start = batch.start + batches.CRC_START + 2
         got = str(batch.last_offset_delta)
         path = (str(index), "last_offset_delta")
-        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last), got, proven=False)
+        yield Fault(FaultKind.LAST_OFFSET, path, start, start + 4, text, str(last_delta), got, proven=False)
     for record_index, record in enumerate(records):
         if not -_INT32 <= (delta := record["timestamp"]) < _INT32:
             yield _timestamp_fault(index, batch, payload, record_index, delta)
             return
 
 
-def _first_wrong(offsets: list[int], expected: list[int] | None) -> tuple[int, str] | None:
+def _first_wrong_delta(offsets: list[int], expected: list[int] | None) -> tuple[int, str] | None:
     if expected is not None:
         record_index = next(record_index for record_index, delta in enumerate(offsets) if delta != record_index)
         return record_index, str(record_index)
@@ -251,7 +251,7 @@ def _first_wrong(offsets: list[int], expected: list[int] | None) -> tuple[int, s
 
 
 def _timestamp_fault(index: int, batch: BatchSpan, payload: Payload, record_index: int, delta: int) -> Fault:
-    span = payload.field(record_index, "timestamp_delta")
+    span = payload.field_span(record_index, "timestamp_delta")
     path = (str(index), "records", str(record_index), "timestamp_delta")
     timestamp = batch.base_timestamp + delta
     if timestamp < -1 or timestamp >= _INT64:
@@ -285,9 +285,9 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
             return Fault(FaultKind.COUNT, count_path, *count_span, text, str(readable_count + later_count), str(count))
         remaining = len(payload.data) - pos
         text = f"{count_text(remaining, 'byte')} left in the batch after its {count_text(count, 'record')}"
-        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.span(pos, pos + remaining), text)
+        return Fault(FaultKind.LENGTH, (str(index), "records"), *payload.locate(pos, pos + remaining), text)
     path = (str(index), "records", str(readable_count), *error.path)
-    span = payload.span(error.offset, _varint_end(payload.data, error.offset))
+    span = payload.locate(error.offset, _varint_end(payload.data, error.offset))
     if error.path[:1] == ("headers",) and error.path[2:] == ("key",) and error.message.startswith("length is -"):
         text = f"the key of header {error.path[1]} of record {readable_count} is null"
         return Fault(FaultKind.HEADER_KEY, path, *span, text, got=error.message.removeprefix("length is "))
@@ -295,13 +295,13 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
 
 
 class _ReadingEnd(NamedTuple):
-    found: int
+    record_count: int
     pos: int
     error: DecodeError | None
 
 
 def _first_unreadable(data: bytes, count: int) -> _ReadingEnd:
-    """The number of readable records of `count`, the position of the next one, and its error, if it is present."""
+    """Return how many of `count` records are readable, where the next record begins, and its error, if any."""
     pos = 0
     single_record_header = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for index in range(min(count, MAX_RECORDS)):

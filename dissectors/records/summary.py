@@ -21,13 +21,13 @@ _ONE_CODEC = tuple((codec_name(number),) for number in range(8))
 
 
 class RecordsSummary(NamedTuple):
-    """A summary of the headers of record data.
+    """A summary of the headers in record data.
 
     `batches` counts batches and, in formats 0 and 1, outermost messages. `records` is the number claimed by batch
     headers; a message counts as one, because the number of wrapped records is unknown without decompressing it.
-    `complete_bytes` belong to complete batches; `trailing_bytes` follow them: a truncated end or, with `error`, bytes
-    in which no batch can be found. `magics` and `compressions` (``gzip``; also ``none``) are in order of first
-    appearance. `max_timestamp` is in ms, -1 is none. The flags are set if any batch has them.
+    `complete_bytes` is the size of all complete batches, `trailing_bytes` the size of what follows: a truncated end or,
+    with `error`, bytes in which no batch can be found. `magics` and `compressions` (``gzip``; also ``none``) are in
+    order of first appearance. `max_timestamp` is in ms, -1 is none. A flag is set if any batch has it.
     """
 
     batches: int
@@ -43,7 +43,7 @@ class RecordsSummary(NamedTuple):
 
 
 def summarize(data: bytes | memoryview) -> RecordsSummary:
-    """Summarize the headers of a ``records`` field, without checking CRCs and records. Never raises.
+    """Summarize the headers of a ``records`` field without checking CRCs or records. Never raises.
 
     A batch that is too short for its header, or has a negative record count, counts as having no records and sets
     `error`.
@@ -97,10 +97,10 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
 
 
 class Outline(NamedTuple):
-    """The facts of record data in a trace line.
+    """The facts about record data that a trace line has.
 
     `records` is the number claimed by headers, as in `RecordsSummary`. `batches` counts batches of format 2, and each
-    run of consecutive messages of formats 0 and 1 as one. `compressions` are in order of first appearance.
+    run of consecutive messages of formats 0 and 1 as one batch. `compressions` are in order of first appearance.
     `next_offset` is the offset after the last batch, None if no batch is complete.
     """
 
@@ -111,16 +111,16 @@ class Outline(NamedTuple):
 
 
 def outline(data: bytes | memoryview, batches: Sequence[BatchSpan] = ()) -> Outline:
-    """Read each header of a ``records`` field once; a truncated end does not count. Never raises.
+    """Outline a ``records`` field, reading each header once; a truncated end does not count. Never raises.
 
-    `batches` are the headers of all batches, if they have been read.
+    `batches` are the headers of all batches, if they have been read already.
     """
     if not batches:
         return _read_outline(data)
-    last = batches[-1]
-    next_offset = last.base_offset + last.last_offset_delta + 1
+    last_batch = batches[-1]
+    next_offset = last_batch.base_offset + last_batch.last_offset_delta + 1
     if len(batches) == 1:  # the usual case
-        return Outline(max(last.records_count, 0), 1, _ONE_CODEC[last.attributes & 7], next_offset)
+        return Outline(max(last_batch.records_count, 0), 1, _ONE_CODEC[last_batch.attributes & 7], next_offset)
     records = sum([batch.records_count for batch in batches if batch.records_count > 0])
     codecs = dict.fromkeys([batch.attributes & 7 for batch in batches])
     return Outline(records, len(batches), tuple([_ONE_CODEC[codec][0] for codec in codecs]), next_offset)

@@ -13,7 +13,7 @@ def read_zigzag(data: bytes, pos: int, bits: int = 32) -> tuple[int, int]:
 
     Raises:
         Irregularity: The value takes more than `bits` bits.
-        IndexError: The bytes end inside it.
+        IndexError: The bytes end inside the varint.
     """
     raw = shift = 0
     while True:

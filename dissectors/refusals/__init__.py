@@ -1,7 +1,7 @@
-"""Refusals: what each error code of a broker means for each API, whose fault it usually is, and what to change.
+"""Refusals: what each error code of a broker means in each API, whose fault it usually is, and what to change.
 
-`judgement` returns the entry of an API and an error. `validation` finds what is wrong with a request that was refused
-as invalid, with the checks of Kafka's own handlers.
+`judgement` returns the entry for an API and an error. `validation` finds what is wrong with a request that was refused
+as invalid, by the checks of Kafka's own handlers.
 
 Sources: Errors.java, KafkaApis.scala, ControllerApis.scala, ReplicaManager.scala, GroupMetadataManager.java,
 TransactionCoordinator.scala and ReplicationControlManager.java of Kafka 4; the KIPs named in the entries.
@@ -17,7 +17,7 @@ from dissectors.schemas.codes import Error
 
 __all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "ErrorJudgement", "Harm", "Nature", "generic_judgements", "judgement"]
 
-#: For codes that no Kafka release has.
+#: The judgement of codes that no Kafka release has.
 UNKNOWN = final_error(
     "no Kafka release has this error code, and clients treat it as UNKNOWN_SERVER_ERROR",
     "fix the broker: it must return one of Kafka's error codes",
@@ -27,7 +27,7 @@ UNKNOWN = final_error(
 
 @functools.cache
 def generic_judgements() -> dict[int, ErrorJudgement]:
-    """The entry of each error for APIs without one of their own, by code."""
+    """Return the general entry for each error, by code; it applies to APIs without an entry of their own."""
     judgements: dict[int, ErrorJudgement] = {}
     for table in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
         judgements.update((error.value, judgement) for error, judgement in table.items())
@@ -35,7 +35,7 @@ def generic_judgements() -> dict[int, ErrorJudgement]:
 
 
 def judgement(api: str, code: int) -> ErrorJudgement:
-    """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
+    """Return what an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
     if (judgement := generic_judgements().get(code)) is None:
         return UNKNOWN
     return by_api.ERRORS.get((api, Error(code)), judgement)

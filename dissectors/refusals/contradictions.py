@@ -1,4 +1,4 @@
-"""Errors that the request or the response itself contradicts: then the broker is wrong, whatever the tables say."""
+"""Errors that the request or the response itself contradicts, so that the broker is wrong, whatever the tables say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from dissectors.refusals.judgement import ErrorJudgement, final_error, transient_error
 from dissectors.schemas.codes import Error
 
-#: The request, and the struct of the response with the error.
+#: Takes the request, and the struct of the response with the error.
 _Condition = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
 _FIX = "fix the broker: "
 
@@ -18,7 +18,7 @@ class _Contradiction(NamedTuple):
     error: Error
     holds: _Condition
     judgement: ErrorJudgement
-    since: int = 0  # the version from which on it is one
+    since: int = 0  # the first version with this contradiction
 
 
 def _final_error(meaning: str, change: str) -> ErrorJudgement:
@@ -31,45 +31,45 @@ def _transient_error(meaning: str, change: str) -> ErrorJudgement:
 
 _CONTRADICTIONS: Final = (
     _Contradiction(
-        ("JoinGroup",), Error.MEMBER_ID_REQUIRED, lambda asked, _: asked.get("member_id"),
+        ("JoinGroup",), Error.MEMBER_ID_REQUIRED, lambda request, _: request.get("member_id"),
         _transient_error(
             "the broker requires a member id although the request has one (KIP-394)",
             "it must accept the member id that it gave",
         ),
     ),
     _Contradiction(
-        ("JoinGroup",), Error.UNKNOWN_MEMBER_ID, lambda asked, _: asked.get("member_id") == "",
+        ("JoinGroup",), Error.UNKNOWN_MEMBER_ID, lambda request, _: request.get("member_id") == "",
         _transient_error(
             "the member joins without a member id, so it cannot be unknown", "it must give a new member an id",
         ),
     ),
     _Contradiction(
-        ("JoinGroup",), Error.ILLEGAL_GENERATION, lambda _asked, _row: True,
+        ("JoinGroup",), Error.ILLEGAL_GENERATION, lambda _request, _row: True,
         _transient_error("a member that joins names no generation, so it cannot be illegal",
                          "it must answer JoinGroup with the next generation"),
     ),
     _Contradiction(
-        ("JoinGroup",), Error.REBALANCE_IN_PROGRESS, lambda _asked, _row: True,
+        ("JoinGroup",), Error.REBALANCE_IN_PROGRESS, lambda _request, _row: True,
         _transient_error("with JoinGroup a member takes part in a rebalance, so none can be in its way",
                          "it must hold the response back until all members have joined"),
     ),
     _Contradiction(
         ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"), Error.INVALID_GROUP_ID,
-        lambda asked, _: asked.get("group_id"),
+        lambda request, _: request.get("group_id"),
         _final_error("the group id is not empty, and Kafka accepts any other", "it must accept the group id"),
     ),
     _Contradiction(
-        ("Produce",), Error.INVALID_REQUIRED_ACKS, lambda asked, _: asked.get("acks") in (-1, 0, 1),
+        ("Produce",), Error.INVALID_REQUIRED_ACKS, lambda request, _: request.get("acks") in (-1, 0, 1),
         _final_error("acks has one of the three valid values", "it must accept acks of -1, 0 and 1"),
     ),
     _Contradiction(
-        ("Produce",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
+        ("Produce",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _request, _row: True,
         _final_error("this version of Produce may have batches of every codec, zstd included (KIP-110)",
                      "it must accept every codec"),
         since=7,
     ),
     _Contradiction(
-        ("Fetch",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
+        ("Fetch",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _request, _row: True,
         _final_error("this version of Fetch may have batches of every codec, zstd included (KIP-110)",
                      "it must return the batches as they were written"),
         since=10,
@@ -81,8 +81,8 @@ _CONTRADICTIONS: Final = (
     ),
     _Contradiction(
         ("CreateTopics",), Error.INVALID_REPLICATION_FACTOR,
-        lambda asked, _: all(topic.get("replication_factor") == 1 and not topic.get("assignments")
-                             for topic in asked.get("topics") or ()),
+        lambda request, _: all(topic.get("replication_factor") == 1 and not topic.get("assignments")
+                               for topic in request.get("topics") or ()),
         _final_error("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
     ),
 )  # fmt: skip
@@ -95,6 +95,6 @@ _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
 def contradiction(
     api: str, version: int, code: int, request_body: Mapping[str, Any], row: Mapping[str, Any]
 ) -> ErrorJudgement | None:
-    """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
+    """Return the judgement of an error that the request or the struct with the error contradicts; otherwise None."""
     entry = _BY_ERROR.get((api, code))
     return entry.judgement if entry is not None and version >= entry.since and entry.holds(request_body, row) else None

@@ -1,4 +1,4 @@
-"""ErrorJudgement: what an error code of a broker means, who must change something, and what."""
+"""Judgements of errors: what an error code of a broker means, who must change something, and what."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dissectors.schemas.codes import Error
 class Nature(StrEnum):
     """Whether an error is a problem at its first occurrence.
 
-    ROUTINE: part of normal operation, e.g. a rebalance. TRANSIENT: it passes, and clients retry; a problem only if it
-    repeats without a success. FINAL: the same request is refused again until somebody changes something.
+    ROUTINE: part of normal operation, e.g. a rebalance. TRANSIENT: it passes, and clients retry; it is a problem only
+    if it repeats without a success. FINAL: the same request is refused again until somebody changes something.
     """
 
     ROUTINE = "routine"
@@ -29,16 +29,16 @@ class Harm(StrEnum):
 
 
 class ErrorJudgement(NamedTuple):
-    """What an error means in answer to an API.
+    """What an error means in the response of an API.
 
     Args:
-        nature: Whether one occurrence is a problem.
+        nature: Whether a single occurrence is a problem.
         blame: The side that usually has to change: ``client`` or ``broker`` (with its cluster and configuration).
         meaning: A clause that follows a colon: what happened.
         change: What to change, as an instruction.
-        fields: Fields of the request that the error is about; their values are quoted.
+        fields: Fields of the request that the error concerns; their values are quoted.
         harm: The harm of a FINAL error.
-        grace_period: Seconds for which it may repeat before it is a problem.
+        grace_period: The number of seconds for which it may repeat before it is a problem.
     """
 
     nature: Nature
@@ -53,26 +53,26 @@ class ErrorJudgement(NamedTuple):
 Judgements = dict[Error, ErrorJudgement]
 JudgementsByApi = dict[tuple[str, Error], ErrorJudgement]
 
-#: Leaders and coordinators move when a broker restarts, and are elected within seconds.
+#: Seconds for an election: leaders and coordinators move when a broker restarts, and are elected within seconds.
 ELECTION = 5.0
-#: Metadata of a new or deleted topic reaches all brokers within seconds; some clients wait for a topic.
+#: Seconds in which metadata of a new or deleted topic reaches all brokers; some clients wait for a topic.
 PROPAGATION = 8.0
 
 
 def routine_error(meaning: str, change: str, *, blame: str = "client", grace_period: float = 60.0) -> ErrorJudgement:
-    """An error that belongs to normal operation; a problem only if nothing else happens for long."""
+    """Return an error that belongs to normal operation, and is a problem only if nothing else happens for long."""
     return ErrorJudgement(Nature.ROUTINE, blame, meaning, change, grace_period=grace_period)
 
 
 def transient_error(
     meaning: str, change: str, *, blame: str = "broker", grace_period: float = 2.0, fields: tuple[str, ...] = ()
 ) -> ErrorJudgement:
-    """An error after which clients retry; a problem if it repeats for `grace_period` seconds."""
+    """Return an error after which clients retry; it is a problem if it repeats for `grace_period` seconds."""
     return ErrorJudgement(Nature.TRANSIENT, blame, meaning, change, fields, grace_period=grace_period)
 
 
 def final_error(
     meaning: str, change: str, *, blame: str = "client", fields: tuple[str, ...] = (), harm: Harm = Harm.CALL
 ) -> ErrorJudgement:
-    """An error that the same request gets again; a problem at its first occurrence."""
+    """Return an error that the same request would get again; it is a problem at its first occurrence."""
     return ErrorJudgement(Nature.FINAL, blame, meaning, change, fields, harm)

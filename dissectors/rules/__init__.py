@@ -33,18 +33,18 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A registered rule; `dissectors.rules.rules()` has all. A code is never reused.
+    """A registered rule; `dissectors.rules.rules()` returns all of them. A code is never reused.
 
     Attributes:
         code: Letter of the family and three digits.
         name: What is wrong, in kebab-case.
-        severity: Of its findings, unless a problem has another one.
+        severity: The severity of its findings, unless a problem sets another one.
         blame: Who has to change something, unless a problem says otherwise.
         since: The kproxy version that introduced it.
         triggers: The events that it checks.
         needs: The trackers whose state it reads.
         check: The generator function; its docstring is the rule's page.
-        limits: Those of its thresholds that users may set.
+        limits: The thresholds that users may set.
         complete_for: See `rule`.
     """
 
@@ -93,17 +93,17 @@ def rule(
         events: Event classes that the rule checks. With `DeadlinePassed`, only deadlines set by
             `connection.expect` under the rule's code, or under `deadline`.
         apis: Kafka's names of the APIs whose frames the rule checks. Empty means all.
-        broken: Whether the rule also gets frames that do not decode, whose API or version the schemas do not have,
-            and responses without a request.
-        only: Frame flags. The rule gets only frames with one of them, unless it has subscribed
+        broken: Whether the rule also gets frames that do not decode or whose API or version is not in the schemas, and
+            responses without a request.
+        only: Frame flags. The rule gets only frames with at least one of them, unless it has subscribed
             (`connection.run.subscribe`).
         versions: Versions of `apis` whose frames the rule checks.
-        also: Further triggers.
+        also: Additional triggers.
         needs: Trackers whose state the rule reads. Only these are certain to run.
-        limits: Its thresholds that users may set; `connection.run.limit` has their values.
+        limits: Thresholds that users may set; `connection.run.limit` returns their values.
         deadline: Name of the deadline that a tracker sets for the rule. Empty means `code`.
-        complete_for: For a rule about what a client did not do: its problems count only if all frames of the client
-            were read in so many seconds before.
+        complete_for: For a rule about something that a client did not do: its problems count only if kproxy read all of
+            the client's frames in this many preceding seconds.
         since: The kproxy version that introduced the rule.
         blame: The responsible side: ``broker``, ``client``, ``network`` or ``proxy``. A problem may override it.
 
@@ -126,7 +126,7 @@ def rule(
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    """All rules, ordered by code."""
+    """Return all rules, ordered by code."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(_RULES[code] for code in sorted(_RULES))
@@ -134,11 +134,11 @@ def rules() -> tuple[Rule, ...]:
 
 @functools.cache
 def trackers(*also: type[Any]) -> Trackers:
-    """The trackers that the rules need, plus `also`, the ones that the caller reads itself."""
+    """Return the trackers that the rules need, plus those in `also`, which the caller reads itself."""
     return Trackers((*chain.from_iterable(rule.needs for rule in rules()), Losses, *also))
 
 
-#: The family of rules that are checked last, because they are silent about what others explain.
+#: The family of rules that are checked last, because they skip problems that other rules explain.
 _LAST_FAMILY = "E"
 #: The family of rules about what clients do over time.
 _HABITS_FAMILY = "H"
@@ -149,7 +149,7 @@ def _rules_in_check_order() -> list[Rule]:
     return sorted(rules(), key=lambda rule: rule.code.startswith(_LAST_FAMILY))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
+_dispatch: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
@@ -158,16 +158,16 @@ MAX_FINDINGS = 20
 #: Events that are about one frame.
 _EVENTS_OF_ONE_FRAME = (*FRAME_EVENTS, RecordsDecoded)
 
-#: The steps that a problem takes from those of its frame: finding its place, and its sentence.
+#: How many of a frame's steps each problem uses up, to locate it and to phrase it.
 _STEPS_PER_PROBLEM = 50
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:
-    """The findings of all rules for one event, ordered by code, family E last.
+    """Check an event with all rules and return their findings, ordered by code, with family E last.
 
-    Each root cause is reported once per run; `connection.repeated` counts the repeats, and `connection.repeats` has
-    those of a frame. A rule that raises becomes a
-    finding too (K007), and so do limits of the work for one frame (K009).
+    Each root cause is reported once per run; `connection.repeated` counts the repeats, and `connection.repeats` has the
+    repeats of the current frame. A rule that raises an exception yields a finding (K007), and so does a limit that
+    stops the work for one frame (K009).
     """
     subscribers = _subscribers(event, connection)
     if not subscribers and not connection.failures:
@@ -186,18 +186,18 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
                     connection.repeated[subscriber.code, subscriber.name] += 1
                     continue
                 severity = problem.severity or subscriber.severity
-                first = _first_place(subscriber, problem, event, connection)
-                if first is None:
-                    limits.found[subscriber.code] += 1
+                first_place = _first_place(subscriber, problem, event, connection)
+                if first_place is None:
+                    limits.finding_counts[subscriber.code] += 1
                     findings.append(
                         Finding(subscriber.code, subscriber.name, severity, problem.blame or subscriber.blame, problem)
                     )
                 else:
                     connection.repeated[subscriber.code, subscriber.name] += 1
-                    _mark_repeat(Repeat(subscriber.code, severity.value, first), event, connection)
+                    _mark_repeat(Repeat(subscriber.code, severity.value, first_place), event, connection)
         except OutOfSteps:
             limits = limits or _Limits(event)
-            limits.unfinished.append(subscriber.code)
+            limits.unfinished_codes.append(subscriber.code)
         except Exception as error:  # noqa: BLE001  # a bug in one rule must not stop the others
             connection.failures.append(Failure.of(f"checking rule {subscriber.code}", error))
     if limits is not None:
@@ -208,56 +208,56 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
 
 
 def _may_have_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
-    """Whether the client may have done what the rule says that it has not."""
+    """Return whether the client may have done, in missed frames, what the rule says it did not do."""
     return connection.run.state(Losses).since(event.at - rule.complete_for * SECOND, connection)
 
 
 class _Limits:
-    """What limits the findings of one event that has problems: how many one rule has, and the steps of its frame."""
+    """The limits on the findings of one event: the number for each rule, and the steps of the event's frame."""
 
     def __init__(self, event: Any) -> None:
-        limited = isinstance(event, JudgingLimited)
-        self.message: Message | None = None if limited else getattr(event, "message", None)
-        self.found: Counter[str] = Counter()
-        self.unfinished: list[str] = []
+        is_limit_event = isinstance(event, JudgingLimited)
+        self.message: Message | None = None if is_limit_event else getattr(event, "message", None)
+        self.finding_counts: Counter[str] = Counter()
+        self.unfinished_codes: list[str] = []
         self._withheld: Counter[str] = Counter()
 
     def allow(self, rule: Rule) -> bool:
-        """Whether a rule may report one more finding.
+        """Return whether a rule may report one more finding.
 
         Raises:
-            OutOfSteps: The work for the frame is used up.
+            OutOfSteps: The frame's steps are used up.
         """
         if self.message is not None:
             self.message.spend(_STEPS_PER_PROBLEM)
-        if self.found[rule.code] < MAX_FINDINGS:
+        if self.finding_counts[rule.code] < MAX_FINDINGS:
             return True
         self._withheld[rule.code] += 1
         return False
 
     def findings(self, event: Any, connection: ConnectionState) -> list[Finding]:
-        """The findings about the limits. Frees what the rules have shared."""
+        """Return the findings about the limits, and free the trees that the rules have shared."""
         message = self.message
-        for part in (message, getattr(getattr(event, "request", None), "message", None)):
-            if part is not None:
-                part.tree = None
-        if message is None or not (self.unfinished or self._withheld):
+        for frame_message in (message, getattr(getattr(event, "request", None), "message", None)):
+            if frame_message is not None:
+                frame_message.tree = None
+        if message is None or not (self.unfinished_codes or self._withheld):
             return []
-        return check(JudgingLimited(event.at, message, tuple(self.unfinished), self._withheld), connection)
+        return check(JudgingLimited(event.at, message, tuple(self.unfinished_codes), self._withheld), connection)
 
 
 def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]:
-    """The rules for an event; those for an ordinary frame are in its plan."""
+    """Return the rules that check an event. For an ordinary frame, its plan caches them."""
     flags, subscribed, plan = connection.flags, connection.run.subscribed, connection.plan
     if plan is None or flags != plan.flags or subscribed is not plan.subscribed or type(event) not in FRAME_EVENTS:
-        return _interested(event, flags, subscribed)
+        return _dispatch(event, flags, subscribed)
     if plan.rules is None:
-        plan.rules = _interested(event, flags, subscribed)
+        plan.rules = _dispatch(event, flags, subscribed)
     return plan.rules
 
 
 def failure_findings(event: Any, connection: ConnectionState) -> list[Finding]:
-    """Findings (K007) for the inspection steps that failed at this event; clears `connection.failures`."""
+    """Return the findings (K007) for inspection steps that failed at this event, and clear `connection.failures`."""
     failures, connection.failures = connection.failures, []
     return [
         finding for failure in failures for finding in check(InspectionFailed(event.at, failure, event), connection)
@@ -265,20 +265,20 @@ def failure_findings(event: Any, connection: ConnectionState) -> list[Finding]:
 
 
 def _first_place(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> Place | None:
-    """Where the root cause of a problem was reported first; None if this is the first report."""
+    """Return where the root cause of a problem was first reported; None if this is the first report."""
     cause = (rule.code, problem.once_per) if problem.once_per else _root_cause(rule, problem, event, connection)
     place = Place(connection.connection_id)
     if isinstance(event, _EVENTS_OF_ONE_FRAME):
         is_request = event.message.is_request if event.message is not None else False
         place = Place(connection.connection_id, is_request, event.offset)
-    first = connection.run.first_place(cause, event.at, place)
-    if first is None and connection.run.new_causes is not None:
+    first_place = connection.run.record_first_place(cause, event.at, place)
+    if first_place is None and connection.run.new_causes is not None:
         connection.run.new_causes.append(cause)
-    return first
+    return first_place
 
 
 def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> None:
-    """Keep a repeat for the line of its frame. What is no fault (severity info) marks no frame."""
+    """Count a repeat for the line of its frame. A problem that is no fault (severity info) marks no frame."""
     if repeat.severity == Severity.INFO or not isinstance(event, _EVENTS_OF_ONE_FRAME):
         return
     if repeat in connection.repeats or len(connection.repeats) < MAX_REPEATS:
@@ -286,9 +286,9 @@ def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> Non
 
 
 def _root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> Hashable:
-    """A key that is equal for problems with the same root cause; reports over several servers and clients have theirs.
+    """Return a key that is equal for problems with the same root cause.
 
-    See `kproxy.outputs.findings.cause_of`.
+    Reports over several servers and clients use another key, see `kproxy.outputs.findings.cause_of`.
     """
     message = getattr(event, "message", None)
     frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
@@ -296,6 +296,8 @@ def _root_cause(rule: Rule, problem: Problem, event: Any, connection: Connection
     is_client = (problem.blame or rule.blame) == "client"
     client = (connection.client_id or connection.client_software) if is_client else None
     # a bug in kproxy does not belong to one server, nor does a habit of a client, which talks to several brokers
-    is_of_server = not (isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_HABITS_FAMILY)))
-    server = connection.server if is_of_server else None
+    belongs_to_server = not (
+        isinstance(event, InspectionFailed) or (is_client and rule.code.startswith(_HABITS_FAMILY))
+    )
+    server = connection.server if belongs_to_server else None
     return rule.code, server, client, frame_kind, location and without_indexes(str(location)), problem.cause

@@ -1,6 +1,6 @@
 """Rules that `kproxy analyze` checks over a whole fleet.
 
-Those without a rule of the live inspection need days of traffic or many connections at once.
+Rules that the live inspection does not have need days of traffic or many connections at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dissectors.findings import Severity
 
 @dataclass(frozen=True, slots=True)
 class OfflineRule:
-    """A rule over a fleet. With `live`, a rule of the live inspection with the same code and name finds it, too."""
+    """A rule over a fleet. If `live` is set, the live inspection has a rule with the same code and name."""
 
     code: str
     name: str
@@ -68,5 +68,5 @@ FLEET_RULES = (
     ),
 )  # fmt: skip
 
-#: Those that only the analysis checks.
+#: The rules that only the analysis checks.
 OFFLINE_RULES = tuple(rule for rule in FLEET_RULES if not rule.live)

@@ -1,7 +1,7 @@
 """SASL: the messages of the mechanisms that Kafka uses, as typed values without their secrets.
 
-Passwords, salts, proofs, signatures and tokens are dropped while a message is read: no value made here holds one, so
-no output can. Nonces are kept for comparison, and left out of `repr`. Nothing raises on any bytes.
+Passwords, salts, proofs, signatures and tokens are dropped while a message is read: no value created here holds one, so
+no output can. Nonces are kept for comparison, but left out of `repr`. No function raises on any bytes.
 """
 
 from __future__ import annotations

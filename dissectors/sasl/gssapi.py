@@ -23,7 +23,7 @@ def is_first_token(data: bytes) -> bool:
 
 
 def read(data: bytes) -> GssapiToken:
-    """A token of either side; the client's last one wraps the protection that it chose."""
+    """Read a token from either side; the client's last one wraps the protection that it chose."""
     if not data:
         return GssapiToken(kind=GssapiKind.EMPTY)
     inner = data

@@ -1,11 +1,11 @@
-"""What is kept of a SASL message: names and numbers, no secret."""
+"""What is kept from a SASL message: names and numbers, but no secrets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: Longer names are not kept: a principal is on every line of its connection.
+#: Longer names are not kept, because a principal appears on every line of its connection.
 LONGEST_NAME = 255
 
 
@@ -13,7 +13,7 @@ LONGEST_NAME = 255
 class SaslMessage:
     """A message of a SASL mechanism; this class itself if nothing more is known.
 
-    `problem` completes "the message ...": how it departs from the mechanism's grammar, without quoting it.
+    `problem` completes "the message ...": how it deviates from the mechanism's grammar, without quoting it.
     """
 
     problem: str | None = None
@@ -21,7 +21,7 @@ class SaslMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientName(SaslMessage):
-    """A message with the client's name. `authorization_id` is the user that it wants to act as, "" if not given."""
+    """A message with the client's name. `authorization_id` is the user that the client wants to act as, or ""."""
 
     username: str | None = None
     authorization_id: str = ""
@@ -78,7 +78,7 @@ class ServerRefusal(SaslMessage):
 
 
 class GssapiKind(Enum):
-    """What a GSSAPI token is (RFC 4121, RFC 4752). After the client's `WRAP`, only the server's answer follows."""
+    """The kind of a GSSAPI token (RFC 4121, RFC 4752). After the client's `WRAP`, only the server's answer follows."""
 
     INITIAL = "AP-REQ"
     REPLY = "AP-REP"
@@ -90,11 +90,11 @@ class GssapiKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GssapiToken(SaslMessage):
-    """A token of Kerberos. The client's name is encrypted in it."""
+    """A Kerberos token. The client's name in it is encrypted."""
 
     kind: GssapiKind = GssapiKind.OTHER
 
 
 def showable_name(text: str) -> str | None:
-    """A name that may be shown: neither empty nor too long."""
+    """Return the name if it may be shown, i.e. is neither empty nor too long; otherwise None."""
     return text if text.strip() and len(text) <= LONGEST_NAME else None

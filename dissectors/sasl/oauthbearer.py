@@ -12,9 +12,9 @@ from dissectors.sasl.messages import OAuthBearerClientFirst, SaslMessage, Server
 _SEPARATOR = "\x01"
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z]{1,64}")
-#: The codes of RFC 6750 and the like; a longer text could be anything, a token too.
+#: The codes of RFC 6750 and similar ones; a longer text could be anything, even a token.
 _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
-#: Between the parts of a signed token (RFC 7515), and of an encrypted one (RFC 7516).
+#: The number of dots in a signed token (RFC 7515), and in an encrypted one (RFC 7516).
 _DOTS = (2, 4)
 _MAX_EXTENSIONS = 16
 #: Longer texts are not read as JSON.
@@ -54,7 +54,7 @@ def read_server_refusal(data: bytes) -> ServerRefusal:
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """The claims of a signed or unsecured token; empty for an encrypted or opaque one."""
+    """Return the claims of a signed or unsecured token; empty for an encrypted or opaque one."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _MAX_JSON_BYTES:
         return {}
@@ -68,14 +68,14 @@ def _parse_json(data: bytes) -> dict[str, Any]:
     if len(data) > _MAX_JSON_BYTES:
         return {}
     try:
-        claims = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError):
         return {}
-    return claims if isinstance(claims, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _seconds(value: object) -> float | None:
-    """A plausible time, None for anything else."""
+    """Return the value if it is a plausible time, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value < 1e11 else None

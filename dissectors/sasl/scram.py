@@ -19,7 +19,7 @@ _SERVER_ERRORS = frozenset({
     "server-does-support-channel-binding", "channel-binding-not-supported", "unsupported-channel-binding-type",
     "unknown-user", "invalid-username-encoding", "no-resources", "other-error",
 })  # fmt: skip
-#: The GS2 flags that can be shown, with the bindings of RFC 5929 and RFC 9266.
+#: The GS2 flags that can be shown, with the channel bindings of RFC 5929 and RFC 9266.
 _FLAGS = frozenset({"n", "y", "p=tls-unique", "p=tls-server-end-point", "p=tls-exporter"})
 _ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
 _EXTENSION = re.compile(r"[A-Za-z]{1,64}")
@@ -54,16 +54,16 @@ def read_client_first(data: bytes) -> SaslMessage:
 
 
 def read_server_first(data: bytes) -> SaslMessage:
-    """Read ``server-first-message``: both nonces and the iteration count, or an error."""
+    """Read ``server-first-message``: both nonces and the iteration iteration_count, or an error."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
         return _server_refusal(attributes["e"])
-    count = attributes.get("i", "")
+    iteration_count = attributes.get("i", "")
     missing = next((description for key, description in _SERVER_FIRST.items() if not attributes.get(key)), None)
-    count_match = _ITERATIONS.fullmatch(count)
+    count_match = _ITERATIONS.fullmatch(iteration_count)
     problem = f"has no {missing}" if missing else None if count_match else "has an iteration count that is not a number"
     return ScramServerFirst(
-        nonce=attributes.get("r"), iterations=int(count) if count_match else None, problem=problem
+        nonce=attributes.get("r"), iterations=int(iteration_count) if count_match else None, problem=problem
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _server_refusal(error: str) -> ServerRefusal:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """The attributes of ``n=user,r=nonce`` by letter. If a letter is repeated, the first value counts."""
+    """Return the attributes of ``n=user,r=nonce`` by letter. If a letter is repeated, the first value counts."""
     attributes: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")

@@ -1,7 +1,7 @@
 """The protocol's facts: messages, APIs, error codes and enums of all imported Kafka releases, loaded on demand.
 
 ``kproxy schemas import`` writes the data files in this package. Nothing is read at import; a message, which is one line
-of ``messages.jsonl``, is parsed at its first use.
+of ``messages.jsonl``, is parsed when it is first used.
 """
 
 from __future__ import annotations
@@ -90,17 +90,17 @@ def _read(file: str) -> bytes:
 
 @functools.cache
 def _lines() -> dict[str, bytes]:
-    """Message name -> its line. Lines begin with ``{"name":"``, so that finding a name needs no parsing."""
+    """Return the line of each message by name. Lines begin with ``{"name":"``, so finding a name needs no parsing."""
     start = len('{"name":"')
     return {line[start : line.index(b'"', start)].decode(): line for line in _read("messages.jsonl").splitlines()}
 
 
 def message(name: str, component: str | None = None) -> Mapping[str, Any]:
-    """A message as in Kafka's definitions, over all releases. Do not change the result.
+    """Return a message as in Kafka's definitions, merged over all releases. Do not modify the result.
 
     Args:
         name: Kafka's name, e.g. ``FetchRequest`` or ``GroupMetadataValue``.
-        component: The jar that defines it, e.g. ``kafka-clients``; any if None.
+        component: The jar that defines it, e.g. ``kafka-clients``; None for any.
 
     Returns:
         Keys ``name``, ``type`` (request, response, header, data, metadata, coordinator-key, coordinator-value),
@@ -130,7 +130,7 @@ def _message(name: str) -> Mapping[str, Any]:
 
 
 def message_names() -> tuple[str, ...]:
-    """The names of all messages, APIs first, in the order of the data."""
+    """Return the names of all messages, APIs first, in the order of the data."""
     return tuple(_lines())
 
 
@@ -155,45 +155,45 @@ def _api(entry: Mapping[str, Any]) -> Api:
 
 
 def api(key: int) -> Api | None:
-    """The API with this key, None if unknown."""
+    """Return the API with this key, None if unknown."""
     return _apis().get(key)
 
 
 @functools.cache
-def _by_name() -> dict[str, Api]:
+def _apis_by_name() -> dict[str, Api]:
     return {api.name: api for api in apis()}
 
 
 def api_by_name(name: str) -> Api | None:
-    """The API with this name, e.g. ``Produce``; None if unknown."""
-    return _by_name().get(name)
+    """Return the API with this name, e.g. ``Produce``; None if unknown."""
+    return _apis_by_name().get(name)
 
 
 def apis() -> tuple[Api, ...]:
-    """All APIs, ordered by key."""
+    """Return all APIs, ordered by key."""
     return tuple(_apis().values())
 
 
 def releases() -> tuple[str, ...]:
-    """The Kafka releases in the data, oldest first."""
+    """Return the Kafka releases in the data, oldest first."""
     oldest_first = message("RequestHeader")["served"]
     return tuple(oldest_first)
 
 
 def request(api_key: int) -> str | None:
-    """Name of the API's request message."""
+    """Return the name of the API's request message, None if the API is unknown."""
     known_api = api(api_key)
     return f"{known_api.name}Request" if known_api else None
 
 
 def response(api_key: int) -> str | None:
-    """Name of the API's response message."""
+    """Return the name of the API's response message, None if the API is unknown."""
     known_api = api(api_key)
     return f"{known_api.name}Response" if known_api else None
 
 
 def header_versions(api_key: int, version: int) -> tuple[int, int]:
-    """The versions of the request header and of the response header.
+    """Return the versions of the request header and of the response header.
 
     Flexible versions have (2, 1), others (1, 0); the exceptions (ApiVersions, ControlledShutdown) are in the data.
 
@@ -214,17 +214,17 @@ def _errors() -> dict[int, ErrorCode]:
 
 
 def errors() -> tuple[ErrorCode, ...]:
-    """All error codes, including NONE."""
+    """Return all error codes, including NONE."""
     return tuple(_errors().values())
 
 
 def error(code: int) -> ErrorCode | None:
-    """The error with this code, None if unknown; 0 is NONE, -1 is UNKNOWN_SERVER_ERROR."""
+    """Return the error with this code, None if unknown; 0 is NONE, -1 is UNKNOWN_SERVER_ERROR."""
     return _errors().get(code)
 
 
 def error_name(code: int) -> str | None:
-    """Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``."""
+    """Return Kafka's constant for an error code, e.g. ``NOT_LEADER_OR_FOLLOWER``; None if unknown."""
     error_code = error(code)
     return error_code.name if error_code else None
 
@@ -236,7 +236,7 @@ def _enums() -> dict[str, dict[int, str]]:
 
 
 def enum(name: str) -> dict[int, str]:
-    """A table code -> name, e.g. ``isolation_level``. Do not change the result.
+    """Return a table that maps codes to names, e.g. ``isolation_level``. Do not modify the result.
 
     Raises:
         KeyError: The table is unknown.
@@ -250,7 +250,7 @@ def _kips() -> dict[str, dict[str, list[int]]]:
 
 
 def kips(api: str, version: int) -> tuple[int, ...]:
-    """The numbers of the KIPs that made a version of an API, as far as Kafka's definitions name them.
+    """Return the numbers of the KIPs that introduced a version of an API, as far as Kafka's definitions name them.
 
     Source: the comments of the definitions in Kafka's jars.
     """
@@ -259,28 +259,28 @@ def kips(api: str, version: int) -> tuple[int, ...]:
 
 @functools.cache
 def _records(kind: str) -> dict[tuple[str, int], str]:
-    """(component, key) -> name, for one type of message."""
+    """Return the names of the messages of one type, by (component, key)."""
     marker = f'"type":"{kind}"'.encode()
     messages = [_message(name) for name, line in _lines().items() if marker in line]
     return {(row["component"], row["apiKey"]): row["name"] for row in messages if row["type"] == kind}
 
 
 def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:
-    """The name of the record with this key in ``__cluster_metadata``, None if unknown.
+    """Return the name of the record with this key in ``__cluster_metadata``, None if unknown.
 
-    Component ``kafka-storage`` selects ``__remote_log_metadata``, whose keys overlap.
+    The component ``kafka-storage`` selects ``__remote_log_metadata``, whose keys overlap.
     """
     return _records("metadata").get((component, api_key))
 
 
 def coordinator_records() -> tuple[frozenset[str], frozenset[str]]:
-    """The names of all key messages and of all value messages in coordinators' topics."""
+    """Return the names of all key messages and of all value messages in coordinators' topics."""
     keys, values = (_records(f"coordinator-{part}").values() for part in ("key", "value"))
     return frozenset(keys), frozenset(values)
 
 
 def coordinator_record(component: str, record_type: int) -> tuple[str, str] | None:
-    """The names of the key and value messages of a record in a coordinator's topic, None if unknown.
+    """Return the names of the key and value messages of a record in a coordinator's topic, None if unknown.
 
     Args:
         component: ``kafka-group-coordinator`` for ``__consumer_offsets``, ``kafka-transaction-coordinator`` for

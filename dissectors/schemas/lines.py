@@ -1,7 +1,7 @@
-"""Release lines: the versions that brokers of each Kafka release from 0.10.0 on advertise, and those they serve.
+"""Release lines: the versions that brokers of each Kafka release from 0.10.0 on advertise and serve.
 
 ``kproxy schemas import`` and ``kproxy schemas lines`` write the data from Kafka's own classes; it is loaded on demand.
-It is what clients get from a typical cluster: one with ZooKeeper up to 3.2, which also advertises inter-broker APIs,
+It shows what clients get from a typical cluster: one with ZooKeeper up to 3.2, which also advertises inter-broker APIs,
 and a KRaft broker from 3.3 on. It excludes unstable versions and client telemetry (KIP-714), which needs a plug-in that
 Kafka does not include.
 """
@@ -39,7 +39,7 @@ class ReleaseLine:
         advertised: API key -> lowest and highest version in its ApiVersions response.
         served: API key -> lowest and highest version that it serves: Kafka 4 advertises Produce from 0 and serves it
             from 3 (KAFKA-18659).
-        features: By name; empty before 3.3. The finalized levels are those of storage formatted only with
+        features: By name; empty before 3.3. The finalized levels are as in storage formatted with only
             ``--standalone``.
 
     ApiVersions has version 3 from 2.4 on (KIP-511) and version 4 from 3.9 on; in lower versions, supported features
@@ -56,7 +56,7 @@ class ReleaseLine:
     features: Mapping[str, Feature]
 
     def since(self, name: str) -> bool:
-        """Whether this is the line with that name or a later one."""
+        """Whether this line is the one with that name or a later one."""
         return lines().index(self.name) >= lines().index(name)
 
 
@@ -68,22 +68,22 @@ def _rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 def lines() -> tuple[str, ...]:
-    """The names of the release lines, oldest first: ``0.10.0`` etc."""
+    """Return the names of the release lines, oldest first: ``0.10.0`` etc."""
     return tuple(_rows())
 
 
 @functools.cache
 def line(release: str) -> ReleaseLine:
-    """The line of a release.
+    """Return the line of a release.
 
     Args:
-        release: A line (``2.8``), a release of it (``2.8.1``), or a prefix of several lines (``0.10``: the newest of
-            them).
+        release: A line (``2.8``), one of its releases (``2.8.1``), or a prefix of several lines (``0.10``: the
+            newest of them).
 
     Raises:
         ValueError: The release is unknown; the message lists the known ones.
     """
-    row = _rows()[_name(release)]
+    row = _rows()[_line_name(release)]
     advertised = _ranges(row["apis"])
     return ReleaseLine(
         name=row["line"],
@@ -95,7 +95,7 @@ def line(release: str) -> ReleaseLine:
     )
 
 
-def _name(release: str) -> str:
+def _line_name(release: str) -> str:
     if re.fullmatch(r"\d+(\.\d+){1,3}", release):
         for name in reversed(lines()):
             if f"{name}.".startswith(f"{release}.") or release.rpartition(".")[0] == name:

@@ -1,4 +1,4 @@
-"""The oldest releases of clients that work with Kafka 4, which removed old API versions (KIP-896).
+"""The oldest client releases that work with Kafka 4, which removed old API versions (KIP-896).
 
 Source:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-#: By the name that a client sends (KIP-511). KafkaJS 1.15.0 is also one, but it sends no name.
+#: By the name that a client sends (KIP-511). KafkaJS 1.15.0 also belongs here, but it sends no name.
 OLDEST_RELEASES: Final = {
     "apache-kafka-java": "2.1.0",
     "librdkafka": "1.8.2",
@@ -23,7 +23,7 @@ RELEASE: Final = r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})"
 
 
 class OldestClient(NamedTuple):
-    """A library that KIP-896 names, its oldest release that works, and whether a client is at least that."""
+    """A library that KIP-896 names, its oldest release that works, and whether a client is at least as new."""
 
     library: str
     release: str
@@ -36,7 +36,7 @@ class OldestClient(NamedTuple):
 
 
 def oldest_client(name: str | None, version: str | None) -> OldestClient | None:
-    """Return what KIP-896 requires of a client that sends this name and version; None if it does not name it."""
+    """Return what KIP-896 requires of a client that sends this name and version; None if the KIP does not name it."""
     if name is None or version is None:
         return None
     if (wrapped := re.search(WRAPPED_LIBRDKAFKA, version)) is not None:

@@ -15,46 +15,46 @@ from dissectors.schemas import lines
 
 @functools.cache
 def served(release: str) -> Mapping[int, tuple[int, int]]:
-    """API key -> lowest and highest version that brokers of a release serve.
+    """Return the lowest and highest version that brokers of a release serve, by API key.
 
-    Release lines cover the APIs of clients. Other APIs (between brokers, of controllers, telemetry) are those of the
-    newest imported release that is not later.
+    Release lines cover the APIs for clients. Other APIs (between brokers, for controllers, telemetry) are taken from
+    the oldest imported release that is not earlier, or else from the newest one.
 
     Args:
-        release: In the form of `dissectors.schemas.lines.line`: ``4.0``, ``3.9.1``.
+        release: As for `dissectors.schemas.lines.line`: ``4.0``, ``3.9.1``.
 
     Raises:
         ValueError: The release is unknown; the message lists the known ones.
     """
     line = lines.line(release)
     imported = schemas.releases()
-    next_one = next(
+    imported_release = next(
         (candidate for candidate in imported if _numbers(candidate) >= _numbers(line.release)), imported[-1]
     )
     ranges = {
         api.key: (versions.lowest, versions.highest)
         for api in schemas.apis()
-        if (versions := api.releases.get(next_one)) and api.key not in _known_to_lines()
+        if (versions := api.releases.get(imported_release)) and api.key not in _client_api_keys()
     }
-    return ranges | {key: versions for key, versions in line.served.items() if key in _known_to_lines()}
+    return ranges | {key: versions for key, versions in line.served.items() if key in _client_api_keys()}
 
 
 @functools.cache
 def refused_from() -> Mapping[tuple[int, int], str]:
-    """API key and version -> the first release line in which no broker serves it any more."""
-    last = {
+    """Return the first release line in which no broker serves a version any more, by API key and version."""
+    last_lines = {
         (key, version): name
         for name in lines.lines()
         for key, (lowest, highest) in served(name).items()
         for version in range(lowest, highest + 1)
     }
-    following = dict(pairwise(lines.lines()))
-    return {use: following[name] for use, name in last.items() if name in following}
+    next_lines = dict(pairwise(lines.lines()))
+    return {key_and_version: next_lines[name] for key_and_version, name in last_lines.items() if name in next_lines}
 
 
 @functools.cache
-def _known_to_lines() -> frozenset[int]:
-    """APIs that brokers of any KRaft line serve to clients."""
+def _client_api_keys() -> frozenset[int]:
+    """Return the keys of the APIs that brokers of any KRaft line serve to clients."""
     all_lines = map(lines.line, lines.lines())
     return frozenset(key for line in all_lines if line.kraft for key in line.served)
 

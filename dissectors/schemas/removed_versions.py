@@ -1,4 +1,4 @@
-"""Versions that later Kafka releases removed, from comparing the releases in the schemas.
+"""Versions that later Kafka releases removed, found by comparing the releases in the schemas.
 
 Source: KIP-896 (old versions of client APIs), KIP-724 (old message formats); the versions themselves are in the data.
 """
@@ -13,15 +13,15 @@ from dissectors import schemas
 
 @functools.cache
 def newest_release() -> str:
-    """The newest release in the schemas, e.g. ``4.4.0``."""
+    """Return the newest release in the schemas, e.g. ``4.4.0``."""
     return schemas.releases()[-1]
 
 
 @functools.cache
 def lowest_served() -> Mapping[int, int | None]:
-    """API key -> the lowest version that the newest release serves, None if it removed the API.
+    """Return the lowest version that the newest release serves, by API key; None if it removed the API.
 
-    Only APIs of which an older release served more are included.
+    The result contains only APIs whose older versions some release served but the newest one does not.
     """
     newest = newest_release()
     versions: dict[int, int | None] = {}
@@ -42,18 +42,18 @@ def is_removed(api_key: int, version: int) -> bool:
 
 
 def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a server advertises a removed version that it evidently does not serve, because the others are gone.
+    """Whether a server advertises a removed version but does not serve it, as its dropping of others shows.
 
-    Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, and serves it from v3 on (KAFKA-18659).
+    Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, but serves it from v3 on (KAFKA-18659).
     """
     if not is_removed(api_key, version) or not serves(ranges, api_key, version):
         return False
-    others = [
+    others_dropped = [
         lowest is not None and ranges[key][0] >= lowest
         for key, lowest in lowest_served().items()
         if key in ranges and key != api_key
     ]
-    return len(others) >= 3 and all(others)
+    return len(others_dropped) >= 3 and all(others_dropped)
 
 
 def serves(ranges: Mapping[int, tuple[int, int]], api_key: int, version: int) -> bool:

@@ -2,7 +2,7 @@
 
 A tracker is a class with `observe(event, connection)`. There is one instance per run (`connection.run.state(Groups)`)
 or one per connection (`connection.state(Sessions)`). It runs only if a rule or another tracker declares that it needs
-it, and after the trackers that it needs itself. State that only one rule needs is defined in that rule's module and
+it, and after the trackers that it itself needs. State that only one rule needs is defined in that rule's module and
 obtained in the same way. State that grows with what peers send must be bounded (`dissectors.bounded`).
 """
 
@@ -24,8 +24,8 @@ TrackerT = TypeVar("TrackerT", bound=type[Any])
 class Tracker:
     """A registered tracker class: one instance per run if `is_shared`, else one per connection.
 
-    `needs` are the classes whose state it reads, `keeps` further classes of state that it updates. `flags` are the
-    frame flags that it sets: rules that select frames by them need this tracker.
+    `needs` lists the classes whose state it reads, `keeps` the additional classes of state that it updates. `flags` are
+    the frame flags that it sets; rules that select frames by these flags need this tracker.
     """
 
     kind: type[Any]
@@ -54,7 +54,7 @@ def tracker(
 ) -> Callable[[TrackerT], TrackerT]:
     """Register a tracker class with one instance per run (``run``) or per connection (``connection``).
 
-    It selects events as rules do. Its deadlines have the name of the class as their code. It runs after the classes
+    A tracker selects events as rules do. Its deadlines have the class name as their code. It runs after the classes
     that it `needs`. Trackers and rules that need a class in `keeps`, or frames with its `flags`, need this tracker.
     """
     trigger = Trigger(events, apis, broken, only, versions)
@@ -69,7 +69,7 @@ def tracker(
 
 
 def trackers_in_order(kinds_needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
-    """The trackers that update these classes, and those that they need in turn, in dependency order.
+    """Return the trackers that update these classes, and the trackers they need in turn, in dependency order.
 
     Raises:
         KeyError: No tracker updates one of the classes.
@@ -90,7 +90,7 @@ class Trackers:
     """The trackers of a run.
 
     Args:
-        needed: The classes of state that its rules and its lines read.
+        needed: The classes of state that the run's rules and lines read.
     """
 
     def __init__(self, needed: Iterable[type[Any]] = ()) -> None:

@@ -15,15 +15,15 @@ from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoin
 MAX_CLIENTS = 1_000
 MAX_ADDRESSES = 1_000
 
-#: Refused attempts after which an address counts as unreachable: a name may have several addresses, and one may work.
+#: How many refused attempts make an address unreachable: a name may have several addresses, one of which may work.
 MIN_REFUSED = 2
 
 
 @dataclass(slots=True)
 class AdvertisedAddress:
-    """An address that a client was given, and the state of the connection on which it was, the last time.
+    """An address given to a client, and the state of the connection on which it was last given.
 
-    `failure` is the last attempt to connect to it, if that failed; `failures` counts them.
+    `failure` is the latest failed attempt to connect to it; `failures` counts the failed attempts.
     """
 
     broker: Endpoint
@@ -66,10 +66,10 @@ class AdvertisedAddresses:
                     advertised.connection = connection
 
     def find(self, event: ConnectFailed, brokers: Brokers) -> AdvertisedAddress | None:
-        """The advertised address that a client could not connect to; None if none was advertised to it.
+        """Return the advertised address that a client failed to connect to; None if none was advertised to the client.
 
-        A host name matches any address with its port that no client has ever been connected to: which address it has
-        is not known.
+        A host name matches any address with its port to which no client has ever connected: it is not known which
+        address the name resolves to.
         """
         addresses = self._clients.get(host_of(event.client))
         if addresses is None:
@@ -84,7 +84,7 @@ class AdvertisedAddresses:
         return addresses.get(server) or next(matches, None)
 
     def unreachable(self, connection: Any) -> list[AdvertisedAddress]:
-        """The addresses that the client of a connection was given there last, and cannot connect to."""
+        """Return the addresses that a client was last given on this connection and cannot connect to."""
         if not self._any_failed:
             return []
         brokers = connection.run.state(Brokers)

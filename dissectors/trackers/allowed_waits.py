@@ -12,7 +12,7 @@ LONG_POLLS = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
 
 
 def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
-    """The time in ms that a request allows the server beyond its processing time.
+    """Return the time in ms that a request allows the server beyond its processing time.
 
     A group coordinator responds to JoinGroup when all members have joined, and to SyncGroup when the leader has sent
     the assignment: both within the longest rebalance timeout of the members.
@@ -25,7 +25,7 @@ def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
 
 
 def duration(ns: int) -> str:
-    """A duration as text: ``1,770 s``, ``4.2 s``, ``380 ms``."""
+    """Format a duration: ``1,770 s``, ``4.2 s``, ``380 ms``."""
     if ns >= 1000 * _S:
         return f"{ns / _S:,.0f} s"
     return f"{ns / _S:.3g} s" if ns >= _S else f"{ns / 1_000_000:.3g} ms"

@@ -24,22 +24,22 @@ AnsweredApi: TypeAlias = tuple[str, str | None, int, int]
 
 
 class AnsweredApis:
-    """Updated by each connection when an API version is answered on it for the first time."""
+    """The answered APIs of a run. Each connection adds an API version when it is first answered there."""
 
     def __init__(self) -> None:
-        self._kinds: BoundedDict[AnsweredApi, None] = BoundedDict(MAX_SERVED)
+        self._answered: BoundedDict[AnsweredApi, None] = BoundedDict(MAX_SERVED)
         self._last_work_at: BoundedDict[tuple[str, str | None], int] = BoundedDict(MAX_SERVED)
 
     def note(self, api: tuple[int, int], at: int, connection: ConnectionState) -> None:
-        """Note that an API key and version was answered."""
-        self._kinds[connection.server, connection.client_id, *api] = None
+        """Record that a request with this API key and version was answered."""
+        self._answered[connection.server, connection.client_id, *api] = None
         if api[0] not in DISCOVERY_APIS:
             self._last_work_at[client_key(connection)] = at
 
     def has(self, kind: AnsweredApi) -> bool:
-        """Whether that was answered before."""
-        return kind in self._kinds
+        """Return whether a request of this kind has been answered."""
+        return kind in self._answered
 
     def last_work_at(self, client: tuple[str, str | None]) -> int:
-        """The last time a connection of the client used other APIs than `DISCOVERY_APIS`; 0 if none did."""
+        """Return when a connection of the client last used an API outside `DISCOVERY_APIS`; 0 if none did."""
         return self._last_work_at.get(client, 0)

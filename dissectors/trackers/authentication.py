@@ -62,10 +62,10 @@ class Authentication:
         unauthenticated: No login has succeeded, as far as is known.
         awaits_token: The broker now accepts only the next token.
         is_reauthentication: The connection was authenticated before this exchange.
-        raw: The tokens have no header; `without_handshake`: they follow other requests than
+        raw: The tokens have no header; `without_handshake`: they follow requests other than
             SaslHandshake.
-        tokens: How many the client has sent in this exchange.
-        client, server: The last message of each, as far as `dissectors.sasl` reads it.
+        tokens: How many tokens the client has sent in this exchange.
+        client, server: The last message from each side, as far as `dissectors.sasl` reads it.
         user: The user that the tokens name; not verified before the phase is `DONE`.
         bearer: The message with the client's bearer token; the token itself is not kept.
         by_token: The user is the id of a delegation token (KIP-48).
@@ -73,7 +73,7 @@ class Authentication:
             (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. Lost
             bytes do not reset it: Kafka does not let a re-authentication change it.
         authenticated_at: When that login succeeded (ns).
-        lifetime_ms: How long the session lasts, 0 without limit; `expires_at` is when it ends (ns).
+        lifetime_ms: How long the session lasts; 0 if it has no limit. `expires_at` is when it ends (ns).
         reauthentications: Logins that succeeded on this connection after the first one (KIP-368).
     """
 
@@ -125,7 +125,7 @@ class Authentication:
 
     @property
     def nonces_differ(self) -> bool:
-        """Whether a side of a SCRAM login does not use the nonce of the other: a strict peer ends such a login."""
+        """Whether one side of a SCRAM login does not use the other side's nonce; a strict peer ends such a login."""
         client, server = self.client_nonce, self.server_nonce
         if server is None:
             return False
@@ -244,14 +244,14 @@ class Authentication:
     needs=(Authentication,),
 )
 class Listeners:
-    """Servers of a run that authenticated a client by SASL, and those that served one without it."""
+    """The servers in a run that authenticated a client with SASL, and the servers that served a client without it."""
 
     def __init__(self) -> None:
         self.sasl: BoundedDict[str, None] = BoundedDict(_MAX_LISTENERS)
         self.open: BoundedDict[str, None] = BoundedDict(_MAX_LISTENERS)
 
     def observe(self, event: ResponseReceived | TokenReceived, connection: ConnectionState) -> None:
-        """Remember that a server served data, or authenticated a client."""
+        """Remember that a server served data or authenticated a client."""
         phase, message = connection.state(Authentication).phase, getattr(event, "message", None)
         if message is not None and message.api not in BEFORE_LOGIN:
             if phase is SaslPhase.NONE:

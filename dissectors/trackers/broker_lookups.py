@@ -17,11 +17,11 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 MAX_CLIENTS = 1_000
 MAX_ADDRESSES = 100
 
-#: Answers are counted together within this time (ns).
+#: Answers within this time (ns) are counted together.
 WINDOW = 15 * 1_000_000_000
 
-#: A request counts as a new lookup only so long after the last answer (ns): clients send two requests at once, and need
-#: a moment to connect.
+#: A request counts as a new lookup only this long (ns) after the last answer: clients send two requests at once, and
+#: need a moment to connect.
 MIN_INTERVAL = 50_000_000
 
 #: After a response that departs from its layout, the client's behaviour is not evaluated for this long (ns).
@@ -33,7 +33,7 @@ ADDRESS_APIS = ("Metadata", "FindCoordinator")
 #: APIs that clients use on any broker before they connect to a specific one.
 LOOKUP_APIS = frozenset(("ApiVersions", *ADDRESS_APIS))
 
-#: APIs that clients use although they cannot reach the broker they need.
+#: APIs that clients still use when they cannot reach the broker they need.
 UNSPECIFIC_APIS = LOOKUP_APIS | {"SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}
 
 #: APIs that clients use only on a specific broker: a partition leader, a group or transaction coordinator.
@@ -48,9 +48,9 @@ BROKER_APIS = frozenset((
 class BrokerLookup:
     """The lookups of one client since it last used the broker that it looked for.
 
-    `addresses` are those that it got, `example` is one of them, and `route` is where that leads. `answers` counts the
-    answers within `WINDOW` of `since`, `identical` the consecutive identical ones; `last` is the time of the last.
-    `reached` are the addresses that it had got when it last used such a broker.
+    `addresses` are the addresses it got, `example` is one of these brokers, and `route` is where its address leads.
+    `answers` counts the answers within `WINDOW` of `since`, and `identical` the consecutive identical answers; `last`
+    is the time of the last answer. `reached` are the addresses that the client had when it last used such a broker.
     """
 
     addresses: frozenset[tuple[str, int]] = frozenset()
@@ -60,7 +60,7 @@ class BrokerLookup:
     identical: int = 0
     since: int = 0
     last: int = 0
-    answer: int = 0
+    answer_hash: int = 0
     reached: frozenset[tuple[str, int]] | None = None
     undecodable_at: int = 0
 
@@ -88,7 +88,7 @@ class BrokerLookups:
         self._pending: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_CLIENTS)
 
     def of(self, connection: Any, client_id: str | None) -> BrokerLookup:
-        """The lookups of a connection's client."""
+        """Return the lookups of a connection's client."""
         return self._clients.touch((host_of(connection.client), client_id), BrokerLookup)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: Any) -> None:
@@ -146,12 +146,12 @@ class BrokerLookups:
         if at - lookup.since > WINDOW:
             lookup.since, lookup.answers, lookup.identical = at, 0, 0
         lookup.answers += 1
-        lookup.identical = lookup.identical + 1 if response_hash == lookup.answer else 1
-        lookup.answer = response_hash
+        lookup.identical = lookup.identical + 1 if response_hash == lookup.answer_hash else 1
+        lookup.answer_hash = response_hash
 
 
 def _names_target(message: Message, request_body: dict[str, Any]) -> bool:
-    """Whether an answer contains the broker that the client looks for: a requested topic's leader, a coordinator."""
+    """Whether an answer names the broker the client is looking for: a requested topic's leader, or a coordinator."""
     if message.api == "FindCoordinator":
         return any(True for _ in endpoints(message.as_sent))
     brokers = {broker["node_id"] for broker in message.body["brokers"] or ()}

@@ -1,4 +1,4 @@
-"""Brokers: the addresses in responses, and whether they are those that clients connect to."""
+"""Brokers: the addresses in responses, and whether clients connect to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_HOST_LENGTH = 255
 
 
 class Endpoint(NamedTuple):
-    """A broker's address in a response; `path` is the path of the struct with its host and port."""
+    """A broker's address in a response; `path` is the path of the struct that holds its host and port."""
 
     node_id: int
     host: str
@@ -63,7 +63,7 @@ class Brokers:
             self._ports[port] = self._ports.get(port, False) or not is_specific_ip(host)
 
     def route(self, host: str, port: int) -> AddressRoute:
-        """The route of an advertised address."""
+        """Return the route of an advertised address."""
         canonical_host = canonicalize_host(host)
         if (canonical_host, port) in self._dialled:
             return AddressRoute.HERE
@@ -78,7 +78,7 @@ def is_relayed(connection: Any) -> bool:
 
 
 def own_address(message: Message, connection: Any) -> Endpoint | None:
-    """The endpoint in a response that is the server behind a relay; None if another endpoint is a dialled address."""
+    """Return the endpoint of the server behind a relay in a response; None if any endpoint is a dialled address."""
     if not is_relayed(connection):
         return None
     server, brokers = split(connection.server), connection.run.state(Brokers)
@@ -96,7 +96,7 @@ def own_address(message: Message, connection: Any) -> Endpoint | None:
 
 
 def endpoints(message: Message) -> Iterator[Endpoint]:
-    """The addresses of brokers in a response of any API that contains them.
+    """Yield the brokers' addresses in a response of any API that contains them.
 
     These are Metadata, FindCoordinator and DescribeCluster, and Produce, Fetch, ShareFetch and ShareAcknowledge with
     their `node_endpoints`. Error responses contain none; addresses of controllers are left out.

@@ -22,14 +22,14 @@ _MAX_BROKERS = 1_000
 _MAX_CLIENTS = 1_000
 _MAX_PARTITIONS = 2_000
 
-#: Responses are compared if they are at most this far apart (ns): a cluster changes.
+#: Responses are compared if they are at most this far apart (ns), because a cluster changes over time.
 _MAX_AGE = 60 * 1_000_000_000
 
 #: How long (ns) a server counts as contradicting itself after its latest contradiction.
 _CONTRADICTION_LASTS = 60 * 1_000_000_000
 
-#: A coordinator that Metadata does not name at all may just have stopped, or started: it is a contradiction if so many
-#: responses in a row agree on that.
+#: A coordinator that Metadata does not name at all may have just stopped or started: it is a contradiction only if this
+#: many responses in a row agree on that.
 _MIN_MISSING = 3
 
 Address = tuple[str, int]
@@ -43,10 +43,10 @@ class SeenEpoch(NamedTuple):
 
 
 class CoordinatorConflict(NamedTuple):
-    """FindCoordinator and Metadata of one server that do not agree about a broker.
+    """A disagreement between FindCoordinator and Metadata from one server about a broker.
 
-    `subject` is what the coordinator is for; `broker` is the one in Metadata with the same address, or with the same
-    node id; None if Metadata has neither.
+    `subject` is what the coordinator is for; `broker` is the broker in Metadata with the same node id or, failing that,
+    with the same address; None if Metadata has neither.
     """
 
     subject: str
@@ -58,7 +58,7 @@ class CoordinatorConflict(NamedTuple):
 class _Server:
     """The brokers in the latest Metadata of a server, and the latest coordinator.
 
-    `missing` counts the responses in a row that show that coordinator as none of these brokers.
+    `missing` counts the consecutive responses in which the coordinator is none of these brokers.
     """
 
     brokers: dict[int, Endpoint] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Server:
 
 @tracker(events=(ResponseReceived,), apis=("Metadata", "FindCoordinator"))
 class ClusterViews:
-    """What servers say about brokers, and clients know about leader epochs.
+    """What servers say about brokers, and what clients know about leader epochs.
 
     `conflict` is set by the latest response.
     """
@@ -84,7 +84,7 @@ class ClusterViews:
         )
 
     def contradicts_itself(self, server: str, at: int) -> bool:
-        """Whether a server's FindCoordinator and Metadata have lately contradicted each other."""
+        """Whether a server's FindCoordinator and Metadata have recently contradicted each other."""
         server_view = self._servers.get(server)
         return (
             server_view is not None
@@ -93,7 +93,7 @@ class ClusterViews:
         )
 
     def node_id(self, server: str, address: str) -> int | None:
-        """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
+        """Return the node id of an address in the latest Metadata of a server; None if there are several or none."""
         server_view = self._servers.get(server)
         ids = (
             [broker.node_id for broker in server_view.brokers.values() if broker.address == address]
@@ -103,7 +103,7 @@ class ClusterViews:
         return ids[0] if len(ids) == 1 else None
 
     def leader_epoch(self, connection: ConnectionState, topic_partition: TopicPartition) -> SeenEpoch | None:
-        """The leader epoch of a partition in the latest Metadata that a connection's client got."""
+        """Return the leader epoch of a partition in the latest Metadata that a connection's client got."""
         epochs = self._epochs.get(client_key(connection))
         return epochs.get(topic_partition) if epochs else None
 
@@ -157,7 +157,7 @@ class ClusterViews:
 
 
 def _coordinators_in(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
-    """The coordinators in a response, with what they are for."""
+    """Yield what each coordinator in a response is for, and its endpoint."""
     subjects = [response.subject for response in coordinator_results(event)]
     for endpoint in endpoints(message):
         index = endpoint.path[1] if endpoint.path else 0
@@ -182,5 +182,5 @@ def _address(endpoint: Endpoint) -> Address:
 
 
 def broker_text(endpoint: Endpoint) -> str:
-    """A broker as text: ``node 1 at 10.0.0.1:9092``."""
+    """Describe a broker: ``node 1 at 10.0.0.1:9092``."""
     return f"node {endpoint.node_id} at {endpoint.address}"

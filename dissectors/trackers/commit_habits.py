@@ -22,8 +22,9 @@ COMMITS: Final = Limit("commits", 100, "commits", "of so many commits in a row o
 class CommitWindow(NamedTuple):
     """Consecutive commits of a member.
 
-    `offset_moves` is how many of them moved offsets, `records` by how many in total, and `ns` the time from first to
-    last. `fetches` is the number of Fetch responses with records that its client got in that time.
+    `offset_moves` is how many of the commits moved offsets, `records` is how many records they moved them by in total,
+    and `ns` is the time from the first to the last commit. `fetches` is the number of Fetch responses with records that
+    the member's client received in that time.
     """
 
     group: str
@@ -45,14 +46,14 @@ class _Count:
 
 @tracker(events=(ResponseReceived,), apis=("OffsetCommit",), needs=(Commits, FetchesWithRecords))
 class CommitHabits:
-    """`window` is complete with the latest OffsetCommit response; otherwise it is None."""
+    """Counts the commits of each member. `window` is None unless the latest OffsetCommit response completed it."""
 
     def __init__(self) -> None:
         self.window: CommitWindow | None = None
         self._counts: BoundedDict[tuple[str, str, tuple[str, str | None]], _Count] = BoundedDict(_MAX_MEMBERS)
 
     def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        """Count a commit that was accepted."""
+        """Count an accepted commit."""
         self.window = None
         request_body, advance = event.request_body, connection.run.state(Commits).advance
         if request_body is None or advance is None:

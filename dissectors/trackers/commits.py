@@ -36,7 +36,7 @@ class CommitRegression(NamedTuple):
 
 
 def commit_key(group: str, topic_partition: TopicPartition, connection: ConnectionState) -> CommitKey:
-    """The key of a partition, with the topic's name if known, whether the version has name or id."""
+    """Return the key of a partition, with the topic's name if known, whether the version uses names or ids."""
     topic, partition = topic_partition
     return group, connection.run.topic_names.get(topic, topic), partition
 
@@ -49,9 +49,9 @@ def commit_key(group: str, topic_partition: TopicPartition, connection: Connecti
 class Commits:
     """The last commit of each group and partition.
 
-    `regressions` are those in the current response that went back, `negative` those whose offset is below 0.
-    `advance` is the number of records by which it moved offsets on, None if that is unknown.
-    Partitions are dropped when their commit is uncertain: its response was lost, or bytes were lost.
+    `regressions` are the commits in the current response that went back, `negative` the commits with an offset below 0.
+    `advance` is the number of records by which the response moved offsets forward; None if that is unknown.
+    A partition is dropped when its commit becomes uncertain because the response, or other bytes, were lost.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Commits:
         self._last: BoundedDict[CommitKey, Commit] = BoundedDict(_MAX_COMMITS)
 
     def last(self, key: CommitKey) -> Commit | None:
-        """The last commit of a partition, None if it is unknown."""
+        """Return the last commit of a partition; None if it is unknown."""
         return self._last.get(key)
 
     def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:

@@ -43,16 +43,16 @@ class Compacted:
         for resource in request_body.get("resources", ()):
             if resource.get("resource_type") == _TOPIC_RESOURCE and resource.get("resource_name") in accepted:
                 # Only SET shows the whole policy; after DELETE, APPEND or SUBTRACT it is unknown.
-                self._update(connection, resource.get("resource_name"), resource.get("configs"), only_operation=0)
+                self._update(connection, resource.get("resource_name"), resource.get("configs"), required_operation=0)
 
     def _update(
-        self, connection: ConnectionState, topic: str | None, configs: object, only_operation: int | None = None
+        self, connection: ConnectionState, topic: str | None, configs: object, required_operation: int | None = None
     ) -> None:
         key = connection.server, topic or ""
         for config in configs if isinstance(configs, list) else ():
             if config.get("name") == "cleanup.policy":
                 value = config.get("value") or ""
-                if "compact" in value and config.get("config_operation", only_operation) == only_operation:
+                if "compact" in value and config.get("config_operation", required_operation) == required_operation:
                     self.topics[key] = True
                 else:
                     self.topics.pop(key, None)

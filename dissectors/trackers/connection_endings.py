@@ -18,15 +18,15 @@ from dissectors.trackers.versions import PRE_LOGIN_APIS, Versions
 #: If a connection ends within this time (ns) after the first request that follows an idle time, it was already closed.
 STALE_WITHIN = 10 * SECOND
 
-#: If the server closes within this time (ns) after a request, the request is the cause; or, within the second time, the
-#: missing login.
+#: If the server closes within the first time (ns) after a request, the request is the cause; within the second time, a
+#: missing login may be the cause.
 CAUSED_WITHIN = 5 * SECOND
 REJECTED_WITHIN = 2 * SECOND
 
 #: The number of connections that must end upon the same request for it to be the cause.
 MIN_TIMES = 2
 
-#: A server that closes so many other connections within this time (ns) is being stopped.
+#: A server that closes this many other connections within this time (ns) is shutting down.
 MIN_OTHERS = 3
 TOGETHER_WITHIN = 2 * SECOND
 _MAX_SERVERS = 1_000
@@ -36,13 +36,13 @@ _MAX_SERVERS = 1_000
 CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE = "in flight", "upon request", "while idle"
 CLOSED_BEFORE_LOGIN, LEFT_OPEN = "turned away", "left open"
 
-#: Nothing on the path to the server answered: TCP has sent the requests at least so many times. Fewer are usual loss.
+#: Nothing on the path to the server answered: TCP sent the requests at least this often. Less is ordinary packet loss.
 UNREACHABLE = "unreachable"
 MIN_TRANSMISSIONS = 4
 
 
 class _ClosingRequests(Recurrence):
-    """Key: server, client id, API and version."""
+    """Counts the connections that a kind of request closed. Its key is server, client id, API key and version."""
 
 
 @tracker(
@@ -50,12 +50,12 @@ class _ClosingRequests(Recurrence):
     needs=(Authentication, InFlight, Listeners, AnsweredApis, Versions),
 )
 class ConnectionEndings:
-    """The end of the connection that has just ended.
+    """How the latest connection ended.
 
-    `unanswered` are its requests in flight and `cause` is why they have no response: None if another rule explains it,
-    or if kproxy or a failure of TLS ended the connection. `times` counts the connections that ended after such a
-    request; if the server was unreachable, how often TCP has sent it. `is_shutdown`: the server closed several other
-    connections shortly before.
+    `unanswered` are its requests in flight and `cause` is why they have no response; it is None if another rule
+    explains it, or if kproxy or a TLS failure ended the connection. `times` counts the connections that ended after
+    such a request or, if the server was unreachable, how often TCP sent the request. `is_shutdown` says whether the
+    server closed several other connections shortly before.
     """
 
     def __init__(self) -> None:
@@ -67,11 +67,11 @@ class ConnectionEndings:
         self._closed_at: BoundedDict[str, deque[int]] = BoundedDict(_MAX_SERVERS)
 
     def observe(self, event: ConnectionEnded, connection: ConnectionState) -> None:
-        """Determine the cause."""
-        flight = connection.state(InFlight)
-        self.unanswered = list(flight.waiting.values())
+        """Determine why the connection ended."""
+        in_flight = connection.state(InFlight)
+        self.unanswered = list(in_flight.waiting.values())
         self.cause = None
-        self.is_shutdown = event.by == "server" and self._is_shutdown(event.at, connection.server)
+        self.is_shutdown = event.by == "server" and self._record_closing(event.at, connection.server)
         unacknowledged = event.unacknowledged
         if (
             event.unanswered
@@ -81,21 +81,21 @@ class ConnectionEndings:
         ):
             self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, unacknowledged[1]
             return
-        if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
+        if not self.unanswered or event.by == "proxy" or event.how == "tls" or in_flight.explains_problems(event.at):
             return
         if event.by != "server":
             self.cause = LEFT_OPEN
         elif not event.incomplete_frames[1]:  # else a response was truncated
-            self.cause = self._find_cause(event, flight, connection)
+            self.cause = self._find_cause(event, in_flight, connection)
 
-    def _is_shutdown(self, at: int, server: str) -> bool:
-        """Note that a server closed a connection; return whether it has just closed several others."""
+    def _record_closing(self, at: int, server: str) -> bool:
+        """Record that a server closed a connection; return whether it has just closed several others."""
         times = self._closed_at.touch(server, lambda: deque(maxlen=MIN_OTHERS))
         is_shutdown = len(times) == MIN_OTHERS and at - times[0] < TOGETHER_WITHIN
         times.append(at)
         return is_shutdown
 
-    def _find_cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
+    def _find_cause(self, event: ConnectionEnded, in_flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]
         waited, request = event.at - oldest.at, oldest.message
         if request.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
@@ -103,11 +103,11 @@ class ConnectionEndings:
         expired_at = connection.state(Authentication).expires_at
         if expired_at is not None and oldest.at > expired_at:
             return None  # the session has expired
-        if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
+        if oldest.offset == in_flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(request, connection):
             return None  # version rules report it
-        if waited <= REJECTED_WITHIN and _may_want_sasl(flight, connection):
+        if waited <= REJECTED_WITHIN and _may_want_sasl(in_flight, connection):
             return CLOSED_BEFORE_LOGIN
         key = connection.server, connection.client_id, request.api_key, request.version
         if (
@@ -130,7 +130,7 @@ def _is_not_served(request: Message, connection: ConnectionState) -> bool:
 
 
 def _is_counted_by_version_rules(request: Message, connection: ConnectionState) -> bool:
-    """Whether the rules about versions count this end, and report it when it recurs."""
+    """Whether the version rules count this ending, and report it when it recurs."""
     versions = connection.state(Versions)
     answered = versions.server(connection).answered
     if request.api_key == API_VERSIONS:
@@ -138,12 +138,12 @@ def _is_counted_by_version_rules(request: Message, connection: ConnectionState) 
     return versions.ranges(connection) is not None and (request.api_key, request.version) not in answered
 
 
-def _may_want_sasl(flight: InFlight, connection: ConnectionState) -> bool:
+def _may_want_sasl(in_flight: InFlight, connection: ConnectionState) -> bool:
     """Whether this was the client's first request and the listener may require SASL."""
     return (
         connection.state(Authentication).phase is SaslPhase.NONE
         and connection.server not in connection.run.state(Listeners).open
         and not connection.midstream
-        and all(key == API_VERSIONS for key, _ in flight.served)
-        and next(iter(flight.waiting.values())).message.api not in BEFORE_LOGIN
+        and all(key == API_VERSIONS for key, _ in in_flight.served)
+        and next(iter(in_flight.waiting.values())).message.api not in BEFORE_LOGIN
     )

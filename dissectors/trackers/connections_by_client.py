@@ -28,7 +28,7 @@ class ConnectionsByClient:
                 del self._hosts[host]
 
     def others(self, connection: ConnectionState) -> Iterator[ConnectionState]:
-        """The other connections from the same host with the same client id."""
-        for connection_state in self._hosts.get(host_of(connection.client), {}).values():
-            if connection_state is not connection and connection_state.client_id == connection.client_id:
-                yield connection_state
+        """Yield the other connections from the same host with the same client id."""
+        for other in self._hosts.get(host_of(connection.client), {}).values():
+            if other is not connection and other.client_id == connection.client_id:
+                yield other

@@ -49,7 +49,7 @@ class CoordinatorNode(NamedTuple):
 class CoordinatorResult(NamedTuple):
     """The answer for one key: its error code and the path of the code.
 
-    `node` is the node in a FindCoordinator response; None in responses of coordinators.
+    `node` is the node in a FindCoordinator response; None in responses from coordinators.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class CoordinatorResult(NamedTuple):
 
     @property
     def subject(self) -> str:
-        """As text: ``group 'g'``."""
+        """The kind and the key as text: ``group 'g'``."""
         return f"{self.kind} {self.key!r}"
 
 
@@ -71,19 +71,19 @@ class Coordinators:
     def __init__(self) -> None:
         self._nodes: BoundedDict[tuple[str, str], CoordinatorNode] = BoundedDict(_MAX_KEYS)
 
-    def latest(self, response: CoordinatorResult) -> CoordinatorNode | None:
-        """The last coordinator for the key of an answer."""
-        return self._nodes.get((response.kind, response.key))
+    def latest(self, result: CoordinatorResult) -> CoordinatorNode | None:
+        """Return the last coordinator named for the key of a result."""
+        return self._nodes.get((result.kind, result.key))
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
         """Remember the coordinators in a response."""
-        for response in coordinator_results(event):
-            if response.node is not None and not response.code:
-                self._nodes[response.kind, response.key] = response.node
+        for result in coordinator_results(event):
+            if result.node is not None and not result.code:
+                self._nodes[result.kind, result.key] = result.node
 
 
 def coordinator_results(event: ResponseReceived) -> list[CoordinatorResult]:
-    """The answers in a response of or about coordinators; FindCoordinator may have several."""
+    """Return the results in a response from or about coordinators; FindCoordinator may have several."""
     is_lookup = event.message is not None and event.message.api == "FindCoordinator"
     return _lookup_results(event) if is_lookup else _coordinator_result(event)
 

@@ -12,7 +12,7 @@ from dissectors.connections.events import DeadlinePassed
 
 SubjectT = TypeVar("SubjectT")
 
-#: The most pending deadlines; further ones are ignored.
+#: The maximum number of pending deadlines; further deadlines are ignored.
 MAX_DEADLINES = 100_000
 
 
@@ -24,12 +24,12 @@ class _Entry(Generic[SubjectT]):
 
 
 class Deadlines(Generic[SubjectT]):
-    """One queue for all connections of a run (the subjects). Time is that of the events, not of a clock.
+    """One queue of deadlines for all connections of a run (the subjects). Time comes from the events, not from a clock.
 
     A capture therefore gives the same findings as the live traffic that it recorded.
 
     Attributes:
-        due: No deadline is pending before this time (ns), or at it.
+        due: No pending deadline passes until after this time (ns).
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,10 @@ class Deadlines(Generic[SubjectT]):
         return key in self._waiting
 
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
-        """Set a deadline: `passed` yields `event` for `subject` unless `met` is called first. Replaces the same key."""
+        """Set or replace the deadline of a key.
+
+        `passed` yields `event` for `subject` unless `meet_deadline` is called first.
+        """
         if key not in self._waiting and len(self._waiting) >= MAX_DEADLINES:
             return
         self._sequence += 1
@@ -56,8 +59,8 @@ class Deadlines(Generic[SubjectT]):
             heapq.heapify(self._queue)
         self.due = self._queue[0][0]
 
-    def met(self, key: Hashable) -> DeadlinePassed | None:
-        """Cancel a deadline and return its event, None if it is not pending."""
+    def meet_deadline(self, key: Hashable) -> DeadlinePassed | None:
+        """Cancel a deadline and return its event; None if it is not pending."""
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None
 

@@ -1,4 +1,4 @@
-"""Delegation tokens: the owners of those that were created or listed during the run (KIP-48)."""
+"""DelegationTokens: the owners of the tokens that were created or listed during the run (KIP-48)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_TOKENS = 10_000
 
 @tracker(events=(ResponseReceived,), apis=("CreateDelegationToken", "DescribeDelegationToken"))
 class DelegationTokens:
-    """The owner of each token by the token's id, in Kafka's notation (``User:alice``). Ids are no secrets."""
+    """The owner of each token by the token's id, in Kafka's notation (``User:alice``). Token ids are not secret."""
 
     def __init__(self) -> None:
         self.owners: BoundedDict[str, str] = BoundedDict(_MAX_TOKENS)

@@ -1,4 +1,4 @@
-"""Elections: whether brokers elect leaders or coordinators, which refuses other requests for a while, too."""
+"""Elections: whether brokers are electing leaders or coordinators, which also causes other refusals for a while."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EFFECTS: Final = frozenset((
     Error.NOT_ENOUGH_REPLICAS, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Error.REQUEST_TIMED_OUT,
     Error.CONCURRENT_TRANSACTIONS, Error.UNSTABLE_OFFSET_COMMIT,
 ))  # fmt: skip
-#: The cluster needs this long (ns) after a sign until replicas are in sync and transactions have their markers.
+#: After a sign, the cluster needs this long (ns) for replicas to be in sync and transactions to have their markers.
 SETTLING_TIME: Final = 15_000_000_000
 
 
@@ -40,7 +40,7 @@ class Elections:
                     self._last[error.code] = event.at
 
     def may_cause(self, code: int, at: int) -> bool:
-        """Whether an election may cause an error that began at `at` (ns): signs other than this error say so."""
+        """Return whether an election may have caused an error that began at `at` (ns), judging by its other signs."""
         if code not in SIGNS and code not in EFFECTS:
             return False
-        return any(at_last > at - SETTLING_TIME for sign, at_last in self._last.items() if sign != code)
+        return any(seen_at > at - SETTLING_TIME for sign, seen_at in self._last.items() if sign != code)

@@ -25,27 +25,27 @@ _MAX_SESSIONS = 2
 _MAX_PARTITIONS = 20_000
 _MAX_CLIENTS = 10_000
 
-#: Larger responses have other records, too: a control batch has about 80 bytes.
+#: Larger responses also contain other records: a control batch has about 80 bytes.
 _MAX_CONTROL_SIZE = 4096
 
 #: An end offset for layouts that have none.
 _NO_LIMIT = 1 << 63
 
-#: The batches of a connection's first responses are compared, then those of two in a row of so many, less 1: who is
-#: stuck stays stuck. From a repeated batch on, all are compared.
+#: The batches of a connection's first responses are compared, then those of two consecutive responses out of every 16
+#: (the mask plus 1): a consumer that is stuck stays stuck. Once a batch is repeated, all responses are compared.
 _FIRST_COMPARED = 32
 _COMPARED_MASK = 15
 
 #: A broker waits for records. An empty response after less than a quarter of max_wait_ms (here in ns per ms) is early,
-#: unless max_wait_ms is so short. So many in a row are a problem.
+#: unless max_wait_ms is below `_MIN_WAIT_MS`. `EARLY_RESPONSES` in a row are a problem.
 _EARLY_NS_PER_MS = 250_000
 _MIN_WAIT_MS = 50
 EARLY_RESPONSES = 20
-#: Empty responses in a row to a consumer that does not let the broker wait, which are looked at together.
+#: The number of consecutive empty responses, to a consumer that does not let the broker wait, that are judged together.
 BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a row are empty", 2)
-#: Responses in a row with records for which the broker has waited as long as it may, for more bytes.
+#: The number of consecutive responses with records that the broker held back as long as it may, to get more bytes.
 FULL_WAITS = Limit("responses", 20, "responses", "the broker has waited its full time for so many in a row", 2)
-#: A response comes after this share of max_wait_ms (here in ns per ms) or later if the broker waited its full time.
+#: If the broker waited its full time, the response took at least this share of max_wait_ms (here in ns per ms).
 _FULL_WAIT_NS_PER_MS = 950_000
 
 #: A consumer that sends no request for this long (ns) after a response does something else.
@@ -60,7 +60,7 @@ _HELD = FrameFlags.HELD.value
 def requested_partitions(
     body: Mapping[str, Any],
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
-    """The partitions in a Fetch request, each with its values and path."""
+    """Yield the partitions in a Fetch request, each with its values and path."""
     for i, topic in enumerate(body.get("topics") or ()):
         name = topic_name_or_id(topic)
         for j, partition in enumerate(topic.get("partitions") or ()):
@@ -74,7 +74,7 @@ def is_follower(request_body: Mapping[str, Any]) -> bool:
 
 
 def end_field(request_body: Mapping[str, Any]) -> str:
-    """The response field with the end offset for this reader."""
+    """Return the name of the response field that contains the end offset for this reader."""
     return "last_stable_offset" if request_body.get("isolation_level") == _READ_COMMITTED else "high_watermark"
 
 
@@ -84,13 +84,13 @@ def is_read_committed(request_body: Mapping[str, Any]) -> bool:
 
 
 def is_held(row: Mapping[str, Any]) -> bool:
-    """Whether a partition of a response has no records for a read_committed consumer, but records above them."""
+    """Whether a partition in a response has no records for a read_committed consumer, but has unstable records."""
     stable = row.get("last_stable_offset", -1)
     return bool(0 <= stable < row.get("high_watermark", -1)) and not row.get("records") and not row.get("error_code")
 
 
 def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-    """The partitions of a response without records below an open transaction, each with its values."""
+    """Yield the partitions in a response whose records an open transaction holds back, each with its values."""
     for topic in body.get("responses") or ():
         for partition in topic.get("partitions") or ():
             if is_held(partition):
@@ -118,12 +118,12 @@ class FetchesWithRecords:
         self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MAX_CLIENTS)
 
     def of(self, client: tuple[str, str | None]) -> FetchCount:
-        """The counter of a client, which later responses update."""
+        """Return the counter of a client; later responses update it."""
         return self._counts.touch(client, FetchCount)
 
 
 class _Session:
-    """Partitions with fetch offset and last known end offset. `behind` are the partitions that have more records."""
+    """The fetch offsets and last known end offsets of partitions. `behind` are the partitions with more records."""
 
     def __init__(self) -> None:
         self.offsets: dict[TopicPartition, int] = {}
@@ -163,14 +163,19 @@ class _Session:
 class Fetches:
     """The fetches of one connection.
 
-    In a session (version 7 and later) a request contains only the partitions whose offset changed, and a response only
-    those with news. `is_empty`: the latest response has no records. `refused`: its partitions with an error.
-    `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
-    consecutive empty responses for which the broker has not waited, since `early_since` (ns). `polls`: the number of
-    consecutive empty responses to requests that let it wait less than 50 ms; the latest `BUSY_POLLS` of them began at
-    `polls_since` (ns). `answered_at`: when the latest response came. `full_waits`: the number of consecutive responses
-    with records for which the broker has waited its full time, since they have less than `fetch.min.bytes`.
-    A request long after `answered_at` is flagged as irregular.
+    In a session (version 7 and later), a request contains only the partitions whose offset changed, and a response only
+    the partitions with something new. A request long after `answered_at` is flagged as irregular.
+
+    Attributes:
+        is_empty: The latest response has no records.
+        refused: Its partitions with an error.
+        unused_sessions: The number of consecutive sessions that were opened and not used.
+        early: The number of consecutive empty responses for which the broker did not wait, since `early_since` (ns).
+            polls: The number of consecutive empty responses to requests that let the broker wait less than 50 ms; the
+                latest `BUSY_POLLS` of them began at `polls_since` (ns).
+        answered_at: When the latest response came (ns).
+        full_waits: The number of consecutive responses with records for which the broker waited its full time because
+            they have fewer bytes than `fetch.min.bytes`.
 
     Source: KIP-227.
     """
@@ -182,8 +187,8 @@ class Fetches:
         self.early = self.early_since = self.answered_at = 0
         self.polls = self.polls_since = self.full_waits = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MAX_SESSIONS)
-        self._with_records = 0
-        self._of_client: FetchCount | None = None
+        self._responses_with_records = 0
+        self._client_count: FetchCount | None = None
         self._repeats = False
         #: Offsets and checksums of the batches in the latest response that was compared, the first of each partition.
         self._batches: frozenset[tuple[int, int]] = frozenset()
@@ -203,7 +208,7 @@ class Fetches:
             connection.flags |= _IRREGULAR
 
     def offsets(self, request: RequestReceived | None) -> Mapping[TopicPartition, int]:
-        """The offset of every partition that a request fetches; empty if it, or its session, is unknown."""
+        """Return the offset of every partition that a request fetches; empty if it or its session is unknown."""
         if request is None or not request.message.well_formed:
             return {}
         request_body = request.message.body
@@ -213,7 +218,7 @@ class Fetches:
         return fetch_offsets(request.message)
 
     def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
-        """The partitions of a request or its session that have more records: (fetch offset, end offset)."""
+        """Return the partitions of a request or its session that have more records: (fetch offset, end offset)."""
         request_body = request.message.body
         if request_body.get("session_epoch", -1) > 0:
             session = self._sessions.get(request_body.get("session_id", 0))
@@ -223,7 +228,7 @@ class Fetches:
                 topic_partition: (session.offsets[topic_partition], session.ends[topic_partition])
                 for topic_partition in session.behind
             }
-        if _is_at_the_end(request_body, body):
+        if _is_at_end(request_body, body):
             return {}
         offsets = self.offsets(request)
         return {
@@ -282,7 +287,7 @@ class Fetches:
                 connection.flags |= _HELD
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
-            if self._returns_early(event, request_body, body) or self._is_busy_poll(
+            if self._count_early_response(event, request_body, body) or self._count_busy_poll(
                 event, request_body, body, connection
             ):
                 connection.flags |= _IRREGULAR
@@ -292,10 +297,10 @@ class Fetches:
             self.polls = 0
             if request_body.get("min_bytes", 1) > 1:
                 self._count_full_wait(event, request_body, connection)
-            self._with_records = count = self._with_records + 1
-            if self._of_client is None:
-                self._of_client = connection.run.state(FetchesWithRecords).of(client_key(connection))
-            self._of_client.count += 1
+            self._responses_with_records = count = self._responses_with_records + 1
+            if self._client_count is None:
+                self._client_count = connection.run.state(FetchesWithRecords).of(client_key(connection))
+            self._client_count.count += 1
             if count <= _FIRST_COMPARED or count & _COMPARED_MASK <= 1 or self._repeats:
                 self._compare_batches(message, request_body, connection)
         if starved:
@@ -304,7 +309,7 @@ class Fetches:
     def _count_full_wait(
         self, event: ResponseReceived, request_body: Mapping[str, Any], connection: ConnectionState
     ) -> None:
-        """Count responses with records that the broker held back as long as it may; flag the last of enough."""
+        """Count a response with records that the broker held back as long as it may; flag it after enough in a row."""
         assert event.request is not None
         wait = request_body.get("max_wait_ms", 0)
         size = event.size if event.message is None else len(event.message.frame)
@@ -319,8 +324,10 @@ class Fetches:
         if self.full_waits >= connection.run.limit(FULL_WAITS):
             connection.flags |= _IRREGULAR
 
-    def _returns_early(self, event: ResponseReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-        """Count empty responses for which the broker has not waited; return whether enough came in a row."""
+    def _count_early_response(
+        self, event: ResponseReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]
+    ) -> bool:
+        """Count an empty response if the broker did not wait; return whether enough came in a row."""
         assert event.request is not None
         wait = request_body.get("max_wait_ms", 0)
         if (
@@ -345,9 +352,9 @@ class Fetches:
     def _fetches_past_end(
         self, request: RequestReceived, request_body: Mapping[str, Any], body: Mapping[str, Any]
     ) -> bool:
-        """Whether a partition ends before the fetch offset: then a broker does not wait (DelayedFetch, case F).
+        """Whether a partition ends before its fetch offset, so that the broker does not wait (DelayedFetch, case F).
 
-        A new leader answers so until it knows the high watermark, which followers learn late (KIP-207).
+        A new leader responds in this way until it knows the high watermark, which followers learn late (KIP-207).
         """
         session = (
             self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
@@ -355,14 +362,14 @@ class Fetches:
         offsets, ends = self.offsets(request), session.ends if session else _partition_ends(request_body, body)
         return any(0 <= ends.get(topic_partition, -1) < offset for topic_partition, offset in offsets.items())
 
-    def _is_busy_poll(
+    def _count_busy_poll(
         self,
         event: ResponseReceived,
         request_body: Mapping[str, Any],
         body: Mapping[str, Any],
         connection: ConnectionState,
     ) -> bool:
-        """Count empty responses to requests that do not let the broker wait; return whether enough came in a row."""
+        """Count an empty response if its request did not let the broker wait; return whether enough came in a row."""
         assert event.request is not None
         lets_broker_wait = request_body.get("max_wait_ms", 0) >= _MIN_WAIT_MS and request_body.get("min_bytes", 0) > 0
         if lets_broker_wait or self.refused or body.get("throttle_time_ms") or is_follower(request_body):
@@ -375,7 +382,7 @@ class Fetches:
         return self.polls % limit == 0
 
     def _compare_batches(self, message: Message, request_body: Mapping[str, Any], connection: ConnectionState) -> None:
-        """Flag a response with a batch of the previous one, or with fields that contradict its records."""
+        """Flag a response that repeats a batch of the previous one, or whose fields contradict its records."""
         previous_batches, batches = self._batches, []
         end_name, is_consumer, filters_aborted = (
             end_field(request_body),
@@ -391,7 +398,7 @@ class Fetches:
                         batch.base_offset > row.get(end_name, _NO_LIMIT)
                         or batch.base_offset < row.get("log_start_offset", -1)
                         or (row.get("aborted_transactions") and not filters_aborted)
-                        or (filters_aborted and _has_unstable(records))
+                        or (filters_aborted and _has_unstable_batch(records))
                     ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
@@ -408,7 +415,7 @@ class Fetches:
 
 
 def _partition_ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The end offset of each partition in a response; -1 if it cannot be read from this broker."""
+    """Return the end offset of each partition in a response; -1 if it cannot be read from this broker."""
     end_name = end_field(request_body)
     return {
         (name, partition.get("partition_index", 0)): -1
@@ -428,14 +435,14 @@ def _has_records(message: Message) -> bool:
     return False
 
 
-def _has_unstable(records: PartitionRecords) -> bool:
+def _has_unstable_batch(records: PartitionRecords) -> bool:
     """Whether a partition has a batch at or above its last stable offset."""
     stable = records.row.get("last_stable_offset", _NO_LIMIT)
     return stable < records.row.get("high_watermark", 0) and first_batch_from(records.data, stable) is not None
 
 
 def _has_only_control(message: Message) -> bool:
-    """Whether a partition has only control batches."""
+    """Whether any partition has only control batches."""
     return any(
         are_all_control_batches(records.data)
         for topic in topic_records(message)
@@ -444,8 +451,8 @@ def _has_only_control(message: Message) -> bool:
     )
 
 
-def _is_at_the_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether no partition has more records: a cheap check for the usual empty response, in the request's order."""
+def _is_at_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+    """Whether no partition has more records: a cheap check for the usual response, which keeps the request's order."""
     requested, returned, end = request_body.get("topics") or (), body.get("responses") or (), end_field(request_body)
     try:
         for topic, returned_topic in zip(requested, returned, strict=True):

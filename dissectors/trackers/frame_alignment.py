@@ -29,10 +29,10 @@ class FrameAlignment:
     """The end of the latest frame that did not decode, and whether bytes were lost, by direction."""
 
     def __init__(self) -> None:
-        self._misread_to = [-1, -1]
+        self._misread_ends = [-1, -1]
         self._misread: list[Message | None] = [None, None]
         self._has_gap = [False, False]
-        self._explained_to = -1
+        self._explained_end = -1
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, _: Any) -> None:
         """Observe a frame or a gap."""
@@ -44,21 +44,21 @@ class FrameAlignment:
         message = event.message
         if message is None or message.error or message.trailing or message.diagnosis:
             direction = Direction.REQUEST if isinstance(event, RequestReceived) else Direction.RESPONSE
-            self._misread_to[direction] = event.offset + 4 + event.size
+            self._misread_ends[direction] = event.offset + 4 + event.size
             self._misread[direction] = message if message is not None and len(message.frame) <= _MAX_KEPT else None
 
     def note_explained(self, event: RequestReceived) -> None:
-        """A rule has reported why no request begins after this one."""
-        self._explained_to = event.offset + 4 + event.size
+        """Record that a rule has reported why no request begins after this one."""
+        self._explained_end = event.offset + 4 + event.size
 
     def follows_misread(self, event: FramingLost) -> bool:
         """Whether the previous frame did not decode either."""
-        return self._misread_to[event.direction] == event.offset
+        return self._misread_ends[event.direction] == event.offset
 
     def frame_with_next_bytes(self, event: FramingLost) -> tuple[Message, int] | None:
-        """The previous frame with so many of the next bytes, and their number: its prefix is that much too small.
+        """Return the previous frame, extended by the next bytes that its prefix does not count, and their number.
 
-        None if with no number of them it decodes to its last byte.
+        Return None if no number of these bytes makes the frame decode to its last byte.
         """
         misread = self._misread[event.direction]
         if misread is None or not self.follows_misread(event):
@@ -73,13 +73,13 @@ class FrameAlignment:
         return None
 
     def classify(self, event: FramingLost, *, midstream: bool) -> str | None:
-        """The problem with this length prefix, None for another protocol.
+        """Return the problem with this length prefix; None for another protocol, or if a rule has explained it.
 
         `midstream`: the connection was open before the capture began.
         """
         if event.protocol is not None or event.size is None:
             return None
-        if event.direction is Direction.REQUEST and event.offset == self._explained_to:
+        if event.direction is Direction.REQUEST and event.offset == self._explained_end:
             return None
         if midstream or self._has_gap[event.direction] or self.follows_misread(event):
             return OUT_OF_STEP

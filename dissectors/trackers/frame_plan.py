@@ -10,7 +10,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.triggers import SLOW_LATENCY, Subscribed
 
-#: The `observe` of a tracker's instance: it takes an event and its `ConnectionState`.
+#: The `observe` method of a tracker instance: it takes an event and its `ConnectionState`.
 Observer: TypeAlias = Callable[[Any, Any], None]
 
 #: The APIs whose responses contain topic names and ids.
@@ -24,7 +24,8 @@ _READ_ALWAYS = TOPIC_NAMING_APIS | {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 class FramePlan:
     """The subscribers to the ordinary frames of a kind, determined once.
 
-    `flags` are those of such a frame (none, or that of SASL). The plan is valid while `subscribed` is that of the run.
+    `flags` are the flags of such a frame (none, or the SASL flag). The plan is valid while the run has the same
+    `subscribed` object.
     `rules` are added by `dissectors.rules`, for frames to which no tracker adds a flag.
     """
 
@@ -35,7 +36,7 @@ class FramePlan:
 
 
 def is_ordinary(event: RequestReceived | ResponseReceived) -> bool:
-    """Whether nothing in a frame is unusual: it has no flags, unless it is the first of its kind, or there is SASL."""
+    """Whether nothing in a frame is unusual: it gets no flags, except as the first of its kind or because of SASL."""
     message = event.message
     if message is None or not message.ordinary or event.damaged or message.api_key in _READ_ALWAYS:
         return False

@@ -1,4 +1,4 @@
-"""GrantedGenerations: what coordinators gave the members of groups, and whether they contradict it."""
+"""GrantedGenerations: the generations that coordinators gave to members, and whether they contradict themselves."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _MAX_STREAKS = 10_000
 #: A session lasts at least this long (ns): group.min.session.timeout.ms, less a second.
 _MIN_SESSION = 5 * _SECOND
 
-#: A group counts as contradicted for so long (ns); rebalances that are further apart are not counted together.
+#: A group counts as contradicted for this long (ns); rebalances that are further apart are not counted together.
 MAX_CONTRADICTION_AGE = 60 * _SECOND
 
-#: FENCED_MEMBER_EPOCH is not one: a member that was too slow gets it for its newest epoch, and joins again.
+#: FENCED_MEMBER_EPOCH is not included: a member that was too slow gets it for its newest epoch, and rejoins.
 _STALE_ERRORS = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 _COUNTED_ERRORS = (*_STALE_ERRORS, Error.UNKNOWN_MEMBER_ID)
 
-#: Server, group, client, API and error; and without the error.
+#: Server, group, client, API and error.
 _StreakKey: TypeAlias = tuple[str, str, tuple[str, str | None], str, int]
 
 
 @dataclass(slots=True)
 class _Member:
-    """A member: the generation or epoch that it got last and when, and its last request that succeeded (ns)."""
+    """A member: its latest generation or epoch, when that was granted, and when a request last succeeded (ns)."""
 
     generation: int
     granted_at: int
@@ -47,11 +47,11 @@ class _Member:
 
 @dataclass(slots=True)
 class _Group:
-    """The newest generation of a classic group: its members, as its leader got them, and those that were seen to join.
+    """The newest generation of a classic group: its members, as the leader received them, and the members seen to join.
 
-    `is_rebalance_expected`: a member has sent JoinGroup or LeaveGroup since. `is_baseless`: the coordinator reported
-    a rebalance before.
-    `repeats` counts the rebalances in a row that nobody asked for, each of which led to the same members.
+    `is_rebalance_expected`: a member has sent JoinGroup or LeaveGroup since. `is_baseless`: the coordinator has
+    reported a rebalance that nobody asked for.
+    `repeats` counts the consecutive rebalances that nobody asked for, each of which led to the same members.
     """
 
     generation: int = -1
@@ -66,10 +66,10 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class SelfContradiction:
-    """A coordinator refuses what it gave: for the `times`-th time in a row.
+    """A coordinator refuses what it granted, for the `times`-th time in a row.
 
     `generation` is the member's generation or epoch, `before` the time (ns) since the coordinator gave or accepted it.
-    `members` is their number if the coordinator reports a rebalance that nobody asked for, otherwise None.
+    `members` is the number of members if the coordinator reports a rebalance that nobody asked for, otherwise None.
     """
 
     error: Error
@@ -89,9 +89,9 @@ class SelfContradiction:
 class GrantedGenerations:
     """The generations and epochs that coordinators gave, by server, group and member.
 
-    `contradiction` is how the latest response contradicts what its server said before: the same generation is called
-    illegal, a member unknown that was just accepted, or a rebalance is in progress that nobody began. A group is judged
-    as far as it is visible: of a rebalance, only if all of its members are.
+    `contradiction` is how the latest response contradicts what its server said before: it calls the same generation
+    illegal, it does not know a member that it just accepted, or it reports a rebalance that nobody began. A group is
+    judged only as far as it is visible: a rebalance is judged only if all members are visible.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class GrantedGenerations:
         self._streaks: BoundedDict[_StreakKey, int] = BoundedDict(_MAX_STREAKS)
 
     def latest_generation(self, server: str, group: str, member_id: str) -> tuple[int, int] | None:
-        """The generation or epoch that a member got last, and when (ns); None if it is unknown."""
+        """Return the latest generation or epoch of a member, and when it was granted (ns); None if it is unknown."""
         member = self._members.get((server, group, member_id))
         return None if member is None else (member.generation, member.granted_at)
 
@@ -115,7 +115,7 @@ class GrantedGenerations:
         )
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
-        """Update what was given; set `contradiction`."""
+        """Update the generations, and set `contradiction`."""
         self.contradiction = None
         message = event.message
         if message is None or message.diagnosis is not None:
@@ -151,17 +151,17 @@ class GrantedGenerations:
             self._members[key] = _Member(body["generation_id"], at, at, session)
             self._update_group(self._groups.touch((server, group_id), _Group), body, at)
         elif api == "ConsumerGroupHeartbeat":
-            epoch, member_before = body.get("member_epoch", 0), self._members.get(key)
+            epoch, known_member = body.get("member_epoch", 0), self._members.get(key)
             if epoch <= 0:
                 self._members.pop(key, None)
-            elif member_before is None or member_before.generation != epoch:
+            elif known_member is None or known_member.generation != epoch:
                 self._members[key] = _Member(epoch, at, at, _MIN_SESSION)
             else:
-                member_before.accepted_at = at
+                known_member.accepted_at = at
         elif (member := self._members.get(key)) is not None:
             member.accepted_at = at
             if api == "Heartbeat" and (group := self._groups.get((server, group_id))) is not None:
-                group.repeats = 0  # whatever the reason of a rebalance is, this generation was good for something
+                group.repeats = 0  # whatever the reason for a rebalance, this generation was of some use
 
     def _update_group(self, group: _Group, body: dict[str, Any], at: int) -> None:
         generation = body["generation_id"]
@@ -192,7 +192,7 @@ class GrantedGenerations:
         if code == Error.REBALANCE_IN_PROGRESS:
             member.must_rejoin = True
             if api != "OffsetCommit":
-                contradiction = self._rebalance_contradiction(group, group_id, member_id, event.at)
+                contradiction = self._check_rebalance(group, group_id, member_id, event.at)
         elif code in _STALE_ERRORS:
             newest = group.generation if group.generation >= 0 else member.generation
             if generation == member.generation == newest:
@@ -212,10 +212,8 @@ class GrantedGenerations:
         group.contradicted_at = event.at
         self.contradiction = contradiction
 
-    def _rebalance_contradiction(
-        self, group: _Group, group_id: str, member_id: str, at: int
-    ) -> SelfContradiction | None:
-        """A rebalance is reported: the contradiction, unless a member may have asked for it."""
+    def _check_rebalance(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
+        """Return the contradiction in a reported rebalance; None if a member may have asked for the rebalance."""
         if group.is_rebalance_expected or not group.members or not group.members <= group.joined:
             return None
         group.is_baseless = True
@@ -225,7 +223,7 @@ class GrantedGenerations:
 
 
 def _error_code(event: ResponseReceived) -> int:
-    """The error of a response, or of its first partition with one; 0 if there is none."""
+    """Return the error code of a response, or of its first partition with an error; 0 if there is none."""
     assert event.message is not None
     if (code := event.message.body.get("error_code", 0)) or event.message.api != "OffsetCommit":
         return int(code)

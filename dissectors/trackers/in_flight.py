@@ -5,7 +5,7 @@
 #
 # Rule 2: a response with an unknown id answers the oldest request. One fault (a wrong id) is then one finding, not two.
 #
-# Rule 3: after lost bytes nothing is known about the requests before them, so they leave without a finding.
+# Rule 3: after lost bytes nothing is known about the earlier requests, so they are dropped without a finding.
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from dissectors.trackers.triggers import FrameFlags
 _MS = 1_000_000
 _UNPAIRED, _THROTTLED = FrameFlags.UNPAIRED.value, FrameFlags.THROTTLED.value
 
-#: A request is overdue so long after the time that it allows (ns): clients give up after 30 s (request.timeout.ms).
+#: A request is overdue this long (ns) after the time that it allows: clients give up after 30 s (request.timeout.ms).
 OVERDUE_AFTER = 30 * SECOND
 
 #: A frame that departs from its layout explains later problems on its connection for this long (ns).
@@ -45,28 +45,28 @@ SUSPECT_FOR = 60 * SECOND
 #: A connection without frames for this long (ns) is idle: the shortest idle timeouts of middleboxes are twice that.
 IDLE_AFTER = 30 * SECOND
 
-#: The usual limit of requests in flight: a broker remembers as many batches of an idempotent producer.
+#: The usual limit of requests in flight: a broker remembers this many batches of an idempotent producer.
 USUAL_IN_FLIGHT = 5
 
-#: A request is skipped if the response to a newer one came this long before its own (ns), in addition to the time of a
-#: long poll up to the second limit: a server that answers out of order does so within moments.
+#: A request is skipped if it still has no response this long (ns) after the response to a newer one, plus the time of a
+#: long poll up to `MAX_HOLD`: a server that answers out of order does so within moments.
 SKIPPED_AFTER = 1 * SECOND
 MAX_HOLD = 5 * SECOND
 
 #: The number of correlation ids to remember: of answered requests, and of Produce requests with acks=0.
 _MAX_REMEMBERED_IDS = 64
 
-#: Deadlines: for Produce, for requests after a Produce with acks=0, for others; for requests that were overtaken.
+#: Deadlines: for Produce, for requests after a Produce with acks=0, and for others; for requests that were overtaken.
 OVERDUE_PRODUCE, OVERDUE_BLOCKED, OVERDUE_OTHER = (
     "overdue Produce",
     "overdue after a Produce with acks=0",
     "overdue request",
 )
 OVERTAKEN_DEADLINE = "overtaken request"
-#: The deadline for the oldest request, from which on it is late.
+#: The deadline after which the oldest request is late.
 LATE_DEADLINE = "late request"
 
-#: A request is late so long after the time that it allows (ns).
+#: A request is late this long after the time that it allows.
 LATE_AFTER = Limit("wait", 5, "s", "a request waits this much longer than it allows", least=0.1)
 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
@@ -74,9 +74,9 @@ ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown 
 
 
 class Overtaking(NamedTuple):
-    """The response to a newer request, which came before the one to an older request.
+    """A response to a newer request that came before the response to an older request.
 
-    `newer` is that request, `at` when its response came, and `due` when the older one is skipped (ns).
+    `newer` is the newer request, `at` when its response came, and `due` when the older one counts as skipped (ns).
     """
 
     newer: RequestReceived
@@ -108,15 +108,15 @@ class InFlight:
     """The requests in flight on a connection, oldest first.
 
     `waiting` holds them by correlation id. A response with an id that is not in flight is assumed to answer the oldest
-    request, so that this one is not also reported as missing; `stray` is then the kind of response and that request.
+    request, so that it is not also reported as missing; `stray` is then the kind of response and that request.
     `reused` is the request whose id the newest request reuses; `previous_id` is the previous request's id.
 
-    For the request that was just answered, `awaited` is whether it was still in flight, not assumed answered or
-    overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
-    the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
-    versions, `answered` is the last response. `late_after` is how the request that was just answered was overtaken, if
-    it was; `overtaken` holds the requests in flight that were, by correlation id. `work_requests` counts the requests
-    of other APIs than `DISCOVERY_APIS`.
+    For the request that was just answered, `awaited` is whether it was still in flight, neither assumed answered nor
+    overdue, and `started_at` is when the server could start on it: a server processes one request at a time.
+    `first_after_idle` is the offset of the latest request after an idle time, and `idle_ns` is that time. `served` are
+    the answered APIs and versions, and `answered` is the last response. `overtaken_by` is how the request that was just
+    answered was overtaken, if it was; `overtaken` has the requests in flight that were overtaken, by correlation id.
+    `work_requests` counts the requests of APIs outside `DISCOVERY_APIS`.
     """
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class InFlight:
         self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
         self.answered: LastResponse | None = None
-        self.late_after: Overtaking | None = None
+        self.overtaken_by: Overtaking | None = None
         self.overtaken: dict[int, Overtaking] = {}
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
@@ -142,8 +142,8 @@ class InFlight:
         self._suspect_request = -1
         self._server_free_at = 0
         self._last_frame_at = 0
-        self._lost = False
-        self._expected: set[str] = set()
+        self._framing_lost = False
+        self._pending_deadlines: set[str] = set()
         self._latest_id = 0
         self._late_offset = -1
 
@@ -154,11 +154,11 @@ class InFlight:
         elif isinstance(event, RequestReceived):
             self._observe_request(event, connection)
         elif isinstance(event, ConnectionEnded):
-            for code in self._expected:
-                connection.met(code, connection.connection_id)
+            for code in self._pending_deadlines:
+                connection.meet_deadline(code, connection.connection_id)
         else:
-            self._lost = self._lost or isinstance(event, FramingLost)
-            if self._lost or event.direction is Direction.RESPONSE:
+            self._framing_lost = self._framing_lost or isinstance(event, FramingLost)
+            if self._framing_lost or event.direction is Direction.RESPONSE:
                 self.waiting.clear()  # their responses may be among the lost bytes
                 self.overtaken.clear()
                 self._given_up.clear()
@@ -169,7 +169,7 @@ class InFlight:
         return self._suspect_at is not None and at - self._suspect_at <= SUSPECT_FOR
 
     def oldest(self, connection: ConnectionState) -> tuple[RequestReceived, int] | None:
-        """The oldest request without a response, overdue or not, and the time (ns) from which its response is late.
+        """Return the oldest unanswered request, overdue or not, and the time (ns) from which its response is late.
 
         That is when the server could start on it, plus the time of a long poll or rebalance.
         """
@@ -181,8 +181,8 @@ class InFlight:
         return request, max(self._server_free_at, request.at) + hold_ms * _MS
 
     def take_late_request(self, at: int, connection: ConnectionState) -> RequestReceived | None:
-        """The oldest request if it is late at a deadline, once; sets the deadline for when it or the next is."""
-        self._expected.discard(LATE_DEADLINE)
+        """Return the oldest request if it is late at a deadline and not yet reported; set the next deadline."""
+        self._pending_deadlines.discard(LATE_DEADLINE)
         oldest = self.oldest(connection)
         if oldest is None:
             return None
@@ -198,23 +198,23 @@ class InFlight:
 
     def take_overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
         """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
-        self._expected.discard(code)
-        late: list[RequestReceived] = []
+        self._pending_deadlines.discard(code)
+        overdue: list[RequestReceived] = []
         free_at, timeouts = self._server_free_at, connection.run.state(RebalanceTimeouts)
         for request in list(self.waiting.values()):
             free_at = max(free_at, request.at) + allowed_ms(request.message, timeouts) * _MS
-            due, deadline = free_at + OVERDUE_AFTER, self._deadline_of(request)
+            due, deadline = free_at + OVERDUE_AFTER, self._deadline_code(request)
             if due <= at and deadline == code:
-                late.append(self._remove(request.message.correlation_id))
+                overdue.append(self._remove(request.message.correlation_id))
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
-            elif deadline not in self._expected:
+            elif deadline not in self._pending_deadlines:
                 self._set_deadline(deadline, max(due, at), connection)
         is_unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
-        return [] if is_unproven or self.explains_problems(at) else late
+        return [] if is_unproven or self.explains_problems(at) else overdue
 
     def take_skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
-        """Remove and return the requests that the server has skipped at a deadline; set it for the next ones.
+        """Remove and return the requests that the server has skipped at a deadline; set the deadline for the next ones.
 
         They have no response, although the server answered newer ones.
         """
@@ -226,9 +226,10 @@ class InFlight:
                 if len(self._given_up) < MAX_IN_FLIGHT:
                     self._given_up.append(request)
         if self.overtaken:
-            self._set_deadline(OVERTAKEN_DEADLINE, min(request.due for request in self.overtaken.values()), connection)
+            due = min(overtaking.due for overtaking in self.overtaken.values())
+            self._set_deadline(OVERTAKEN_DEADLINE, due, connection)
         else:
-            self._expected.discard(OVERTAKEN_DEADLINE)
+            self._pending_deadlines.discard(OVERTAKEN_DEADLINE)
         return [] if self.explains_problems(at) else skipped_requests
 
     def _observe_request(self, event: RequestReceived, connection: ConnectionState) -> None:
@@ -253,7 +254,7 @@ class InFlight:
             self._acks0_ids.append(correlation_id)
             self._unacknowledged = True
             return
-        if self._lost:
+        if self._framing_lost:
             return
         waiting = self.waiting
         if correlation_id in waiting:
@@ -273,20 +274,20 @@ class InFlight:
             if self._unacknowledged
             else OVERDUE_OTHER
         )
-        if code not in self._expected:
+        if code not in self._pending_deadlines:
             self._set_deadline(code, at + OVERDUE_AFTER, connection)
-        if LATE_DEADLINE not in self._expected:
+        if LATE_DEADLINE not in self._pending_deadlines:
             self._set_deadline(LATE_DEADLINE, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message
         if request is None or message is None:
-            self.stray = None if event.damaged or self._lost else self._classify_stray(event)
+            self.stray = None if event.damaged or self._framing_lost else self._classify_stray(event)
         else:
             self.awaited = self.waiting.get(event.correlation_id) is request
-            if self.overtaken or self.late_after:
-                self.late_after = self.overtaken.get(event.correlation_id) if self.awaited else None
-                if self.late_after:
+            if self.overtaken or self.overtaken_by:
+                self.overtaken_by = self.overtaken.get(event.correlation_id) if self.awaited else None
+                if self.overtaken_by:
                     connection.flags |= _UNPAIRED
             if self.awaited:
                 self._remove(event.correlation_id)
@@ -329,7 +330,7 @@ class InFlight:
                 hold_ns = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
                 due = at + SKIPPED_AFTER + min(hold_ns, MAX_HOLD)
                 self.overtaken[correlation_id] = Overtaking(newer, at, due)
-                if OVERTAKEN_DEADLINE not in self._expected:
+                if OVERTAKEN_DEADLINE not in self._pending_deadlines:
                     self._set_deadline(OVERTAKEN_DEADLINE, due, connection)
 
     def _classify_stray(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
@@ -345,24 +346,24 @@ class InFlight:
             self.overtaken.pop(correlation_id, None)
         return self.waiting.pop(correlation_id)
 
-    def _deadline_of(self, request: RequestReceived) -> str:
+    def _deadline_code(self, request: RequestReceived) -> str:
         message = request.message
         if message.api_key == PRODUCE:
             return OVERDUE_PRODUCE
         return OVERDUE_BLOCKED if message.correlation_id in self._blocked else OVERDUE_OTHER
 
     def _set_deadline(self, code: str, due: int, connection: ConnectionState) -> None:
-        self._expected.add(code)
+        self._pending_deadlines.add(code)
         connection.expect(code, connection.connection_id, by=due)
 
 
 def request_text(request: RequestReceived) -> str:
-    """A request as text, for findings."""
+    """Describe a request, for findings."""
     message = request.message
     return f"{message.api} v{message.version} (correlation id {message.correlation_id})"
 
 
 def requests_text(requests: Sequence[RequestReceived]) -> str:
-    """Several requests as text, for findings: the oldest and a count."""
+    """Describe several requests, for findings: the oldest request and a count."""
     more_text = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
     return request_text(requests[0]) + more_text

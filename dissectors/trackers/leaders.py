@@ -18,7 +18,7 @@ NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
 
 MAX_CLIENTS = 1_000
 MAX_DENIALS = 1_000
-#: The most brokers of a cluster that are remembered for a client; larger ones are not.
+#: The most brokers that are remembered for a client; larger clusters are not remembered.
 MAX_BROKERS = 100
 
 #: Denials are counted together if they are at most this far apart (ns).
@@ -34,10 +34,9 @@ _Client = tuple[str, str | None]
 class Denial:
     """A server that answers NOT_LEADER_OR_FOLLOWER for a partition to one client.
 
-    `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts, since
-    `since`, the denials after Metadata had named that server again. `named_again` is whether it has since the last
-    denial.
-    `api` is that of the first.
+    `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts the denials
+    since `since` that came after Metadata had named that server again. `named_again` is whether Metadata has named it
+    since the last denial. `api` is the API of the first denial.
     """
 
     server: str
@@ -63,10 +62,10 @@ class LeaderDenials:
         self._brokers: BoundedDict[_Client, list[dict[str, Any]]] = BoundedDict(MAX_CLIENTS)
 
     def of(self, event: ResponseReceived, connection: Any) -> BoundedDict[TopicPartition, Denial] | None:
-        """The denials that the client of an exchange got."""
+        """Return the denials that the client of an exchange got."""
         if not self._clients or event.request is None:
             return None
-        return self._clients.get(_client(event, connection))
+        return self._clients.get(_client_key(event, connection))
 
     def observe(self, event: ResponseReceived, connection: Any) -> None:
         """Remember denials, and the leaders in later Metadata responses."""
@@ -76,15 +75,15 @@ class LeaderDenials:
         if message.api == "Metadata":
             brokers = message.as_sent.body.get("brokers") or []
             if message.diagnosis is None and len(brokers) <= MAX_BROKERS:
-                self._brokers[_client(event, connection)] = brokers
+                self._brokers[_client_key(event, connection)] = brokers
             denials = self.of(event, connection)
             if denials and message.diagnosis is None:
                 _observe_metadata(denials, message)
             return
         for refusal in refusals(message.body, *PARTITION_FIELDS[message.api]):
             if refusal.code == NOT_LEADER:
-                denials = self._clients.touch(_client(event, connection), lambda: BoundedDict(MAX_DENIALS))
-                _record_denial(denials, refusal.place, event, connection.dialled)
+                denials = self._clients.touch(_client_key(event, connection), lambda: BoundedDict(MAX_DENIALS))
+                _record_denial(denials, refusal.topic_partition, event, connection.dialled)
 
 
 class LeaderContradictions:
@@ -94,15 +93,15 @@ class LeaderContradictions:
         self._seen: BoundedDict[tuple[str, TopicPartition], int] = BoundedDict(MAX_DENIALS)
 
     def add(self, server: str, topic_partition: TopicPartition, at: int) -> None:
-        """Note a contradiction."""
+        """Record a contradiction."""
         self._seen[server, topic_partition] = at
 
     def contains(self, server: str, topic_partition: TopicPartition, at: int) -> bool:
-        """Whether a server has lately contradicted itself about a partition, so that its client is not to blame."""
+        """Whether a server has recently contradicted itself about a partition, so that its client is not to blame."""
         return at - self._seen.get((server, topic_partition), at - MAX_GAP) < MAX_GAP
 
 
-def _client(event: ResponseReceived, connection: Any) -> _Client:
+def _client_key(event: ResponseReceived, connection: Any) -> _Client:
     assert event.request is not None
     return host_of(connection.client), event.request.message.client_id
 

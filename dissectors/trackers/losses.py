@@ -25,7 +25,7 @@ _MAX_CLIENTS = 10_000
 class Losses:
     """When frames were last missed: the inspector was behind, the capture has gaps, or requests do not decode.
 
-    What a rule waits for may have been in them. `count` grows with each loss of bytes, of any connection.
+    A frame that a rule waits for may have been among them. `count` grows with each loss of bytes on any connection.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Losses:
     def observe(
         self, event: RequestReceived | ResponseReceived | BytesSkipped | FramingLost, connection: ConnectionState
     ) -> None:
-        """Note lost bytes, and requests that do not decode: rules do not get them."""
+        """Record lost bytes, and requests that do not decode, because rules do not get them."""
         if isinstance(event, RequestReceived | ResponseReceived) and not event.damaged:
             if isinstance(event, RequestReceived) and not event.message.well_formed:
                 self._at[client_key(connection)] = event.at
@@ -45,12 +45,12 @@ class Losses:
         self._at[host_of(connection.client)] = event.at
 
     def lose_connections(self, at: int) -> None:
-        """Whole connections were not observed, of unknown clients."""
+        """Record that whole connections of unknown clients were not observed."""
         self.count += 1
         self._everywhere_at = max(at, self._everywhere_at)
 
     def observe_sample(self) -> None:
-        """Only some connections of the run are observed: it is never known what a client has not done."""
+        """Record that only some connections are observed, so that it is never known what a client has not done."""
         self._everywhere_at = sys.maxsize
 
     def since(self, at: int, connection: ConnectionState) -> bool:
@@ -62,7 +62,7 @@ class Losses:
 
 
 class LossCheck:
-    """Detects whether bytes were lost since the last check, so that a state is outdated."""
+    """Detects whether bytes were lost since the last check, so that state built from them is outdated."""
 
     def __init__(self) -> None:
         self._count = 0

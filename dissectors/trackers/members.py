@@ -36,7 +36,7 @@ _SIGNS_OF_LIFE = ("SyncGroup", "Heartbeat", "OffsetCommit")
 
 HEARTBEATS = Limit("heartbeats", 3, "heartbeats", "fewer than so many fit into the session timeout", 2)
 GAPS = Limit("gaps", 5, "gaps", "as so many times in a row between heartbeats show", 2)
-#: A timer is late rather than early: this share is tolerated.
+#: Timers tend to be late rather than early: gaps may be longer by this factor.
 _TOLERANCE = 1.05
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
@@ -54,8 +54,8 @@ class MemberConnection:
 class Member:
     """A member of a group (classic protocol). `session` is its session timeout in ns.
 
-    It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. It `waits`
-    for the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
+    It is `active` from its assignment until it rejoins or is removed; only then must it send heartbeats. It `waits` for
+    the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
     Its last heartbeat was at `heartbeat_sent_at` (ns), and `shortest_gap` is the shortest of the latest `gaps` gaps.
     """
 
@@ -97,7 +97,7 @@ class Members:
         self._members: BoundedDict[tuple[str, str], Member] = BoundedDict(_MAX_MEMBERS)
 
     def find(self, group: str | None, member_id: str | None) -> Member | None:
-        """A member; None if its JoinGroup was not captured."""
+        """Return a member; None if its JoinGroup was not captured."""
         return self._members.get((group or "", member_id or ""))
 
     def has_members(self, group: str, at: int) -> bool:
@@ -137,7 +137,7 @@ class Members:
                 self._observe_heartbeat(member, event.at, connection)
 
     def _observe_heartbeat(self, member: Member, at: int, connection: ConnectionState) -> None:
-        """Measure the time since the last heartbeat; `sparse` is set if few of the shortest fit into the session."""
+        """Measure the time since the last heartbeat; set `sparse` if too few of the shortest fit into the session."""
         gap, member.heartbeat_sent_at = at - member.heartbeat_sent_at, at
         if not 0 < gap < member.session:  # its first one, or it was late
             return
@@ -175,10 +175,12 @@ class Members:
                 member.active = False
             _set_deadline(member, api, connection)
 
-    def _add_member(self, request_body: dict[str, Any], body: dict[str, Any], at: int, line: MemberConnection) -> None:
+    def _add_member(
+        self, request_body: dict[str, Any], body: dict[str, Any], at: int, member_connection: MemberConnection
+    ) -> None:
         group, member_id = request_body.get("group_id", ""), body.get("member_id", "")
         session = request_body.get("session_timeout_ms", 0) * _MS
-        member = Member(group, member_id, session, body.get("generation_id", -1), at, at, line)
+        member = Member(group, member_id, session, body.get("generation_id", -1), at, at, member_connection)
         previous = self._members.get((group, member_id))
         if previous is not None:
             member.joined_at, member.flaps = previous.joined_at, previous.flaps

@@ -1,4 +1,4 @@
-"""MetadataOnlyVisits: consecutive connections on which a client only used discovery APIs."""
+"""MetadataOnlyVisits: consecutive connections on which a client used only discovery APIs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ MAX_VISITS = 100
     needs=(InFlight, BrokerLookups, AnsweredApis, VersionRefusals),
 )
 class MetadataOnlyVisits:
-    """`row` has the end times (ns) of the latest such connections of the client whose connection has just ended.
+    """The latest connections on which a client used only discovery APIs, by client and server.
 
-    It is empty if this connection did more, or if another rule explains its end: the server closed it upon a request.
+    `row` has the end times (ns) of the latest such connections of the client whose connection has just ended. It is
+    empty if that connection did more, or if another rule explains its end: the server closed it upon a request.
     """
 
     def __init__(self) -> None:
@@ -36,21 +37,21 @@ class MetadataOnlyVisits:
         self._rows: BoundedDict[tuple[str, str | None, str], deque[int]] = BoundedDict(MAX_CLIENTS)
 
     def observe(self, event: ConnectionEnded, connection: ConnectionState) -> None:
-        """Add the end to its row, or reset the row."""
+        """Add the end of a connection to its row, or reset the row."""
         self.row = deque()
-        flight = connection.state(InFlight)
-        if event.by not in ("client", "server") or not flight.served or flight.explains_problems(event.at):
+        in_flight = connection.state(InFlight)
+        if event.by not in ("client", "server") or not in_flight.served or in_flight.explains_problems(event.at):
             return
-        if event.by == "server" and flight.waiting:
+        if event.by == "server" and in_flight.waiting:
             return  # it closed upon a request
         if connection.state(VersionRefusals).ignored_refusal(connection):
             return
         lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)
         if lookup.route is not AddressRoute.HERE and lookup.is_lost(event.at):
-            return  # it was sent to an address that it does not reach
+            return  # it was sent to an address that it cannot reach
         client = client_key(connection)
         key = *client, connection.server
-        if any(api not in DISCOVERY_APIS for api, _ in flight.served):
+        if any(api not in DISCOVERY_APIS for api, _ in in_flight.served):
             self._rows.pop(key, None)
             return
         row = self._rows.touch(key, lambda: deque(maxlen=MAX_VISITS))

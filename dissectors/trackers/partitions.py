@@ -15,27 +15,27 @@ TopicPartition = tuple[str, int]
 
 
 class RefusedPartition(NamedTuple):
-    """An error of a partition in a response; `where` is the path of its field."""
+    """The error of a partition in a response; `where` is the path of its field."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     code: int
     where: tuple[str | int, ...]
 
 
 def topic_name_or_id(row: Mapping[str, Any]) -> str:
-    """The name or id of a topic in a Produce or Fetch message."""
+    """Return the name or id of a topic in a Produce or Fetch message."""
     name: str = row.get("topic") or row.get("name") or row.get("topic_id") or ""
     return name
 
 
 def label(topic_partition: TopicPartition, connection: ConnectionState) -> str:
-    """A partition as text, with the topic's name if known: ``orders[2]``."""
+    """Format a partition, with the topic's name if known: ``orders[2]``."""
     topic, partition = topic_partition
     return f"{connection.run.topic_names.get(topic, topic)}[{partition}]"
 
 
 def refusals(body: Mapping[str, Any], rows: str, index: str) -> list[RefusedPartition]:
-    """The partitions with an error. `rows` and `index` are the API's field names for partitions and partition index."""
+    """Return the partitions with an error. `rows` and `index` are the API's fields for partitions and their index."""
     return [
         RefusedPartition((topic_name_or_id(topic), row.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
         for i, topic in enumerate(body.get("responses") or ())

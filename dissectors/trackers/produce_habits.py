@@ -1,4 +1,4 @@
-"""ProduceHabits: how a connection sends records: how many in a request, after what, and whether compressed."""
+"""ProduceHabits: how a connection sends records: how many per request, when, and whether they are compressed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACKS_ALL: Final = Limit("requests", 1000, "requests", "a connection has sent so 
 SKEW: Final = Limit("share", 80, "%", "one partition gets at least this share of a topic's records", 1)
 SKEW_RECORDS: Final = Limit("records", 1000, "records", "of so many that a connection sends in a row", 2)
 
-#: The number of batches of which a part is compressed as a sample, and the largest part.
+#: The number of batches from which a sample is compressed, and the largest sample (bytes).
 _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
 
 _IRREGULAR = FrameFlags.IRREGULAR.value
@@ -33,29 +33,29 @@ _CODEC = 7
 _NO_PARTITION: Final[tuple[str, int | None]] = ("", None)
 
 #: A topic with fewer partitions in use is not skewed.
-_MIN_PLACES = 3
-#: So many times the records of a window are counted until there are as many.
+_MIN_PARTITIONS = 3
+#: The number of windows for which records are counted until that many partitions are in use.
 _MAX_WINDOWS = 10
 
 
 class ProduceWindow(NamedTuple):
     """Consecutive Produce requests of a connection.
 
-    `singles` have one record, `places` is the number of their partitions, `alone` is how many of them were sent while
-    no response was awaited, and `idle_ns` is the time before them in which none was. `ns` is the time from the first
-    request to the last.
+    `singles` is the number of requests with one record, and `partition_count` the number of partitions they went to.
+    `alone` is how many of them were sent while no response was awaited, and `idle_ns` is the time before them during
+    which no response was awaited. `ns` is the time from the first request to the last.
     """
 
     requests: int
     singles: int
-    places: int
+    partition_count: int
     ns: int
     alone: int
     idle_ns: int
 
 
 class Uncompressed(NamedTuple):
-    """The bytes of uncompressed batches, and those of samples before and after compression."""
+    """The size of uncompressed batches, and the size of samples from them before and after compression."""
 
     sent: int
     before: int
@@ -63,23 +63,24 @@ class Uncompressed(NamedTuple):
 
 
 class Skew(NamedTuple):
-    """A partition that got most of a topic's records: its records, all of them, and the number of partitions used."""
+    """A partition that got most of a topic's records: their number, the topic's total, and the partitions in use."""
 
     topic: str
     partition: int | None
     records: int
     total: int
-    places: int
+    partition_count: int
 
 
 @tracker(events=(RequestReceived,), apis=("Produce",), needs=(InFlight,), per="connection")
 class ProduceHabits:
     """What a connection's Produce requests have in common.
 
-    With the latest request, `window` is complete, `uncompressed` is known, or `unacknowledged` requests in a row have
-    acks=0; otherwise they are None or 0. `sent` is the number of requests so far if it is one at which the producer's
-    settings are looked at, otherwise 0; `producer_id` is that of its latest batch. `skew` is one among the latest
-    records, until the rule that reads its keys has set it to None. Such a frame is flagged as irregular.
+    After the latest request, `window` is complete, `uncompressed` is known, or `unacknowledged` consecutive requests
+    have had acks=0; otherwise these are None or 0. `sent` is the number of requests so far if the producer's settings
+    are examined at this number, otherwise 0; `producer_id` is the one in its latest batch. `skew` is found in the
+    latest records, and stays until the rule that reads their keys sets it to None. Such a frame is flagged as
+    irregular.
     """
 
     def __init__(self) -> None:
@@ -87,9 +88,9 @@ class ProduceHabits:
         self.uncompressed: Uncompressed | None = None
         self.unacknowledged = 0
         self._size = self._requests = self._singles = self._alone = self._since = self._idle = 0
-        self._places: set[tuple[str, int | None]] = set()
+        self._single_partitions: set[tuple[str, int | None]] = set()
         self._acks_0 = self._acks_0_limit = 0
-        self._plain = self._samples = self._before = self._after = 0
+        self._plain_bytes = self._samples = self._before = self._after = 0
         self._next_sample = 0
         self.sent, self.producer_id = 0, -1
         self.skew: Skew | None = None
@@ -99,7 +100,7 @@ class ProduceHabits:
         self._counts: dict[tuple[str, int | None], int] = {}
 
     def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
-        """Count a request, and what it sends."""
+        """Count a request and its records."""
         self.window = self.uncompressed = None
         self.unacknowledged = self.sent = 0
         count, topic_partition, counts = 0, _NO_PARTITION, self._counts
@@ -114,8 +115,8 @@ class ProduceHabits:
                     counts[topic_partition] = counts.get(topic_partition, 0) + batch_count
                     self.producer_id = batch.producer_id
                     if not batch.attributes & _CODEC:
-                        self._plain += batch.end
-                        if self._plain >= self._next_sample and self._samples < _SAMPLES:
+                        self._plain_bytes += batch.end
+                        if self._plain_bytes >= self._next_sample and self._samples < _SAMPLES:
                             self._compress_sample(records, connection)
         if self._requests == 0:
             self._since, self._size = event.at, int(connection.run.limit(REQUESTS))
@@ -138,7 +139,7 @@ class ProduceHabits:
             connection.flags |= _IRREGULAR
 
     def _flag_checkpoint(self, connection: ConnectionState) -> None:
-        """Flag the requests at which the producer's settings are looked at: those of the two limits."""
+        """Flag a request if its number is one of the two limits at which the producer's settings are examined."""
         checkpoints = sorted(int(connection.run.limit(limit)) for limit in (ACKS_1, ACKS_ALL))
         if self._total in checkpoints:
             self.sent = self._total
@@ -148,7 +149,7 @@ class ProduceHabits:
         )
 
     def _check_skew(self, connection: ConnectionState) -> None:
-        """Look at the partitions of each topic that the latest requests wrote to."""
+        """Check whether one partition got most of the records that the latest requests wrote to its topic."""
         if self._skew_size < 0:
             self._skew_size = int(connection.run.limit(SKEW_RECORDS))
             if self._records < self._skew_size:
@@ -157,31 +158,31 @@ class ProduceHabits:
         for (topic, _), records in self._counts.items():
             totals[topic] += records
         (topic, partition), records = max(self._counts.items(), key=lambda item: item[1], default=(_NO_PARTITION, 0))
-        topic_partitions = sum(count[0] == topic for count in self._counts)
+        partition_count = sum(count[0] == topic for count in self._counts)
         total = totals[topic]
-        if topic_partitions >= _MIN_PLACES and records * 100 >= total * connection.run.limit(SKEW):
-            self.skew = Skew(topic, partition, records, total, topic_partitions)
-        elif topic_partitions < _MIN_PLACES and self._records < _MAX_WINDOWS * self._skew_size:
-            return  # clients fill one partition after the other
+        if partition_count >= _MIN_PARTITIONS and records * 100 >= total * connection.run.limit(SKEW):
+            self.skew = Skew(topic, partition, records, total, partition_count)
+        elif partition_count < _MIN_PARTITIONS and self._records < _MAX_WINDOWS * self._skew_size:
+            return  # clients fill one partition after another
         self._counts.clear()
         self._records = 0
 
     def _count_single(self, topic_partition: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
         self._singles += 1
-        self._places.add(topic_partition)
-        flight = connection.state(InFlight)
-        if len(flight.waiting) == 1 and flight.answered is not None:
+        self._single_partitions.add(topic_partition)
+        in_flight = connection.state(InFlight)
+        if len(in_flight.waiting) == 1 and in_flight.answered is not None:
             self._alone += 1
-            self._idle += at - max(flight.answered.at, self._since)
+            self._idle += at - max(in_flight.answered.at, self._since)
 
     def _complete_window(self, at: int, connection: ConnectionState) -> None:
         if self._singles * 100 >= self._requests * connection.run.limit(SHARE):
             self.window = ProduceWindow(
-                self._requests, self._singles, len(self._places), at - self._since, self._alone, self._idle
+                self._requests, self._singles, len(self._single_partitions), at - self._since, self._alone, self._idle
             )
             connection.flags |= _IRREGULAR
         self._requests = self._singles = self._alone = self._idle = 0
-        self._places.clear()
+        self._single_partitions.clear()
 
     def _count_acks_0(self, connection: ConnectionState) -> None:
         if self._acks_0 == 0:
@@ -192,11 +193,11 @@ class ProduceHabits:
             connection.flags |= _IRREGULAR
 
     def _compress_sample(self, records: PartitionRecords, connection: ConnectionState) -> None:
-        """Compress a part of a batch. It happens a few times on a connection."""
+        """Compress part of a batch. This happens only a few times per connection."""
         limit = int(connection.run.limit(BYTES))
         if self._next_sample == 0:  # the first batch may be a small one
             self._next_sample = limit // _SAMPLES
-            if self._plain < self._next_sample:
+            if self._plain_bytes < self._next_sample:
                 return
         assert records.data is not None
         sample = bytes(records.data[HEADER.size : HEADER.size + _SAMPLE_SIZE])
@@ -204,7 +205,7 @@ class ProduceHabits:
         self._after += len(zlib.compress(sample, 1))
         self._samples += 1
         self._next_sample = limit * (self._samples + 1) // _SAMPLES
-        if self._plain >= limit and self._samples > 1:  # one large batch is no habit
+        if self._plain_bytes >= limit and self._samples > 1:  # one large batch is no habit
             self._samples = _SAMPLES
-            self.uncompressed = Uncompressed(self._plain, self._before, self._after)
+            self.uncompressed = Uncompressed(self._plain_bytes, self._before, self._after)
             connection.flags |= _IRREGULAR

@@ -15,12 +15,12 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.values import Schema, SchemaKey, WrittenRecord
 from dissectors.values.record_changes import RecordChange, record_changes
 
-#: The most bytes of produced records that are kept; as many of those in flight, and of those fetched meanwhile.
+#: The most bytes of produced records to keep; the same limit applies to records in flight or fetched meanwhile.
 MAX_BYTES: Final = 8 << 20
 
 _OVERHEAD: Final = 1000  # bytes of a record's objects in memory
-_HEADER_OVERHEAD: Final = 150  # those of a header's
-_FORMAT: Final = 2  # brokers convert older ones
+_HEADER_OVERHEAD: Final = 150  # bytes of a header's objects
+_FORMAT: Final = 2  # brokers convert older formats
 _IRREGULAR: Final = FrameFlags.IRREGULAR.value
 
 #: Server, topic, partition, offset.
@@ -28,7 +28,7 @@ RecordLocation = tuple[str, str, int, int]
 
 
 class KeptRecord(NamedTuple):
-    """A record and the schemas by which its key and value decode. `at` (ns) is the time of its frame."""
+    """A record and the schemas with which its key and value decode. `at` (ns) is the time of its frame."""
 
     record: WrittenRecord
     schemas: tuple[tuple[SchemaKey, Schema], ...]
@@ -57,10 +57,10 @@ class ProducedRecords:
     """The most recently produced records of a run, separate for each server.
 
     Only records of format 2 whose offset the broker returned are known. A consumer may get a record before the producer
-    gets the response: such records are compared then.
+    gets the response: such records are compared when the response arrives.
 
     Attributes:
-        changed: The changes that the latest frame shows, a Fetch or the response to a Produce.
+        changed: The changes that the latest frame shows: the response to a Fetch, or to a Produce.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class ProducedRecords:
                     self._in_flight.pop(key)
         elif event.message is not None and event.message.api == "DeleteTopics":
             for records in (self._in_flight, self._produced, self._early):
-                records.clear()  # a topic that is created again has other records at the same offsets
+                records.clear()  # a recreated topic has other records at the same offsets
         else:
             self._observe_response(event, connection)
         if not self._in_flight:
@@ -137,7 +137,7 @@ class ProducedRecords:
     def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
         produced_record, fetched_record = produced.record, fetched.record
         if fetched.at < produced.at:
-            return  # another record had the offset before
+            return  # an earlier record had this offset
         expected_time = append_time if fetched_record.is_append_time else produced_record.timestamp
         if (produced_record.key, produced_record.value, produced_record.headers, expected_time) == (
             fetched_record.key,
@@ -165,7 +165,7 @@ def _record_location(record: WrittenRecord, offset: int, connection: ConnectionS
 
 
 def _kept_records(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord]:
-    """The records of a frame."""
+    """Return the records of a frame."""
     schemas: dict[int, list[tuple[SchemaKey, Schema]]] = {}
     records: list[WrittenRecord] = []
     for part in event.parts:
@@ -181,7 +181,7 @@ def _kept_records(event: RecordsDecoded, connection: ConnectionState) -> list[Ke
 
 
 def _has_offset(record: WrittenRecord) -> bool:
-    """Whether the response has its offset: it is in the first batch of its partition, and of a format not converted."""
+    """Whether the response gives a record's offset: it is in its partition's first batch, which needs no conversion."""
     return record.magic == _FORMAT and ".records[0]." in record.path
 
 
@@ -194,7 +194,7 @@ def _size(kept_record: KeptRecord) -> int:
 
 
 def _offsets(body: Mapping[str, Any], connection: ConnectionState) -> dict[tuple[str, int], tuple[int, int]]:
-    """The base offset and the append time (ms) of each partition without an error; -1 for none."""
+    """Return the base offset and the append time (ms) of each partition without an error; -1 if there is none."""
     names = connection.run.topic_names
     return {
         (names.get(topic_name_or_id(topic), topic_name_or_id(topic)), row.get("index", 0)): (

@@ -59,7 +59,7 @@ class Attempt:
     outside: dict[TopicPartition, tuple[int, int]] | None = None
 
     def outcome(self, topic_partition: TopicPartition) -> str:
-        """The outcome for a partition's batch, as the end of a sentence."""
+        """Return the outcome for a partition's batch, worded to end a sentence."""
         if not self.answered:
             return "has no observed response"
         if self.is_misread:
@@ -69,9 +69,9 @@ class Attempt:
 
 
 class Resent(NamedTuple):
-    """A batch that was sent before: the earlier one, its outcome, and the path of the new one."""
+    """A batch that was sent before, with the earlier batch, its outcome, and the path of the new batch."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     batch: BatchSpan
     before: BatchSpan
     attempt: Attempt
@@ -105,7 +105,7 @@ class Producers:
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MAX_TRACKS)
-        # Whether a batch of the latest request has a higher epoch than the one before, or negative numbers.
+        # Whether a batch in the latest request has a higher epoch than the previous batch, or negative numbers.
         self._raised = self._negative = False
         #: Partitions for which a transactional batch of the latest request is the first of its epoch, or another one.
         self._begun: list[tuple[TopicPartition, BatchSpan]] = []
@@ -137,7 +137,7 @@ class Producers:
             connection.run.state(OpenTransactions).note_lost_bytes(connection)
 
     def accepted_before(self, server: str, topic_partition: TopicPartition, batch: BatchSpan) -> Attempt | None:
-        """The accepted request whose batch a batch follows without a gap; None if it is unknown."""
+        """Return the accepted request whose batch immediately precedes this batch; None if it is unknown."""
         track = self._tracks.get((server, batch.producer_id, topic_partition))
         if track is None or track.epoch != batch.producer_epoch:
             return None
@@ -151,7 +151,7 @@ class Producers:
         return None
 
     def accepted_since(self, server: str, topic_partition: TopicPartition, attempt: Attempt) -> int:
-        """The number of batches without a producer id that its connection sent after this one, and were accepted."""
+        """Return how many later batches without a producer id from the attempt's connection were accepted."""
         return sum(
             later_attempt.at > attempt.at
             and later_attempt.sender == attempt.sender
@@ -185,7 +185,7 @@ class Producers:
             self._begin_transactions(event, attempt, connection)
 
     def last_sent(self, producer_id: int) -> int:
-        """When a producer's latest batch was sent; 0 if none was observed."""
+        """Return when a producer's latest batch was sent; 0 if none was observed."""
         times = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
         return max(times, default=0)
 
@@ -205,7 +205,7 @@ class Producers:
                     name, (batch.producer_id, batch.producer_epoch), topic_partition, event.at, connection
                 )
 
-    def _refuse_transaction(
+    def _note_transaction_refusal(
         self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState
     ) -> None:
         if name := request.message.body.get("transactional_id"):
@@ -278,7 +278,7 @@ class Producers:
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
         if self.refused and event.request is not None:
-            self._refuse_transaction(event, event.request, connection)
+            self._note_transaction_refusal(event, event.request, connection)
         self.answered = attempt = None if event.request is None else event.request.attempt
         if attempt is not None:
             attempt.answered = True
@@ -291,7 +291,7 @@ class Producers:
 def _note_outside(
     outside: Mapping[TopicPartition, tuple[int, int]], message: Message, connection: ConnectionState
 ) -> None:
-    """Note the offsets of batches that were accepted outside any transaction."""
+    """Record the offsets of batches that were accepted outside any transaction."""
     transactions = connection.run.state(OpenTransactions)
     for topic in message.body.get("responses") or ():
         for row in topic.get("partition_responses") or ():
@@ -303,6 +303,6 @@ def _note_outside(
 
 
 def _is_final(code: int | None) -> bool:
-    """Whether an error means that the batch was finally rejected: its sequence number may be reused."""
+    """Whether an error rejects the batch for good, so that its sequence number may be reused."""
     error = schemas.error(code) if code else None
     return error is not None and not error.retriable

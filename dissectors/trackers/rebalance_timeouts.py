@@ -29,5 +29,5 @@ class RebalanceTimeouts:
         self._longest[group] = max((timeout for timeout in timeouts if isinstance(timeout, int)), default=0)
 
     def of(self, group: str | None) -> int:
-        """The timeout in ms; the usual default if no member was observed to join."""
+        """Return the timeout in ms; clients' default if no member was observed to join."""
         return self._longest.get(group, DEFAULT_MS)

@@ -23,11 +23,11 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import render
 
-#: For each topic, connection and direction: the first batches are examined, then one in so many.
+#: For each topic, connection and direction, the first batches are examined, then one in every interval.
 FIRST_BATCHES = 8
 SAMPLING_INTERVAL = 256
 
-#: The most records in a batch that is examined.
+#: Batches with more records than this are not examined.
 MAX_RECORDS = 10_000
 
 #: Topics counted separately per connection; further topics share one counter.
@@ -53,7 +53,7 @@ _FETCH = "responses", "partitions"
 class PartitionData(NamedTuple):
     """One partition of a message with record data: its path in the body, its struct, and its batches."""
 
-    place: partitions.TopicPartition
+    topic_partition: partitions.TopicPartition
     path: Path
     row: dict[str, Any]
     batches: list[BatchSpan]
@@ -70,7 +70,7 @@ class BatchSampler:
     batches: dict[tuple[object, str | None], int] = field(default_factory=dict)
 
     def selects(self, purpose: object, topic: str, records: int = 1) -> bool:
-        """Whether to examine the next batch of a topic, which has that many records, for a purpose."""
+        """Count a topic's next batch, which has `records` records; return whether to examine it for a purpose."""
         key: tuple[object, str | None] = (purpose, topic)
         count = self.batches.get(key)
         if count is None:
@@ -90,9 +90,9 @@ class BatchSampler:
 class RecordData:
     """The record data of the current message, kept until the next message with records.
 
-    `failed` are the partitions with an error code, `null` those without one whose records are null. `attributes`
-    combines the attributes of all batches; `magics` has a bit for each record format. A message that may interest a
-    rule is flagged as irregular; other messages cost no more than this.
+    `failed` are the partitions with an error code; `null` are the partitions without an error code whose records are
+    null. `attributes` combines the attributes of all batches; `magics` has a bit for each record format. A message that
+    may interest a rule is flagged as irregular; the rules do not look at other messages.
     """
 
     message: Message | None = None
@@ -129,7 +129,7 @@ class RecordData:
             connection.flags |= _IRREGULAR
 
     def _is_odd_produce(self) -> bool:
-        """Whether the acks of a Produce are invalid, or those of an idempotent producer are not -1."""
+        """Whether the acks of a Produce are invalid, or other than -1 for an idempotent producer."""
         assert self.message is not None
         acks = self.message.body.get("acks", -1)
         return acks != -1 and (
@@ -154,7 +154,7 @@ class RecordData:
         connection: ConnectionState,
     ) -> None:
         assert self.message is not None
-        produced, topic = self.message.is_request, part.place[0]
+        produced, topic = self.message.is_request, part.topic_partition[0]
         sampler = connection.state(BatchSampler)
         is_selected = len(batches) == 1 and is_valid(data, batches[0], produced=produced)
         if is_selected and not sampler.selects(produced, topic, batches[0].records_count):
@@ -180,12 +180,12 @@ class RecordData:
         *,
         is_selected: bool,
     ) -> PartitionData:
-        """Examine record data. Its only batch `is_selected`, or `sampler` selects each batch."""
+        """Examine record data. Either its only batch `is_selected`, or `sampler` selects the batches."""
         assert self.message is not None
         produced = self.message.is_request
         examined_batches, faults, cut_off, suspects = examine(
             data,
-            selects=lambda count: is_selected or sampler.selects(produced, part.place[0], count),
+            selects=lambda count: is_selected or sampler.selects(produced, part.topic_partition[0], count),
             produced=produced,
             most_suspects=MAX_SUSPECTS - self.suspects,
             batches=batches,
@@ -205,12 +205,12 @@ class RecordData:
 
 
 def is_recent(batch: BatchSpan, event: FrameEvent) -> bool:
-    """Whether the max timestamp of a batch is -1 or within the last years."""
+    """Whether the max timestamp of a batch is -1, or between ten years ago and a day ahead."""
     return batch.max_timestamp == _NO_TIMESTAMP or -_TEN_YEARS < batch.max_timestamp - event.at // 1_000_000 < _DAY
 
 
 def record_data(event: FrameEvent, connection: ConnectionState) -> RecordData:
-    """The record data of a Produce request or a Fetch or ShareFetch response; empty for other messages."""
+    """Return the record data of a Produce request or a Fetch or ShareFetch response; empty for other messages."""
     data = connection.run.state(RecordData)
     return data if data.message is event.message else _NO_DATA
 
@@ -221,12 +221,12 @@ _NO_DATA = RecordData()
 def faults_of_kind(
     event: FrameEvent, connection: ConnectionState, kind: FaultKind
 ) -> list[tuple[PartitionData, Fault]]:
-    """The faults of one kind in a message."""
+    """Return the faults of one kind in a message."""
     return record_data(event, connection).faults.get(kind, _NO_FAULTS)
 
 
 def sent_records(produce: RequestReceived | None) -> dict[partitions.TopicPartition, PartitionRecords]:
-    """The partitions with record data of a well-formed Produce request."""
+    """Return the partitions with record data in a well-formed Produce request."""
     if produce is None or not produce.message.well_formed:
         return {}
     return {
@@ -245,21 +245,21 @@ def fault_problem(
     hint: str,
     severity: Severity | None = None,
 ) -> Problem:
-    """The problem that a rule reports for a fault."""
+    """Return the problem that a rule reports for a fault."""
     return Problem(
-        f"{label(part.place, connection)}, batch {fault.path[0]}: {fault.message}",
-        **problem_place(event, part, fault.start, fault.end, *fault.path),
+        f"{label(part.topic_partition, connection)}, batch {fault.path[0]}: {fault.message}",
+        **problem_location(event, part, fault.start, fault.end, *fault.path),
         hint=hint,
         blame="client" if event.message is not None and event.message.is_request else "broker",
         severity=severity if fault.proven else severity_in_traffic(connection, severity),
         expected=fault.expected,
         got=fault.got,
-        cause=part.place[0],
+        cause=part.topic_partition[0],
     )
 
 
-def problem_place(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemLocation:
-    """Path and span in the frame of bytes counted from the start of a partition's records."""
+def problem_location(event: FrameEvent, part: PartitionData, start: int, end: int, *path: str) -> ProblemLocation:
+    """Return the path and span in the frame of bytes that are counted from the start of a partition's records."""
     assert event.message is not None
     field_end = locate(event.message, *part.path, "records")["end"]
     records_start = field_end - len(part.row["records"])
@@ -269,5 +269,5 @@ def problem_place(event: FrameEvent, part: PartitionData, start: int, end: int, 
 
 
 def severity_in_traffic(connection: ConnectionState, severity: Severity | None = None) -> Severity | None:
-    """The severity of a problem in frames of a connection. INFO for a lone frame: its records may come from a log."""
+    """Return the severity for a frame of a connection, or INFO for a lone frame: its records may come from a log."""
     return severity if connection.server else Severity.INFO

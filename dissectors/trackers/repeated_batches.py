@@ -21,22 +21,22 @@ from dissectors.trackers.state import ConnectionState
 REPEATS = 5
 MIN_DURATION = 1_000_000_000
 
-#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
+#: The time (ns) within which a stuck consumer fetches again. A consumer that comes back later may have its reasons.
 _MAX_PAUSE = 10_000_000_000
 
 _MAX_PARTITIONS = 1_000
 
-#: The work of reading the records of a stuck partition, once.
+#: The most work to spend on reading the records of a stuck partition, which happens once.
 _STEPS = 50_000
 
 _READ_COMMITTED = 1
 
 
 class BatchContents(NamedTuple):
-    """What a response has for a stuck consumer.
+    """What a response contains for a stuck consumer.
 
-    `first` and `last` are the offsets of its batches, as they were written. `newest` is the offset of the last record
-    for the application, -1 if there is none; `kept` that of the last record.
+    `first` and `last` are the first and last offsets of its batches, as they were written. `newest` is the offset of
+    the last record for the application, and `kept` is the offset of the last record of any kind; -1 if there is none.
     """
 
     first: int
@@ -47,12 +47,12 @@ class BatchContents(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class StuckPartition:
-    """A partition in the latest response: how often its batch came at this offset, since when, and where it is.
+    """A partition in the latest response: how often and since when its batch came at this offset, and where it is.
 
-    `contents` is None before it is stuck, and if its records cannot be read.
+    `contents` is None until the partition is stuck, and if its records cannot be read.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     offset: int
     batch: BatchSpan
     since: int
@@ -71,18 +71,18 @@ class StuckPartition:
 class RepeatedBatches:
     """The partitions of a connection that got a batch again, from Fetch responses flagged `FrameFlags.REPEATED`.
 
-    Rules that call `stuck` need `Fetches`, which sets that flag. Batches of transaction markers are left out.
+    Rules that call `stuck_partitions` need `Fetches`, which sets that flag. Batches of transaction markers are omitted.
     """
 
     def __init__(self) -> None:
         self._stuck: list[StuckPartition] = []
-        self._counted = -1
+        self._counted_offset = -1
         self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MAX_PARTITIONS)
 
-    def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
-        """The stuck partitions of a response, which is counted at the first call."""
-        if event.offset != self._counted:
-            self._counted, self._stuck = event.offset, []
+    def stuck_partitions(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
+        """Return the stuck partitions in a response, which is counted on the first call."""
+        if event.offset != self._counted_offset:
+            self._counted_offset, self._stuck = event.offset, []
             self._observe(event, connection)
         return self._stuck
 
@@ -127,7 +127,7 @@ class RepeatedBatches:
 
 
 def _read_contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> BatchContents | None:
-    """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
+    """Return what record data contains for a consumer; None if it cannot be read, or has only transaction markers."""
     if part.data is None or are_all_control_batches(part.data):
         return None
     batches = [batch for batch in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in batch]
@@ -137,12 +137,15 @@ def _read_contents(part: PartitionRecords, request_body: Mapping[str, Any]) -> B
     if request_body.get("isolation_level") != _READ_COMMITTED:
         aborted = set()
     offsets = [record["offset"] for batch in batches for record in batch["records"]]
-    newest = [
+    application_offsets = [
         record["offset"]
         for batch in batches
         if not batch["is_control"] and not (batch["is_transactional"] and batch["producer_id"] in aborted)
         for record in batch["records"]
     ]
     return BatchContents(
-        batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(offsets, default=-1)
+        batches[0]["base_offset"],
+        batches[-1]["last_offset"],
+        max(application_offsets, default=-1),
+        max(offsets, default=-1),
     )

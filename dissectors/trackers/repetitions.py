@@ -1,4 +1,4 @@
-"""Repetitions: the same request on a connection with the same answer, again and again and nothing else."""
+"""Repetitions: the same request and the same answer again and again, and nothing else on the connection."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 
-#: APIs of which repetitions are counted. Left out are those that clients repeat by design (heartbeats, fetches,
-#: commits, telemetry), and Produce.
+#: APIs whose repetitions are counted: all but Produce and the APIs that clients repeat by design (heartbeats, fetches,
+#: commits, telemetry).
 REPEATABLE = (
     "Metadata", "FindCoordinator", "ApiVersions", "ListOffsets", "OffsetFetch", "OffsetForLeaderEpoch", "JoinGroup",
     "SyncGroup", "LeaveGroup", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "CreateTopics",
@@ -23,15 +23,15 @@ REPEATABLE = (
 #: The longest time (ns) between an answer and the next request. Pollers wait longer.
 MAX_GAP = 1_000_000_000
 
-#: Where the body of a response begins at the earliest: after its length and correlation id.
+#: The earliest start of a response's body: after its length and correlation id.
 _BODY_START = 8
 
 
 @dataclass(slots=True, eq=False)
 class Repetition:
-    """The latest exchange of a connection, and how often it came in a row.
+    """The latest exchange of a connection, and how often it occurred in a row.
 
-    `since` is the time of the first answer, `last` that of the latest (ns).
+    `since` is the time of the first answer and `last` is the time of the latest answer (ns).
     """
 
     api_key: int = -1
@@ -48,7 +48,7 @@ class Repetition:
 class Repetitions:
     """The repetitions on one connection. A request counts only if the connection sent nothing else in between.
 
-    Two requests are the same if their bodies are, and two answers as well. One object per connection is kept.
+    Two requests are the same if their bodies are, and so are two answers. One object is kept per connection.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""RequestShapes: in which fields the requests that a server answers differ from those upon which it closes."""
+"""RequestShapes: which fields tell the requests a server answers from those upon which it closes the connection."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dissectors.bounded import BoundedDict
 from dissectors.messages.message import Message
 from dissectors.trackers.recurrence import SECOND
 
-#: The servers with APIs and versions that are remembered, and the shapes of each.
+#: The number of keys to remember, and of shapes for each key.
 MAX_KEYS = 512
 MAX_SHAPES = 16
 
-#: A field tells them apart only if it did so at least so many times on each side, not all at the same time (ns).
+#: A field tells requests apart only after this many on each side, with the closed ones at least this far apart (ns).
 MIN_TIMES = 2
 MIN_SPREAD = SECOND // 2
 
@@ -24,12 +24,12 @@ Shape: TypeAlias = tuple[tuple[str, str], ...]
 #: Server, API key and version.
 Key: TypeAlias = tuple[str, int, int]
 
-#: The fields of a header that are the same in all requests, or in none.
+#: Header fields that are the same in all requests, or different in all.
 _IDS = frozenset({"request_api_key", "request_api_version", "correlation_id"})
 
 
 class DistinguishingField(NamedTuple):
-    """The one field that tells requests apart: its form in all `closed` ones, and in none of the `served` ones."""
+    """The one field that tells requests apart: it has this form in all `closed` requests, and in no `served` one."""
 
     field: str
     form: str
@@ -45,17 +45,17 @@ class _Requests:
 
 
 class RequestShapes:
-    """The shapes of the first request of each API and version on a connection. They have no values."""
+    """The shapes of the first request of each API and version on a connection. Shapes contain no values."""
 
     def __init__(self) -> None:
         self._requests: BoundedDict[Key, _Requests] = BoundedDict(MAX_KEYS)
 
     def note_served(self, server: str, request: Message) -> None:
-        """Note a request that was answered."""
+        """Record a request that was answered."""
         _count_shape(self._requests_of(server, request).served, request)
 
     def note_closed(self, server: str, request: Message, at: int) -> DistinguishingField | None:
-        """Note a request upon which the server has closed the connection; return how it differs, if that is clear."""
+        """Record a request upon which the server closed the connection; return how it differs, if that is clear."""
         requests = self._requests_of(server, request)
         _count_shape(requests.closed, request)
         requests.first_closed_at = requests.first_closed_at or at

@@ -14,8 +14,8 @@ from dissectors.values import DecodedPart, ProblemKind, Schema, SchemaKey
 _MAX_TOPICS = 10_000
 _MAX_SCHEMAS = 32
 
-#: So many records with a known schema show that a topic has schemas, and as many with the same unknown id that the id
-#: is none by chance.
+#: This many records with a known schema show that a topic has schemas; this many with the same unknown id show that the
+#: id is no coincidence.
 MIN_RECORDS = 3
 
 
@@ -24,10 +24,10 @@ class PartSchemas:
     """The schemas of the keys, or of the values, of a topic.
 
     Attributes:
-        used: The schemas that records name and by which they decode, without the references.
+        used: The schemas that records name and decode with, without the schemas they refer to.
         decoded: The number of these records.
         has_own_subject: Whether one of them has the subject of its topic.
-        unregistered: The number of records per schema that nobody registered.
+        unregistered: The number of records for each schema that nobody registered.
     """
 
     used: BoundedDict[SchemaKey, Schema] = field(default_factory=lambda: BoundedDict(_MAX_SCHEMAS))
@@ -47,7 +47,7 @@ class SchemaUses:
 
     Attributes:
         new: The keys and values of the latest frame with a schema that their topic did not use before, each with the
-            schemas that it did.
+            schemas that the topic had used.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class SchemaUses:
         self._parts: BoundedDict[tuple[str | None, str], PartSchemas] = BoundedDict(_MAX_TOPICS)
 
     def of(self, part: DecodedPart) -> PartSchemas:
-        """The schemas of the keys, or of the values, of this record's topic."""
+        """Return the schemas of the keys, or of the values, of this record's topic."""
         return self._parts.touch((part.topic, part.part), PartSchemas)
 
     def observe(self, event: RecordsDecoded, connection: ConnectionState) -> None:

@@ -32,7 +32,7 @@ _MAX_HELD = 100
 _MAX_ENDED = 50
 _MAX_PENDING = 20
 
-#: The most ranges of a partition in one frame that are followed. With more acknowledgements, all is forgotten.
+#: The most ranges to follow for a partition in one frame. With more acknowledgements, its records are forgotten.
 _MAX_RANGES = 50
 _ALL_OFFSETS = 1 << 63
 _UNKNOWN = -1
@@ -64,7 +64,7 @@ _TYPES: Final[Mapping[int, AcknowledgeType]] = {
 class Acquisition:
     """Records `first` to `last` that a member acquired at `at` (ns) for the `deliveries`-th time.
 
-    Its lock runs out at `until` (ns), None if that is unknown. `client` is the member's name. `gone`: the connection
+    Its lock runs out at `until` (ns); None if that is unknown. `client` is the member's name. `gone`: the connection
     that acquired them has ended.
     """
 
@@ -79,7 +79,7 @@ class Acquisition:
     gone: bool = False
 
     def covers(self, first: int, last: int) -> bool:
-        """Whether it has any record of a range."""
+        """Whether it includes any record of a range."""
         return self.first <= last and first <= self.last
 
 
@@ -94,7 +94,7 @@ class EndedAcquisition(NamedTuple):
 class AcknowledgedRange(NamedTuple):
     """Records of a partition that a request acknowledges in the same way."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     first: int
     last: int
     type: int
@@ -103,16 +103,17 @@ class AcknowledgedRange(NamedTuple):
 class Redelivery(NamedTuple):
     """Records that a member got although another acquisition of them was not acknowledged."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     before: Acquisition
     latest: Acquisition
 
 
 @dataclass(slots=True)
 class AcquiredPartition:
-    """The records of a partition that members of a group have, and the latest that they had.
+    """The records of a partition that members of a group hold, and the latest acquisitions that ended.
 
-    `pending` are those that were released, or whose lock ran out, after so many deliveries that they may be archived.
+    `pending` are the acquisitions that were released, or whose lock ran out, after so many deliveries that the broker
+    may archive the records.
     """
 
     held: list[Acquisition] = field(default_factory=list)
@@ -140,7 +141,7 @@ class AcquiredPartition:
         return removed
 
     def end(self, acquisitions: Iterable[Acquisition], kind: AcknowledgeType | None, at: int) -> None:
-        """Note how acquisitions have ended."""
+        """Record how acquisitions have ended."""
         self.ended.extend(EndedAcquisition(acquisition, kind, at) for acquisition in acquisitions)
 
 
@@ -179,7 +180,7 @@ class ShareAcquisitions:
     def observe(self, event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
         """Observe a response, or the end of a connection."""
         if self._losses.is_outdated(connection):
-            self.partitions.clear()  # what was lost may have acquired or acknowledged anything
+            self.partitions.clear()  # the lost frames may have acquired or acknowledged anything
             self._pending.clear()
         if isinstance(event, ConnectionEnded):
             self._mark_connection_ended(connection)
@@ -214,7 +215,7 @@ class ShareAcquisitions:
                     acquisition.gone = True
 
     def _release_member(self, group: str, member: str) -> None:
-        """A member has ended its session: the broker releases what it has acquired."""
+        """Drop the acquisitions of a member that has ended its session: the broker releases them."""
         for (owner, _), partition in self.partitions.items():
             if owner == group:
                 partition.held = [acquisition for acquisition in partition.held if acquisition.member != member]
@@ -224,9 +225,9 @@ class ShareAcquisitions:
         refused_partitions, lock_ms = acknowledge_errors(body), body.get("acquisition_lock_timeout_ms") or 0
         group, member = group_member_of(request_body)
         for acknowledgement in acknowledgements(request_body):
-            key = group, acknowledgement.place
+            key = group, acknowledgement.topic_partition
             partition = self.partitions.get(key)
-            if partition is None or acknowledgement.place in refused_partitions:
+            if partition is None or acknowledgement.topic_partition in refused_partitions:
                 continue
             removed = partition.take(acknowledgement.first, acknowledgement.last)
             if (kind := _TYPES.get(acknowledgement.type)) is None:
@@ -257,7 +258,7 @@ class ShareAcquisitions:
             self._pending.add(key)
 
     def _delivery_limit(self, group: str, connection: ConnectionState) -> float:
-        """After so many deliveries, records of a group may be archived: no fewer than were observed."""
+        """Return after how many deliveries a group's records may be archived: at least as many as were observed."""
         return max(connection.run.limit(DELIVERIES), self.max_deliveries.get(group, 0))
 
     def _observe_acquired(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
@@ -288,7 +289,7 @@ class ShareAcquisitions:
                     if deliveries >= self._delivery_limit(group, connection):
                         self._pending.add((group, topic_partition))
         if self._pending:
-            self._find_archived(requested_at, (group, member), highest, connection)
+            self._add_archived(requested_at, (group, member), highest, connection)
 
     def _add_acquisition(
         self, topic_partition: TopicPartition, partition: AcquiredPartition, new_acquisition: Acquisition
@@ -306,32 +307,32 @@ class ShareAcquisitions:
                 if not acquisition.acquisition.covers(new_acquisition.first, new_acquisition.last)
             ]
 
-    def _find_archived(
+    def _add_archived(
         self,
         requested_at: int,
         group_member: tuple[str, str],
         highest: Mapping[TopicPartition, int],
         connection: ConnectionState,
     ) -> None:
-        """Records that this response should have had: the broker delivers the lowest offsets first.
+        """Add to `archived` the records that this response should have had: brokers deliver the lowest offsets first.
 
-        `group_member` is the group and the member that asked at `requested_at`, `highest` the highest offset of each
-        partition.
+        `group_member` is the group and the member that sent the request at `requested_at`, and `highest` is the highest
+        offset acquired in each partition.
         """
         limit = self._delivery_limit(group_member[0], connection)
         for key in [pending_key for pending_key in self._pending if pending_key[0] == group_member[0]]:
             partition, topic_partition = self.partitions.get(key), key[1]
-            last_deliveries = (
+            at_limit = (
                 [acquisition for acquisition in partition.held if acquisition.deliveries >= limit]
                 if partition is not None
                 else []
             )
-            if partition is None or not (partition.pending or last_deliveries):
+            if partition is None or not (partition.pending or at_limit):
                 self._pending.discard(key)
                 continue
             if group_member[1] not in partition.members or (highest and topic_partition not in highest):
                 continue  # it may not have asked for this partition, or others filled the response
-            for acquisition in last_deliveries:
+            for acquisition in at_limit:
                 if acquisition.until is not None and acquisition.until <= requested_at:
                     ended = partition.take(acquisition.first, acquisition.last)
                     partition.end(ended, None, acquisition.until)
@@ -348,14 +349,14 @@ class ShareAcquisitions:
 
 
 def group_member_of(request_body: Mapping[str, Any]) -> tuple[str, str]:
-    """The group and the member of a request, as they are kept here."""
+    """Return the group and the member in a request, shortened as they are stored here."""
     return (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], (request_body.get("member_id") or "")[
         :MAX_NAME_LENGTH
     ]
 
 
 def acknowledge_errors(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The partitions whose acknowledgements a response refuses, with the error."""
+    """Return the partitions whose acknowledgements a response refuses, with their error codes."""
     refused = {}
     for topic in body.get("responses") or ():
         for row in topic.get("partitions") or ():
@@ -366,7 +367,10 @@ def acknowledge_errors(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def acknowledgements(request_body: Mapping[str, Any]) -> Iterator[AcknowledgedRange]:
-    """The acknowledgements of a request, in ranges with one type; all of a partition as one range if there are many."""
+    """Yield the acknowledgements in a request, as ranges with one type.
+
+    A partition with too many ranges yields a single range that covers everything.
+    """
     for topic in request_body.get("topics") or ():
         for row in topic.get("partitions") or ():
             if batches := row.get("acknowledgement_batches"):
@@ -392,7 +396,7 @@ def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterat
 
 
 def _merge_ranges(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
-    """Adjacent ranges of one type as one; no more than one above the limit."""
+    """Merge adjacent ranges of one type, and stop at one range above the limit."""
     merged: list[AcknowledgedRange] = []
     for acknowledgement in ranges:
         if merged and acknowledgement.type == merged[-1].type and acknowledgement.first == merged[-1].last + 1:

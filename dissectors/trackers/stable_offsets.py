@@ -1,4 +1,4 @@
-"""Last stable offsets that stand still: partitions that an open transaction holds, and the producer of its records."""
+"""Last stable offsets that do not move: partitions that an open transaction holds, and the producer of its records."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MAX_PARTITIONS = 10_000
 
 @dataclass(slots=True)
 class StableOffset:
-    """A last stable offset below the high watermark: since when, and how far that has risen from `begin` to `end`.
+    """A last stable offset since `since` (ns), while the high watermark above it rose from `begin` to `end`.
 
-    `producer_id` and `producer_epoch` are those of the batch at the offset, -1 while no reader has got it.
+    `producer_id` and `producer_epoch` come from the batch at the offset; they are -1 until a reader has received it.
     """
 
     offset: int
@@ -30,23 +30,23 @@ class StableOffset:
 
 
 class StableOffsets:
-    """By partition, as Fetch responses show them, whoever reads. The tracker `Fetches` passes them.
+    """The stable offset of each partition, from Fetch responses to any reader. The tracker `Fetches` passes them on.
 
     The batch at the offset is in responses to consumers that read uncommitted records, and to followers.
     """
 
     def __init__(self) -> None:
-        self._places: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MAX_PARTITIONS)
+        self._partitions: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MAX_PARTITIONS)
 
     def observe(self, held: Iterable[HeldPartition], at: int, connection: ConnectionState) -> None:
-        """Note the held partitions in a response. A last stable offset never goes back."""
+        """Record the held partitions in a response. A last stable offset never goes back."""
         names = connection.run.topic_names
         for partition in held:
             topic_partition = names.get(partition.topic, partition.topic), partition.partition
-            stable_offset = self._places.get(topic_partition)
+            stable_offset = self._partitions.get(topic_partition)
             offset, end = partition.last_stable_offset, partition.high_watermark
             if stable_offset is None or stable_offset.offset < offset:
-                stable_offset = self._places[topic_partition] = StableOffset(offset, at, end, end)
+                stable_offset = self._partitions[topic_partition] = StableOffset(offset, at, end, end)
             if stable_offset.offset == offset:
                 stable_offset.end = max(stable_offset.end, end)
                 if partition.producer_id >= 0:
@@ -56,7 +56,7 @@ class StableOffsets:
                     )
 
     def of(self, topic_partition: TopicPartition, connection: ConnectionState) -> StableOffset | None:
-        """The latest one of a partition; None if no transaction has held it."""
-        return self._places.get(
+        """Return the latest stable offset of a partition; None if no transaction has held the partition."""
+        return self._partitions.get(
             (connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1])
         )

@@ -47,17 +47,17 @@ MAX_CAUSE_AGE = 3600 * 1_000_000_000
 
 #: The number of repeats that are marked on one frame.
 MAX_REPEATS = 20
-#: Sets of subscribers of a run, and plans of a connection, that are kept.
+#: The number of subscriber sets to keep for a run, and of plans for a connection.
 _MAX_SUBSCRIBER_SETS = 1_000
 _MAX_PLANS = 64
 
 StateT = TypeVar("StateT")
-#: Whether it is a request, the API key and the version of a frame.
+#: Whether a frame is a request, its API key and its version.
 _FrameKind: TypeAlias = tuple[bool, int, int]
 
 
 class Place(NamedTuple):
-    """Where a root cause was reported first: a frame by its `offset` in a direction, or no frame (None)."""
+    """Where a root cause was first reported: a frame, by its `offset` in a direction, or no frame (None)."""
 
     connection_id: str
     is_request: bool | None = None
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """A finding that is not reported because its root cause was: code, severity, and where the cause was reported."""
+    """A finding that is suppressed because its root cause was already reported; `first` is where."""
 
     code: str
     severity: str
@@ -78,8 +78,8 @@ class RunState:
 
     `known_departures` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
     search. `subscribed` are the codes of rules and trackers that currently observe all frames of their APIs, not only
-    unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`). `new_causes` collects
-    the root cause of each finding, in their order, unless it is None. `limits` are those that the user has set.
+    unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`). `new_causes`, unless it
+    is None, collects the root cause of each finding, in order. `limits` are the limits that the user has set.
     """
 
     trackers: Trackers = NO_TRACKERS
@@ -101,7 +101,7 @@ class RunState:
                 self.topic_names[topic_id] = name
 
     def state(self, kind: type[StateT]) -> StateT:
-        """The run's instance of a class of state, created at first use."""
+        """Return the run's instance of a class of state, created on first use."""
         state: StateT | None = self._states.get(kind)
         if state is None:
             self.trackers.check(kind)
@@ -109,7 +109,7 @@ class RunState:
         return state
 
     def limit(self, limit: Limit) -> float:
-        """The value of a rule's limit: the user's, or its default."""
+        """Return the value of a rule's limit: the user's value, or the default."""
         return self.limits.get(limit, limit.default)
 
     def subscribe(self, code: str, *, api: str = "") -> None:
@@ -123,17 +123,20 @@ class RunState:
             self._set_subscribed(self.subscribed - {subscriber})
 
     def _set_subscribed(self, subscribed: Subscribed) -> None:
-        """Use the same object for the same set: the plans of connections are valid for one object."""
+        """Set `subscribed`, always to the same object for equal sets: a connection's plans are valid for one object."""
         if len(self._sets) >= _MAX_SUBSCRIBER_SETS:
             self._sets.clear()
         self.subscribed = self._sets.setdefault(subscribed, subscribed)
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
-        """Whether a cause occurs for the first time, or for the first time after an hour."""
-        return self.first_place(cause, at, _NOWHERE) is None
+        """Record a cause; return whether it occurs for the first time, or again after an hour without it."""
+        return self.record_first_place(cause, at, _NOWHERE) is None
 
-    def first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
-        """Where a cause was reported first; None if it is new, or absent for an hour: then this is `place`."""
+    def record_first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
+        """Return where a cause was first reported.
+
+        If the cause is new or was absent for an hour, record `place` and return None.
+        """
         last_at, first = self._reported.get(cause, (at, None))
         if at - last_at > MAX_CAUSE_AGE:
             first = None
@@ -150,7 +153,8 @@ class ConnectionState:
 
     `client` and `server` are addresses (``host:port``). `dialled` is the address that the client connected to: a
     relay's listener, otherwise the server's. `repeated` counts the findings that were suppressed as repeats, by code
-    and name. `repeats` are those of the last frame, except of severity info; who makes its line takes them.
+    and name. `repeats` are the repeats on the last frame, without those of severity info; whoever builds the frame's
+    line takes them.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -177,7 +181,7 @@ class ConnectionState:
     failures: list[Failure] = field(default_factory=list)
     _seen_versions: set[tuple[bool, int, int]] = field(default_factory=set)
     _plans: dict[_FrameKind, FramePlan] = field(default_factory=dict)
-    #: The plans for the sets of subscribers that there were: rules subscribe and unsubscribe again and again.
+    #: The plans for earlier sets of subscribers too: rules subscribe and unsubscribe again and again.
     _known_plans: dict[tuple[_FrameKind, Subscribed], FramePlan] = field(default_factory=dict)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
@@ -260,7 +264,7 @@ class ConnectionState:
         self.flags = flags_of(event, first=first, sasl=self.sasl_mechanism is not None)
 
     def state(self, kind: type[StateT]) -> StateT:
-        """This connection's instance of a class of state, created at first use."""
+        """Return this connection's instance of a class of state, created on first use."""
         state: StateT | None = self._states.get(kind)
         if state is None:
             self.run.trackers.check(kind)
@@ -268,16 +272,16 @@ class ConnectionState:
         return state
 
     def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
-        """Set a deadline: the rule `code` gets a `DeadlinePassed` at `by` (ns) unless `met` is called with `key` first.
+        """Set a deadline: `code` gets `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
 
         A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
         new deadline replaces the one with the same key.
         """
         self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
 
-    def met(self, code: str, key: Hashable) -> bool:
+    def meet_deadline(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""
-        return self.run.deadlines.met((code, key)) is not None
+        return self.run.deadlines.meet_deadline((code, key)) is not None
 
     def note_problem(self, code: str, at: int) -> None:
         """Remember that the rule `code` found a problem on a connection of this client, new or repeated."""

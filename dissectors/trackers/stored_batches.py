@@ -66,7 +66,7 @@ Log = dict[int, ObservedBatch]
     needs=(Compacted, Fetches, RecordData),
 )
 class StoredBatches:
-    """The latest batches of a run's partitions by base offset, separate for each server.
+    """The latest batches of a run's partitions by base offset, kept separately for each server.
 
     Produced batches are sampled by `BatchSampler`: a server with this bug shows it in every batch. `skipped` and
     `rewritten` are the findings of the latest response.
@@ -91,7 +91,7 @@ class StoredBatches:
         elif parts := record_data(event, connection).parts:
             offsets = connection.state(Fetches).offsets(event.request)
             for part in parts:
-                self._observe_fetched(part, offsets.get(part.place), event, connection)
+                self._observe_fetched(part, offsets.get(part.topic_partition), event, connection)
             if self.skipped or self.rewritten:
                 connection.flags |= _IRREGULAR
 
@@ -101,7 +101,7 @@ class StoredBatches:
         batches = part.batches
         if not batches or batches[0].magic != 2:
             return
-        log = self._logs.touch(_key(part.place, connection), dict)
+        log = self._logs.touch(_key(part.topic_partition, connection), dict)
         first_offset = batches[0].base_offset
         if offset is not None and offset < first_offset:
             for base_offset, (last_offset, at, _) in log.items():

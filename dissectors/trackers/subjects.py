@@ -1,4 +1,4 @@
-"""Subjects of schemas and the topics whose records have them.
+"""The subjects of schemas, and whether they belong to the topics whose records use these schemas.
 
 Source: Confluent's TopicNameStrategy (``TOPIC-key``, ``TOPIC-value``), RecordNameStrategy and TopicRecordNameStrategy.
 """
@@ -19,15 +19,15 @@ def has_own_subject(part: DecodedPart) -> bool:
 
 
 def has_foreign_subject(part: DecodedPart) -> bool:
-    """Whether all subjects of a key's or value's schema are those of topics that do not resemble its own."""
+    """Whether all subjects of a key's or value's schema belong to topics that do not resemble its own."""
     topics = [_topic_in_subject(subject) for subject in _subjects(part)]
     return bool(topics) and all(topic and not _are_similar(topic, part.topic or "") for topic in topics)
 
 
 def has_swapped_subject(part: DecodedPart) -> bool:
-    """Whether the schema of a key has the subject of the topic's values alone, or the other way round.
+    """Whether the schema of a key has only the subject of the topic's values, or vice versa.
 
-    Schemas without a name, as ``"string"``, do not count: a directory of schemas has one subject for each.
+    Schemas without a name, such as ``"string"``, do not count: a directory of schemas has one subject for each.
     """
     return part.value.type is not None and _subjects(part) == [f"{part.topic}-{_OTHER_PART[part.part]}"]
 
@@ -37,7 +37,7 @@ def _subjects(part: DecodedPart) -> list[str]:
 
 
 def _topic_in_subject(subject: str) -> str | None:
-    """The topic in a subject; None if it is not named after a topic."""
+    """Return the topic in a subject; None if the subject is not named after a topic."""
     topic, dash, part = subject.rpartition("-")
     return topic if dash and part in _OTHER_PART else None
 

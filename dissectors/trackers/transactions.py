@@ -1,4 +1,4 @@
-"""Transactions: who has which transactional id, and which partitions and groups its open transaction has."""
+"""Transactions: who uses each transactional id, and which partitions and groups its open transaction includes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MS = 1_000_000
 OPEN_DEADLINE: Final = "transaction open"
 SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this share of transaction.timeout.ms")
 
-#: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
+#: After an error that waiting does not resolve, a transaction is checked once more: a deadline by this name.
 NOT_ENDED_DEADLINE: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
 
@@ -49,19 +49,23 @@ class OutsideBatch(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TransactionalProducer:
-    """A producer with a transactional id, as its latest InitProducerId made it.
+    """A producer with a transactional id, as set up by its latest InitProducerId.
 
-    `client` is its name and address, `key` its host and client id. `begun_at` is None while no transaction is open.
-    `timeout_ms` is 0 and `initialized_at` None if InitProducerId was not observed. `aborts` counts those in a row.
-    `gone_at`: when the last of its connections ended.
-    `refused`: the first error since then that only an abort or InitProducerId ends.
-    `version` is that of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
-    `asked` is the end that EndTxn has requested (whether to commit), `outcome` that of the latest transaction that has
-    ended, at `ended_at`. `is_fully_observed`: everything since then was observed. `offsets` are the latest ones that
-    it has sent,
-    by group and partition; `progress`: the open transaction changes one. `empty_commits` counts commits of nothing in a
-    row, since `empty_since`. `groups` are those whose offsets the open transaction commits, and whether that was
-    observed.
+    Attributes:
+        client: Its name and address; `key` is its host and client id.
+        timeout_ms: 0 if InitProducerId was not observed; `initialized_at` is then None.
+        begun_at: When the open transaction began (ns); None while no transaction is open.
+        gone_at: When the last of its connections ended (ns).
+        refused: The first error in the open transaction that only an abort or InitProducerId resolves.
+        aborts: The number of consecutive aborts, since `aborts_since` (ns).
+        groups: The groups whose offsets the open transaction commits, and whether the commit was observed.
+        version: The version of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
+        asked: Whether EndTxn has requested a commit or an abort; None if it has requested neither.
+        outcome: Whether the latest transaction that has ended, at `ended_at` (ns), was committed.
+        is_fully_observed: Everything since `ended_at` was observed.
+        progress: The open transaction changes one of the `offsets`.
+        empty_commits: The number of consecutive commits of nothing, since `empty_since` (ns).
+        offsets: The latest offsets that the producer has sent, by group and partition.
     """
 
     name: str
@@ -91,13 +95,13 @@ class TransactionalProducer:
     connections: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MAX_CONNECTIONS))
 
     def note_request(self, at: int, connection: ConnectionState) -> None:
-        """Note that the producer has sent something."""
+        """Record that the producer has sent something."""
         self.last_at, self.gone_at = at, None
         self.connections[connection.connection_id] = at
         self.client, self.key = client_address_label(connection), client_key(connection)
 
     def end_transaction(self) -> None:
-        """Note that no transaction is open."""
+        """Record that no transaction is open."""
         self.begun_at = self.refused = self.asked = None
         self.progress = False
         self.partitions.clear()
@@ -110,7 +114,7 @@ class TransactionalProducer:
 
 
 class OpenTransactions:
-    """The transactional producers of a run, by transactional id. The tracker `Producers` passes events.
+    """The transactional producers of a run, by transactional id. The tracker `Producers` passes events on.
 
     A transaction is open from the first partition or group that the coordinator adds, or from the first batch of an
     epoch (KIP-890, version 2, where brokers add partitions themselves), until EndTxn or InitProducerId succeeds.
@@ -121,7 +125,7 @@ class OpenTransactions:
         self._outside: BoundedDict[TopicPartition, OutsideBatch] = BoundedDict(_MAX_PRODUCERS)
 
     def holders(self, topic_partition: TopicPartition, connection: ConnectionState) -> list[TransactionalProducer]:
-        """The producers with an open transaction that has a partition, the oldest transaction first."""
+        """Return the producers whose open transaction includes a partition, oldest transaction first."""
         partition = _by_topic_name(topic_partition, connection)
         open_producers = [
             producer
@@ -131,18 +135,23 @@ class OpenTransactions:
         return sorted(open_producers, key=lambda producer: producer.begun_at or 0)
 
     def by_id(self, producer_id: int) -> TransactionalProducer | None:
-        """The producer with a producer id; None if it is unknown."""
+        """Return the producer with a producer id; None if it is unknown."""
         return next((producer for producer in self.producers.values() if producer.producer_id == producer_id), None)
 
     def note_batch(
-        self, name: str, batch: tuple[int, int], topic_partition: TopicPartition, at: int, connection: ConnectionState
+        self,
+        name: str,
+        id_and_epoch: tuple[int, int],
+        topic_partition: TopicPartition,
+        at: int,
+        connection: ConnectionState,
     ) -> None:
-        """Observe the first transactional batch (producer id, epoch) of an epoch for a partition; see `is_outside`."""
+        """Record the first transactional batch (producer id, epoch) of an epoch in a partition; see `is_outside`."""
         producer = self._find_or_add(name)
-        if producer.producer_id != batch[0] or producer.epoch < batch[1]:
-            producer.producer_id, producer.epoch = batch
-        elif producer.epoch > batch[1]:
-            return  # of a fenced producer
+        if producer.producer_id != id_and_epoch[0] or producer.epoch < id_and_epoch[1]:
+            producer.producer_id, producer.epoch = id_and_epoch
+        elif producer.epoch > id_and_epoch[1]:
+            return  # from a fenced producer
         producer.note_request(at, connection)
         self._begin_transaction(producer, at, connection)
         producer.partitions[_by_topic_name(topic_partition, connection)] = at
@@ -150,7 +159,7 @@ class OpenTransactions:
     def is_outside(self, name: str, topic_partition: TopicPartition, connection: ConnectionState) -> bool:
         """Whether a transactional batch is part of no transaction that the coordinator knows.
 
-        With version 1, a producer must add the partition before. What is written without, none will end (KIP-890).
+        With version 1, a producer must add the partition first. Without that, no EndTxn ends what it writes (KIP-890).
         """
         producer = self.producers.get(name)
         return (
@@ -163,22 +172,22 @@ class OpenTransactions:
     def note_outside_batch(
         self, batch: OutsideBatch, topic_partition: TopicPartition, connection: ConnectionState
     ) -> None:
-        """Note that a broker has accepted a batch that `is_outside`."""
+        """Record that a broker has accepted a batch that `is_outside`."""
         self._outside[_by_topic_name(topic_partition, connection)] = batch
 
     def outside_batch(self, topic_partition: TopicPartition, connection: ConnectionState) -> OutsideBatch | None:
-        """The latest batch of a partition that was outside any transaction."""
+        """Return the latest batch of a partition that was outside any transaction."""
         return self._outside.get(_by_topic_name(topic_partition, connection))
 
     def note_lost_bytes(self, connection: ConnectionState) -> None:
-        """Bytes were lost: what ended a transaction may have been among them."""
+        """Drop a connection's open transactions: the lost bytes may have included the frame that ended them."""
         for producer in self.producers.values():
             if connection.connection_id in producer.connections:
                 producer.end_transaction()
                 producer.is_fully_observed = False
 
     def note_connection_ended(self, event: ConnectionEnded, connection: ConnectionState) -> None:
-        """Note producers whose last connection has ended."""
+        """Record which producers have lost their last connection."""
         for producer in self.producers.values():
             if producer.connections.pop(connection.connection_id, None) is not None and not producer.connections:
                 producer.gone_at = event.at
@@ -205,7 +214,7 @@ class OpenTransactions:
             )
 
     def note_refusal(self, name: str, request: Message, code: int, at: int, connection: ConnectionState) -> None:
-        """Note an error that a producer got. The next request cannot succeed if it may not be repeated."""
+        """Record an error that a producer got, unless it is retriable or unknown."""
         producer, error = self.producers.get(name), schemas.error(code)
         if producer is None or producer.begun_at is None or producer.refused is not None:
             return
@@ -258,19 +267,19 @@ class OpenTransactions:
 
 
 def _by_topic_name(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:
-    """A partition by its topic's name if known: Produce has names or ids, depending on its version."""
+    """Return a partition with its topic's name if known: Produce has names or ids, depending on its version."""
     return connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
 
 
 def _end_transaction(producer: TransactionalProducer, *, committed: bool, body: Mapping[str, Any], at: int) -> None:
-    """Note the end of a transaction."""
+    """Record the end of a transaction."""
     new_epoch = body.get("producer_epoch", -1)
     if new_epoch >= 0:  # version 5: each transaction has an epoch (KIP-890)
         producer.producer_id, producer.epoch, producer.version = body["producer_id"], new_epoch, 2
     else:
         producer.version = 1
-    # Of version 2, partitions are known from records alone, which may have gone to brokers that are not observed, and
-    # so may TxnOffsetCommit.
+    # With version 2, partitions are known only from records, which may have gone to brokers that are not observed. The
+    # same is true of TxnOffsetCommit.
     is_known = producer.version == 1 and producer.is_fully_observed and all(producer.groups.values())
     is_empty = is_known and not producer.partitions and not producer.progress
     if producer.aborts == 0:
@@ -286,7 +295,7 @@ def _end_transaction(producer: TransactionalProducer, *, committed: bool, body: 
 def _commit_offsets(
     producer: TransactionalProducer, group: str, request_body: Mapping[str, Any], connection: ConnectionState
 ) -> None:
-    """Note the offsets of a TxnOffsetCommit request."""
+    """Record the offsets in a TxnOffsetCommit request."""
     for topic in request_body.get("topics") or ():
         name = topic.get("name") or topic.get("topic_id") or ""
         for row in topic.get("partitions") or ():
@@ -297,7 +306,7 @@ def _commit_offsets(
 
 
 def _added_partitions(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:
-    """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
+    """Yield the partitions in an AddPartitionsToTxn request from a client, or from a broker for it (KIP-890)."""
     verified_topics = [
         topics for transaction in request_body.get("transactions") or () for topics in transaction.get("topics") or ()
     ]
@@ -307,5 +316,5 @@ def _added_partitions(request_body: Mapping[str, Any]) -> Iterator[TopicPartitio
 
 
 def client_address_label(connection: ConnectionState) -> str:
-    """A client by its id and address: ``client 'payments' at 10.0.0.1:5000``."""
+    """Describe a client by its id and address: ``client 'payments' at 10.0.0.1:5000``."""
     return f"client {(connection.client_id or '')[:MAX_NAME_SHOWN]!r} at {connection.client}"

@@ -20,20 +20,19 @@ SubscriberT = TypeVar("SubscriberT")
 
 
 class FrameFlags(IntFlag):
-    """What is unusual in a frame. A rule that selects some of these flags receives only frames with one of them.
+    """What is unusual about a frame. A rule that selects some of these flags receives only frames with one of them.
 
     IRREGULAR: decode warnings, an error, trailing bytes, a diagnosis, or an observation of a tracker. TAGGED: a tag
     buffer is not empty. FIRST: the first frame of its API, version and direction on its connection. UNPAIRED: a
-    response without request or out of order; a request that reuses or decreases the correlation id, or with many in
+    response without a request or out of order; a request that reuses or decreases the correlation id, or with many in
     flight. REFUSED: error codes other than 0. SASL: the connection uses SASL. SLOW: a response that took at least
-    `SLOW_LATENCY`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its
-    partitions have
-    more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
-    before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
-    EMPTY: a Produce or Fetch response without a result for anything that was requested.
-    RAISED: a Produce with a batch whose epoch is higher than that of its producer's last batch for the partition.
-    HELD: a Fetch response with a partition that an open transaction holds; to a read_committed consumer, without
-    records of it.
+    `SLOW_LATENCY`. THROTTLED: a response with a throttle time. STARVED: a Fetch response that is empty although its
+    partitions have more records, or in which a partition has only control batches. RESENT: a Produce with a batch that
+    was sent before. REPEATED: a Fetch response with a batch that the previous response with records also had (not all
+    are compared). EMPTY: a Produce or Fetch response without a result for anything that was requested.
+    RAISED: a Produce with a batch whose epoch is higher than in its producer's last batch for the partition.
+    HELD: a Fetch response with a partition that an open transaction holds back; if it goes to a read_committed
+    consumer, without records for that partition.
     SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
@@ -63,13 +62,13 @@ ALL = range(1 << 15)
 #: The latency of a slow response, in ns.
 SLOW_LATENCY = 1_000_000_000
 
-#: Cached lookups of subscribers.
+#: The number of cached lookups of subscribers.
 _MAX_CACHED = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Selects events by type; frames also by API (empty: all), version and flags; malformed ones only if `broken`.
+    """Selects events by type, and frames also by API (empty: all), version and flags; malformed ones only if `broken`.
 
     `deadline` is the name of the `DeadlinePassed` to receive; by default the code of the subscriber.
     """
@@ -100,7 +99,7 @@ class _EventKind(NamedTuple):
 
 
 def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bool) -> int:
-    """The flags of a frame, as bits of `FrameFlags`."""
+    """Return the flags of a frame, as bits of `FrameFlags`."""
     flags = (_FIRST if first else 0) | (_SASL if sasl else 0)
     message = event.message
     if message is None:
@@ -121,8 +120,8 @@ def flags_of(event: RequestReceived | ResponseReceived, *, first: bool, sasl: bo
 
 
 _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
-    api.value
-    for api in (
+    flag.value
+    for flag in (
         FrameFlags.IRREGULAR,
         FrameFlags.TAGGED,
         FrameFlags.FIRST,
@@ -134,7 +133,7 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
 
-#: The codes of subscribers that currently receive all frames of their APIs, and ``"CODE API"`` of those of one API.
+#: The codes of subscribers that currently receive all frames of their APIs; ``"CODE API"`` if only those of one API.
 Subscribed = frozenset[str]
 NO_SUBSCRIBERS: Subscribed = frozenset()
 
@@ -148,14 +147,14 @@ class Dispatch(Generic[SubscriberT]):
     """
 
     def __init__(self, listeners: Callable[[], Iterable[tuple[SubscriberT, tuple[Trigger, ...], str]]]) -> None:
-        self._all = functools.cache(lambda: tuple(listeners()))
+        self._cached_listeners = functools.cache(lambda: tuple(listeners()))
         self._by_api = functools.cache(self._index_triggers)
         self._cached_subscribers = functools.lru_cache(_MAX_CACHED)(self._find_subscribers)
         self._cached_matching = functools.lru_cache(_MAX_CACHED)(self._find_matching)
         self._deadline_subscribers = functools.cache(self._index_deadlines)
 
     def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[SubscriberT, ...]:
-        """The subscribers of an event. `flags` are those of a frame; the codes in `subscribed` receive every frame."""
+        """Return the subscribers of an event. `flags` are a frame's; the codes in `subscribed` receive every frame."""
         kind: Any = type(event)
         if kind is RequestReceived or kind is ResponseReceived:
             message = event.message
@@ -183,9 +182,9 @@ class Dispatch(Generic[SubscriberT]):
         )
 
     def _find_matching(self, event_kind: _EventKind) -> tuple[tuple[SubscriberT, int, str], ...]:
-        """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
+        """Return the subscribers, each with the flags of which a frame needs at least one (0: none), and its code."""
         is_frame = event_kind.kind in FRAME_EVENTS
-        triggers_by_api, subscribers = self._by_api(), self._all()
+        triggers_by_api, subscribers = self._by_api(), self._cached_listeners()
         triggers: dict[int, list[int]] = {}
         for api in {event_kind.api if is_frame else None, None}:
             for subscriber_index, trigger in triggers_by_api.get((event_kind.kind, api), ()):
@@ -201,9 +200,9 @@ class Dispatch(Generic[SubscriberT]):
         )
 
     def _index_triggers(self) -> dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]]:
-        """The triggers by event and API (None: any), each with the place of its subscriber."""
+        """Return the triggers by event and API (None: any), each with the index of its subscriber."""
         index: dict[tuple[Hashable, str | None], list[tuple[int, Trigger]]] = {}
-        for subscriber_index, (_, triggers, _) in enumerate(self._all()):
+        for subscriber_index, (_, triggers, _) in enumerate(self._cached_listeners()):
             for trigger in triggers:
                 for event in trigger.events:
                     for api in trigger.apis if event in FRAME_EVENTS and trigger.apis else (None,):
@@ -213,7 +212,7 @@ class Dispatch(Generic[SubscriberT]):
     def _index_deadlines(self) -> dict[str, tuple[SubscriberT, ...]]:
         return {
             trigger.deadline or code: (listener,)
-            for listener, triggers, code in self._all()
+            for listener, triggers, code in self._cached_listeners()
             for trigger in triggers
             if DeadlinePassed in trigger.events
         }

@@ -1,4 +1,4 @@
-"""VersionRefusals: a connection whose ApiVersions was refused with UNSUPPORTED_VERSION, and what it did then."""
+"""VersionRefusals: connections whose ApiVersions was refused with UNSUPPORTED_VERSION, and what they did next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _API_VERSIONS = ApiKey.API_VERSIONS
 
 
 class VersionRefusal(NamedTuple):
-    """A refused version of ApiVersions, and the versions of ApiVersions in the response; (0, 0) if it has none."""
+    """A refused version of ApiVersions, and the versions that the response offers instead; (0, 0) if it offers none."""
 
     version: int
     served: tuple[int, int]
@@ -47,7 +47,7 @@ class VersionRefusals:
         self._refusal = VersionRefusal(event.request.message.version, served_range, ConcernedRequest.of(event.request))
 
     def ignored_refusal(self, connection: ConnectionState) -> VersionRefusal | None:
-        """The refusal, if the client has used nothing else on the connection, which ends now."""
+        """Return the refusal, if the client has used nothing else on the connection, which is now ending."""
         refusal = self._refusal
         if refusal is None or connection.state(InFlight).served != {(_API_VERSIONS, refusal.version)}:
             return None

@@ -39,8 +39,8 @@ class ServerVersions:
     """The versions of a server, from all connections to its address.
 
     `ranges` is what it advertised last; `is_consistent` is whether it never advertised anything else. `answered` are
-    the API keys and versions that it answered, `answered_at` is when it last did so for the first time on a connection.
-    `serves_without_sasl` is whether it answers other APIs than `PRE_LOGIN_APIS` without SASL.
+    the API keys and versions that it answered; `answered_at` is when it last answered one for the first time on a
+    connection. `serves_without_sasl` is whether it answers APIs outside `PRE_LOGIN_APIS` without SASL.
     """
 
     ranges: Ranges | None = None
@@ -96,13 +96,13 @@ class Versions:
             self.is_complete = False
 
     def server(self, connection: ConnectionState) -> ServerVersions:
-        """The state of the server."""
+        """Return the state of the server."""
         if self._server is None:
             self._server = connection.run.state(Servers).by_address.touch(connection.server, ServerVersions)
         return self._server
 
     def ranges(self, connection: ConnectionState) -> Ranges | None:
-        """The server's advertised versions: on this connection, or else on all others if they agree."""
+        """Return the server's advertised versions: on this connection, or else on all others if they agree."""
         if self.negotiated is not None:
             return self.negotiated
         server = self.server(connection)
@@ -138,23 +138,23 @@ class Versions:
 
 
 def client_key(connection: ConnectionState) -> tuple[str, str | None]:
-    """The identity of a client across connections: its host and client id."""
+    """Return the identity of a client across connections: its host and client id."""
     return addresses.host_of(connection.client), connection.client_id
 
 
 def client_text(connection: ConnectionState) -> str:
-    """The client's software or client id, for findings."""
+    """Return the client's software or client id, for findings."""
     return (connection.client_software or connection.client_id or "a client without a name")[:MAX_NAME_SHOWN]
 
 
 def range_text(version_range: tuple[int, int]) -> str:
-    """A version range as text: ``v2-v9``."""
+    """Format a version range: ``v2-v9``."""
     lowest, highest = version_range
     return f"v{lowest}" if lowest == highest else f"v{lowest}-v{highest}"
 
 
 def closing_request(event: ConnectionEnded, connection: ConnectionState) -> RequestReceived | None:
-    """The request on which the server closed the connection at once, instead of answering it."""
+    """Return the request that made the server close the connection at once, instead of answering; None if none did."""
     if event.by != "server" or not event.unanswered or connection.midstream:
         return None
     first = event.unanswered[0]

@@ -1,4 +1,4 @@
-"""Why a request still waits: what its response may wait for, and what the broker did last."""
+"""Why a request is still waiting: what its response may be waiting for, and what the broker did last."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
 
-#: Another connection waits, too, if its oldest response is so late (ns).
+#: Another connection is also waiting if its oldest response is this late (ns).
 LATE_AFTER = 1000 * _MS
 
 
 class WaitKind(StrEnum):
-    """What a late response most likely waits for."""
+    """What a late response is most likely waiting for."""
 
     PARTIAL = "partial response"  # its first bytes have arrived
     LOST = "lost response"  # the same broker answers the client's other connections
@@ -31,18 +31,18 @@ class WaitKind(StrEnum):
 
 
 class Wait(NamedTuple):
-    """Why a request waits: the kind, and the evidence as clauses for people."""
+    """Why a request is waiting: the kind of wait, and the evidence as clauses for people."""
 
     kind: WaitKind
     text: str
 
 
-def wait_of(
+def explain_wait(
     request: RequestReceived, at: int, connection: ConnectionState, partial_response: tuple[int, int] = (0, 0)
 ) -> Wait:
-    """Why the oldest request of a connection waits at `at` (ns).
+    """Return why the oldest request of a connection is waiting at `at` (ns).
 
-    `partial_response` is how many bytes of an incomplete response have arrived, and of how many (0 while that is
+    `partial_response` is how many bytes of an incomplete response have arrived, and how many it has (0 while that is
     unknown).
     """
     last_response = connection.state(InFlight).answered
@@ -76,7 +76,7 @@ def wait_of(
 def _allowed_wait(
     request: RequestReceived, last_response: LastResponse | None, connection: ConnectionState
 ) -> tuple[WaitKind, list[str]]:
-    """What the request itself allows the broker to wait for."""
+    """Return what the request itself allows the broker to wait for."""
     message = request.message
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts)) * _MS
     if message.api in ("JoinGroup", "SyncGroup"):
@@ -94,7 +94,7 @@ def _allowed_wait(
 
 
 class _Others(NamedTuple):
-    """The client's other connections: the broker's last response to them, and how many have a late response."""
+    """The client's other connections: the broker's last response on them, and how many have a late response."""
 
     answered: int | None  # ns
     waiting: int
@@ -105,10 +105,10 @@ def _other_connections(at: int, connection: ConnectionState) -> _Others:
     same_broker: list[int] = []
     elsewhere: list[int] = []
     late_count = 0
-    for connection_state in connection.run.state(ConnectionsByClient).others(connection):
-        in_flight = connection_state.state(InFlight)
-        is_same = connection_state.server == connection.server
-        oldest = in_flight.oldest(connection_state)
+    for other in connection.run.state(ConnectionsByClient).others(connection):
+        in_flight = other.state(InFlight)
+        is_same = other.server == connection.server
+        oldest = in_flight.oldest(other)
         late_count += is_same and oldest is not None and at - oldest[1] >= LATE_AFTER
         if in_flight.answered is not None:
             (same_broker if is_same else elsewhere).append(in_flight.answered.at)

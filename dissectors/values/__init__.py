@@ -1,7 +1,7 @@
 """Keys, values and headers of records: their envelopes, formats and schemas.
 
-`decode` is pure: schemas are given to it, and `schema_keys` names those that it may use. A format with a schema is a
-function with `schema_format` in a file of its own, another one a function with `plain_format`.
+`decode` is pure: the caller provides the schemas, and `schema_keys` names those that may be needed. A format with a
+schema is a function decorated with `schema_format`, any other format one with `plain_format`, each in its own file.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
     """Decode a key or value.
 
     Args:
-        data: The bytes; None for null, which is the format ``null``: as a value of a compacted topic, a tombstone.
-        context: Topic, headers, and the schemas that are known.
+        data: The bytes; None for null, which has the format ``null`` (a tombstone, as the value in a compacted topic).
+        context: The topic, the headers, and the known schemas.
 
     Returns:
-        The value. What does not decode has a problem and the data that could be read, or the bytes. Offsets count from
-        the first byte of `data`. Never raises on any bytes or schemas.
+        The value. If it does not decode, it has a problem, and the data that could be read, or the bytes. Offsets count
+        from the first byte of `data`. No bytes and no schema make it raise.
 
     Raises:
         MissingPackage: A schema needs a package that is not installed.
@@ -108,7 +108,7 @@ def _decode_enveloped(data: bytes, context: ValueContext) -> DecodedValue:
         return _decode_without_schema(payload, envelope, schema, context)
     value = _decode_by_schema(payload, schema, envelope, context)
     if key.form == "subject":
-        if value.problem is not None:  # nothing in the bytes says that they have this schema
+        if value.problem is not None:  # nothing in the bytes names this schema
             return decode_plain(data, context)
         return replace(value, is_guess=True, subject=str(key.value))
     problem = value.problem
@@ -127,7 +127,7 @@ def _decode_by_schema(payload: bytes, schema: Schema, envelope: Envelope, contex
         return format_(payload, schema, context, envelope.indexes)
     except MissingPackage:
         raise
-    except Exception as error:  # noqa: BLE001  # a bug in a library that reads bytes of anyone
+    except Exception as error:  # noqa: BLE001  # a bug in a library that reads untrusted bytes
         return DecodedValue("bytes", payload, problem=ValueProblem(f"decoding failed with {type(error).__name__}"))
 
 
@@ -137,10 +137,10 @@ _MISSING: Final = ((NotRegistered, ProblemKind.NOT_REGISTERED), (NotListed, Prob
 def _decode_without_schema(
     payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext
 ) -> DecodedValue:
-    """The payload without its envelope, as far as it decodes without the schema."""
+    """Decode a payload as well as possible without its schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
     kind = next((kind for reason_type, kind in _MISSING if isinstance(reason, reason_type)), ProblemKind.NO_SCHEMA)
-    text = str(reason or f"no schema with {key} is known")  # without its class, which JSON encoders refuse
+    text = str(reason or f"no schema with {key} is known")  # as plain str, because JSON encoders refuse its class
     problem = ValueProblem(text, 1 if envelope.start else None, kind)
     return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

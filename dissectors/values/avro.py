@@ -1,7 +1,7 @@
-"""Avro's binary encoding, read by the writer's schema.
+"""Read Avro's binary encoding by the writer's schema.
 
-Own code and not fastavro, because these bytes come from anyone: fastavro 1.13 ends the process with a segmentation
-fault on deeply nested data of a recursive schema, and does not return for an array of 2**60 nulls.
+This does not use fastavro, because the bytes are untrusted: fastavro 1.13 crashes the process with a segmentation fault
+on deeply nested data of a recursive schema, and does not return for an array of 2**60 nulls.
 
 Source: the Avro 1.12 specification, "Binary Encoding" and "Logical Types".
 """
@@ -26,7 +26,7 @@ _parse = cached_parser(parse)
 
 @schema_format("AVRO")
 def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """A value in Avro's binary encoding. Enums are their symbols, unions their value, decimals text."""
+    """Decode Avro's binary encoding. Enums become their symbols, unions their values, and decimals text."""
     try:
         type_ = _parse(schema)
     except SchemaError as error:
@@ -63,7 +63,7 @@ class _Reader:
 
     Attributes:
         pos: The offset of the next byte.
-        departure: The first way in which the bytes differ from what Avro's own writer writes; None if they do not.
+        departure: The first way in which the bytes differ from those of Avro's own writer; None if they do not.
         partial: The fields of the outermost record that were read.
     """
 
@@ -198,9 +198,9 @@ class _Reader:
             raise self._error("the bytes end inside a value", len(self._data))
         return self._data[start : self.pos]
 
-    def _error(self, text: str, at: int | None = None) -> DecodeError:
+    def _error(self, text: str, offset: int | None = None) -> DecodeError:
         path_text = ".".join(self._path)
-        return DecodeError(f"{path_text}: {text}" if path_text else text, offset=self.pos if at is None else at)
+        return DecodeError(f"{path_text}: {text}" if path_text else text, offset=self.pos if offset is None else offset)
 
-    def _note_departure(self, text: str, at: int) -> None:
-        self.departure = self.departure or f"differs: {text}, at byte {at} after the envelope"
+    def _note_departure(self, text: str, offset: int) -> None:
+        self.departure = self.departure or f"differs: {text}, at byte {offset} after the envelope"

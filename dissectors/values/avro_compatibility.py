@@ -1,4 +1,4 @@
-"""Whether data of one Avro schema can be read by another.
+"""Check whether data written with one Avro schema can be read with another.
 
 Source: the Avro 1.12 specification, "Schema Resolution"; Java's SchemaCompatibility, which compares names without their
 namespaces.
@@ -20,23 +20,23 @@ _MAX_NESTED = 200
 
 
 def incompatibility(reader: AvroType, writer: AvroType) -> str | None:
-    """Why the reader cannot read all data of the writer, as a clause with the path of the field; None if it can."""
+    """Return a clause with the field that keeps the reader from reading all data of the writer; None if it can."""
     return _Comparison().difference(reader, writer, (), 0)
 
 
 class _Comparison:
     def __init__(self) -> None:
-        #: By types; those that are being compared are compatible so far.
-        self._known: dict[tuple[int, int], str | None] = {}
+        #: Results by pair of types; pairs that are still being compared count as compatible.
+        self._results: dict[tuple[int, int], str | None] = {}
 
     def difference(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
         pair = (id(reader), id(writer))
-        if pair in self._known:
-            return self._known[pair]
+        if pair in self._results:
+            return self._results[pair]
         if depth > _MAX_NESTED:
             return _clause_at(path, "nested too deeply to compare")
-        self._known[pair] = None
-        incompatibility = self._known[pair] = self._compare(reader, writer, path, depth + 1)
+        self._results[pair] = None
+        incompatibility = self._results[pair] = self._compare(reader, writer, path, depth + 1)
         return incompatibility
 
     def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
@@ -60,9 +60,9 @@ class _Comparison:
         if reader.kind == "enum" and not reader.has_default:
             missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
             return _clause_at(path, f"the reader has no symbol {', '.join(missing)}") if missing else None
-        return self._fields(reader, writer, path, depth)
+        return self._compare_fields(reader, writer, path, depth)
 
-    def _fields(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
+    def _compare_fields(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
         writer_fields = dict(writer.fields)
         for name, field in reader.fields:
             names = (name, *reader.aliases.get(name, ()))

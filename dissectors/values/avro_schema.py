@@ -1,4 +1,4 @@
-"""Avro schemas: JSON text to types with resolved names.
+"""Parse Avro schemas from JSON text to types with resolved names.
 
 Source: the Avro 1.12 specification, "Schema Declaration" and "Names".
 """
@@ -20,11 +20,11 @@ _MAX_NESTED = 100
 
 @dataclass(slots=True, eq=False)
 class AvroType:
-    """A type. It is recursive through `fields`, `items` and `branches`, which are set after construction.
+    """An Avro type. It may be recursive through `fields`, `items` and `branches`, which are set after construction.
 
     `kind` is a primitive, or ``record``, ``enum``, ``array``, ``map``, ``union`` or ``fixed``. `items` is the type of
     the elements of an array or map. `scale` belongs to the logical type ``decimal``. `defaults` are the fields with a
-    default, `aliases` the other names of fields. An enum may have a default too.
+    default, `aliases` the other names of fields; `has_default` is for an enum.
     """
 
     kind: str
@@ -47,9 +47,9 @@ def parse(schema: Schema) -> AvroType:
     """Parse a schema. Named types that it does not define are looked up in its references.
 
     Raises:
-        SchemaError: It is invalid, or a name is unknown.
+        SchemaError: The schema is invalid, or a name is unknown.
     """
-    return _Parser(schema.references).text(schema.text)
+    return _Parser(schema.references).parse_text(schema.text)
 
 
 class _Parser:
@@ -57,7 +57,7 @@ class _Parser:
         self._references = dict(references)
         self._named: dict[str, AvroType] = {}
 
-    def text(self, text: str, depth: int = 0) -> AvroType:
+    def parse_text(self, text: str, depth: int = 0) -> AvroType:
         try:
             declaration = json.loads(text)
         except (ValueError, RecursionError):
@@ -129,16 +129,16 @@ class _Parser:
             if (reference := self._references.pop(candidate, None)) is not None:
                 parser = _Parser({**reference.references, **self._references})
                 parser._named = self._named
-                parsed = parser.text(reference.text, depth + 1)
+                parsed = parser.parse_text(reference.text, depth + 1)
                 return self._named.get(candidate, parsed)
         raise SchemaError(f"it uses {names[0]}, which is neither defined nor referenced")
 
 
 def full_name(declaration: dict[str, Any], namespace: str = "") -> str:
-    """The name of a record, enum or fixed type with its namespace.
+    """Return the name of a record, enum or fixed type with its namespace.
 
     Raises:
-        SchemaError: It has none.
+        SchemaError: The declaration has no name.
     """
     name = str(_required_member(declaration, "name"))
     namespace = str(declaration.get("namespace", namespace) or "")

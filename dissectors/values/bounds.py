@@ -1,4 +1,4 @@
-"""Limits the size of trees of values, and converts everything in them to plain values."""
+"""Limit the size of trees of values, and convert everything in them to plain values."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from typing import Any
 from dissectors.values.value import Tree, ValueLimits
 from dissectors.wire.primitives import escape_surrogates
 
-_MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
-_MAX_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
+_MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # the integers that JSON encoders write as numbers
+_MAX_BITS = 8192  # Python refuses to format numbers of more than 4,300 digits
 CUT = "(cut)"
 
 
 def bound_tree(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
-    """A copy with printable text as keys and plain values, whether something was left out of it, and its values.
+    """Return a copy with text keys and plain values, whether something was left out, and the number of values.
 
-    What is nested too deeply becomes ``(cut)``, and so do what follows after too many values and numbers of more than
-    8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the limit of
-    depth.
+    Values that are nested too deeply or exceed the limit on values become ``(cut)``, and so do numbers of more than
+    8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the depth limit.
     """
-    copy = _BoundedCopy(limits)
-    bounded_tree = copy.of(tree, 0)
-    return bounded_tree, copy.is_cut, limits.nodes - copy.left
+    copier = _BoundedCopier(limits)
+    bounded_tree = copier.copy(tree, 0)
+    return bounded_tree, copier.is_cut, limits.nodes - copier.left
 
 
-class _BoundedCopy:
+class _BoundedCopier:
     def __init__(self, limits: ValueLimits) -> None:
         self._limits = limits
         self.left = limits.nodes
         self.is_cut = False
 
-    def of(self, value: Any, depth: int) -> Tree:
+    def copy(self, value: Any, depth: int) -> Tree:
         self.left -= 1
         if isinstance(value, str):
             return _text(value)
@@ -52,14 +51,14 @@ class _BoundedCopy:
                 if self.left <= 0:
                     self.is_cut = True
                     break
-                members[_text(key)] = self.of(member, depth + 1)
+                members[_text(key)] = self.copy(member, depth + 1)
             return members
         items = []
         for element in value:
             if self.left <= 0:
                 self.is_cut = True
                 break
-            items.append(self.of(element, depth + 1))
+            items.append(self.copy(element, depth + 1))
         return items
 
 
@@ -68,5 +67,5 @@ def _text(value: Any) -> str:
         return value
     try:
         return escape_surrogates(str(value.isoformat() if hasattr(value, "isoformat") else value))
-    except Exception:  # noqa: BLE001  # objects of libraries, made from any bytes
+    except Exception:  # noqa: BLE001  # objects that libraries made from untrusted bytes
         return f"({type(value).__name__})"

@@ -15,7 +15,7 @@ _SELF_DESCRIBED = b"\xd9\xd9\xf7"
 
 @plain_format(rank=50)
 def cbor(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """A map or array, with the tag that marks CBOR (then it is no guess) or without."""
+    """Decode a map or array. It is a guess unless it begins with the tag that marks CBOR."""
     is_marked = data.startswith(_SELF_DESCRIBED)
     if not is_marked and not 0x80 <= data[0] < 0xC0:
         return None

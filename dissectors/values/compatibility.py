@@ -1,7 +1,9 @@
-"""Whether a program with one schema can read what was written with another one.
+"""Check whether a program with one schema can read data written with another.
 
-Source: Protobuf's "Updating A Message Type"; for JSON Schema, properties that became required or changed their type
-are compared. What is not compared counts as compatible.
+For JSON Schema, only properties that became required or changed their type are detected. Anything not compared counts
+as compatible.
+
+Source: Protobuf's "Updating A Message Type".
 """
 
 from __future__ import annotations
@@ -21,11 +23,11 @@ _parse = cached_parser(parse)
 
 
 def conflict(*, reader: Schema, writer: Schema) -> str | None:
-    """Why a program with the schema `reader` cannot read data of the schema `writer`.
+    """Return why a program with the schema `reader` cannot read data written with the schema `writer`.
 
     Returns:
-        A clause, e.g. ``id: the reader has long, the writer string``; None if it can, if the schemas are of different
-        records, which may share a topic, or if one of them cannot be used.
+        A clause, e.g. ``id: the reader has long, the writer string``. None if it can read the data, if the schemas
+        describe different records, which may share a topic, or if one of the schemas cannot be used.
     """
     if reader.type != writer.type:
         return f"it was {writer.type} and is {reader.type}"
@@ -55,7 +57,7 @@ def _protobuf_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
                 yield f"field {field.number} of {name} is new and required"
 
 
-#: Types of fields (FieldDescriptor.TYPE_*) that are written alike: varints, zigzag, fixed, length-delimited.
+#: Field types (FieldDescriptor.TYPE_*) with the same encoding: varints, zigzag, fixed, length-delimited.
 _SAME_WIRE_TYPES: Final = ({3, 4, 5, 8, 13, 14}, {17, 18}, {7, 15}, {6, 16}, {9, 12})
 _TYPES: Final = (
     "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message",
@@ -81,16 +83,16 @@ def _json_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
 def _property_conflicts(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
     if not isinstance(new, dict) or not isinstance(old, dict) or depth > _MAX_NESTED:
         return
-    types = _types(old) - _types(new)
-    if _types(new) and types and not (types == {"integer"} and "number" in _types(new)):
-        yield f"{path or 'the value'} was {min(types)} and is {min(_types(new))}"
+    lost_types = _types(old) - _types(new)
+    if _types(new) and lost_types and not (lost_types == {"integer"} and "number" in _types(new)):
+        yield f"{path or 'the value'} was {min(lost_types)} and is {min(_types(new))}"
         return
     old_properties, new_properties = (
         schema["properties"] if isinstance(schema.get("properties"), dict) else {} for schema in (old, new)
     )
-    required = old.get("required")
+    old_required = old.get("required")
     for name in new["required"] if isinstance(new.get("required"), list) else ():
-        if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
+        if isinstance(name, str) and name not in (old_required if isinstance(old_required, list) else ()):
             yield f"{path}.{name} became required".lstrip(".")
     for name in new_properties.keys() & old_properties.keys():
         yield from _property_conflicts(

@@ -12,7 +12,7 @@ from dissectors.values.value import DecodedValue
 
 
 def connect_json_value(value: Any) -> DecodedValue | None:
-    """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
+    """Return the payload; its type is the schema's name. A null schema is valid only with a null payload."""
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return None
     schema, payload = value["schema"], value["payload"]

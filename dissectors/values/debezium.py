@@ -1,4 +1,4 @@
-"""Debezium's change events: what a row was before and after, where the change comes from, and its kind."""
+"""Debezium's change events: a row before and after a change, the source of the change, and its kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OPERATIONS = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "t
 
 
 def change_event(value: Any) -> DecodedValue | None:
-    """A change event, from JSON or from the payload of Connect's JSON. The type is the kind of change.
+    """Return a change event, from JSON or from the payload of Connect's JSON. The type is the kind of change.
 
     Source: Debezium's Envelope: ``op`` and ``source`` are required.
     """

@@ -37,9 +37,9 @@ _MAX_INDEXES = 64
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The name of a schema, and where the payload starts in the key or value.
+    """The key of a schema, and where the payload starts in the key or value.
 
-    `indexes` has the bytes of Protobuf message indexes if they are in the header. `is_marked` is false for prefixes,
+    `indexes` are the bytes of Protobuf message indexes if they are in a header. `is_marked` is false for prefixes,
     which other data may have by chance.
     """
 
@@ -51,9 +51,9 @@ class Envelope:
 
 
 def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
-    """The keys of the schemas that decoding may need; `context.schemas` is not read.
+    """Return the keys of the schemas that decoding may need; `context.schemas` is not read.
 
-    Improbable prefixes are left out, so that binary data does not make anyone search for thousands of schemas.
+    Improbable prefixes are left out, so that binary data does not trigger lookups of thousands of schemas.
     """
     if not data or internal_record(data, context) is not None:
         return []
@@ -72,7 +72,7 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
 
 
 def find_envelope(data: bytes, context: ValueContext) -> Envelope | None:
-    """The first envelope whose schema is known; else the first that is probable; None if there is none."""
+    """Return the first envelope whose schema is known, otherwise the first probable one, if any."""
     candidates = list(_candidates(data, context))
     known_envelopes = (
         candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema)
@@ -114,20 +114,20 @@ def _is_worth_looking_up(data: bytes, envelope: Envelope) -> bool:
 
 
 def _is_probable(data: bytes, envelope: Envelope) -> bool:
-    """Whether a prefix is one, if its schema is not known."""
+    """Whether bytes that look like a prefix probably are one, if the schema is unknown."""
     form, value = envelope.schema
     if form == "id":
         return schema_id(data) is not None
     if form == "global_id":
         return int(value) < 1 << 31 and len(data) > _LONG_PREFIX
-    return form == "glue" and data[8] >> 4 == 4 and data[10] >> 6 == 2  # Glue's UUIDs are random ones (version 4)
+    return form == "glue" and data[8] >> 4 == 4 and data[10] >> 6 == 2  # Glue's UUIDs are random (version 4)
 
 
 def payload_of(data: bytes, envelope: Envelope, limit: int) -> bytes:
-    """The bytes after the envelope, decompressed to at most `limit` bytes.
+    """Return the bytes after the envelope, decompressed to at most `limit` bytes.
 
     Raises:
-        DecodeError: They do not decompress, or to more bytes.
+        DecodeError: They do not decompress, or decompress to more bytes.
     """
     if not envelope.is_compressed:
         return data[envelope.start :]
@@ -144,12 +144,12 @@ def payload_of(data: bytes, envelope: Envelope, limit: int) -> bytes:
 
 
 def message_indexes(data: bytes, offset: int = 0) -> tuple[tuple[int, ...], int]:
-    """The path to a Protobuf message in its file, outermost index first, and the offset after it.
+    """Return the path to a Protobuf message in its file, outermost index first, and the offset after it.
 
-    Written as a count and the indexes, zigzag varints; a count of 0 stands for the first message of the file.
+    The path is written as a count and the indexes, as zigzag varints; a count of 0 stands for the first message.
 
     Raises:
-        DecodeError: The bytes end, or the count is impossible.
+        DecodeError: The bytes end too early, or the count is impossible.
     """
     count, end = _read_index(data, offset)
     if not 0 <= count <= _MAX_INDEXES:

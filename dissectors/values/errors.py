@@ -1,4 +1,4 @@
-"""What stops the decoding of a value."""
+"""Errors that prevent decoding a value."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class SchemaError(ValueError):
-    """A schema is invalid, or uses another one that is missing. The message is a clause, e.g. ``it is not JSON``."""
+    """A schema is invalid, or uses a schema that is missing. The message is a clause, e.g. ``it is not JSON``."""
 
 
 def bad_schema(error: SchemaError) -> ValueProblem:
-    """The problem of a value whose schema cannot be used."""
+    """Return the problem of a value whose schema cannot be used."""
     return ValueProblem(f"the schema cannot be used: {error}", kind=ProblemKind.BAD_SCHEMA)
 
 
@@ -25,9 +25,9 @@ class MissingPackage(Exception):
 
 
 def cached_parser(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
-    """A function that parses schemas, with a cache of what it returns and of the SchemaErrors that it raises.
+    """Return a function that parses schemas and caches both its results and the SchemaErrors that it raises.
 
-    Without the latter, an invalid schema would be parsed again for each record.
+    Without cached errors, an invalid schema would be parsed again for each record.
     """
 
     @functools.lru_cache(256)

@@ -1,7 +1,7 @@
 """Records in the topics of Kafka Connect, MirrorMaker 2 and the schema registry.
 
-These topics have names by convention alone, so a topic counts if its name and the bytes fit; the result is a guess.
-Those of Kafka's coordinators are in `dissectors.embedded`.
+The names of these topics are only a convention, so both the name and the bytes must fit, and the result is a guess. The
+topics of Kafka's coordinators are in `dissectors.embedded`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout
 
 REDACTED: Final = "(redacted)"
-#: Of a topic's name. A hostile frame may have a longer one, for which the patterns below take minutes.
+#: The longest name of a topic. A hostile frame may have a longer one, for which the patterns below take minutes.
 #: Source: Kafka's Topic.MAX_NAME_LENGTH.
 MAX_TOPIC_LENGTH: Final = 249
 
@@ -27,7 +27,7 @@ _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 
 
 def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """The key or value of a record in one of these topics; None for others. Never raises."""
+    """Decode a key or value in one of these topics; return None for other topics. Never raises."""
     topic = context.topic or ""
     if len(topic) > MAX_TOPIC_LENGTH or (reader := _reader(topic)) is None:
         return None
@@ -46,10 +46,12 @@ def _reader(topic: str) -> _Reader | None:
 
 def _layout(name: str, **fields: str) -> Layout:
     lengths = {"string": "int16"}
-    return Layout(name, tuple(Field(field, type_, length=lengths.get(type_)) for field, type_ in fields.items()))
+    return Layout(
+        name, tuple(Field(field_name, type_, length=lengths.get(type_)) for field_name, type_ in fields.items())
+    )
 
 
-#: Source: Kafka's Heartbeat, Checkpoint and OffsetSync (connect/mirror). `version` is that of the value.
+#: Source: Kafka's Heartbeat, Checkpoint and OffsetSync (connect/mirror). `version` is the version of the value.
 _HEARTBEAT: Final = (
     _layout("heartbeat", sourceClusterAlias="string", targetClusterAlias="string"),
     _layout("heartbeat", version="int16", timestamp="int64"),
@@ -80,7 +82,7 @@ def _mirror_reader(layouts: tuple[Layout, Layout]) -> _Reader:
     return read_record
 
 
-#: What begins the keys in Connect's topics of configs and of status.
+#: The keys in Connect's topics for configs and status.
 #: Source: Kafka's KafkaConfigBackingStore, KafkaStatusBackingStore.
 _CONNECT_KEYS: Final = re.compile(
     r"(connector|task|commit|target-state|restart-connector|logger-cluster|status-connector|status-task|status-topic)-.+"
@@ -115,7 +117,7 @@ _CONNECT_VALUES: Final = {
 
 
 def _read_connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
-    """The key is the connector's name and a partition of its source, the value an offset there."""
+    """Read the offset of a connector: the key has its name and a partition of its source, the value the offset."""
     payload = _unwrap_payload(parse_json(data))
     is_pair = isinstance(payload, list) and len(payload) == 2 and isinstance(payload[0], str)
     if is_pair if is_key else isinstance(payload, dict):
@@ -124,7 +126,7 @@ def _read_connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
 
 
 def _unwrap_payload(value: Any) -> Any:
-    """What JSON of Connect has inside, if it is there with its schema."""
+    """Return the payload of JSON that Connect wrote with its schema; other values unchanged."""
     return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 

@@ -1,4 +1,4 @@
-"""JSON that a JSON Schema describes. Validation needs the extra ``payloads``."""
+"""JSON described by a JSON Schema. Validation needs the extra ``payloads``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dissectors.values.json_validation import bounded_validator, first_violation
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
 
-#: A step of validation, in those of `dissectors.records.allowance`.
+#: The cost of a step of validation, in steps of `dissectors.records.allowance`.
 _STEP = 3
 
 
 @schema_format("JSON")
 def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """JSON, validated. The problem is the first violation, without the value that violates it."""
+    """Decode and validate JSON. The problem is the first violation; it does not quote the value."""
     try:
         value = parse_json(payload)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON objects and arrays, and the formats that are JSON of a known shape."""
+"""JSON objects and arrays, and formats that are JSON of a known shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.values.value import DecodedValue, ValueContext
 
 @plain_format(rank=20)
 def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """An object or array. Lone numbers and strings are text: they may mean anything."""
+    """Decode an object or array. A lone number or string counts as text, because it may mean anything."""
     if data.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
         return None
     value = parse_json(data)
@@ -25,7 +25,7 @@ def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON in UTF-8, with a byte order mark or without.
+    """Parse JSON in UTF-8, with or without a byte order mark.
 
     Raises:
         ValueError: It is not JSON, or has NaN or Infinity.

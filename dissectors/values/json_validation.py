@@ -1,7 +1,7 @@
-"""Validation by a JSON Schema in bounded time, whatever schema and value are.
+"""Validation by a JSON Schema in bounded time, for any schema and value.
 
-jsonschema searches with Python's `re`, compares each two elements for ``uniqueItems``, and follows references as often
-as they occur: a value of a few bytes can take hours. So patterns are searched by RE2, in linear time, and steps count.
+jsonschema searches with Python's `re`, compares every pair of elements for ``uniqueItems``, and follows references as
+often as they occur, so a value of a few bytes can take hours. Here, RE2 searches in linear time, and steps are limited.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from jsonschema.validators import extend
 from dissectors.values.errors import SchemaError
 from dissectors.wire.primitives import escape_surrogates
 
-#: A keyword that is applied to a value, and each member of both, is a step of a few microseconds.
+#: Applying a keyword to a value takes a step, and one more for each member of both; a step takes a few microseconds.
 MAX_STEPS: Final = 200_000
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 
-#: Of a keyword: its validator, its value, the instance, and the schema around it.
+#: Checks a keyword; takes the validator, the keyword's value, the instance, and the schema with the keyword.
 _Check: TypeAlias = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 _steps = 0
 
 
 def first_violation(validator: Any, value: Any) -> ValidationError | None:
-    """The first error of a validator whose class is from `bounded_validator`.
+    """Return the first error that a validator finds; its class must be from `bounded_validator`.
 
     Raises:
         SchemaError: There were too many steps, or the schema cannot be used.
     """
-    global _steps  # jsonschema passes nothing through that could hold it
+    global _steps  # jsonschema passes on nothing that could hold the count
     _steps = 0
     try:
         error: ValidationError | None = next(validator.iter_errors(value), None)
@@ -47,30 +47,33 @@ def first_violation(validator: Any, value: Any) -> ValidationError | None:
 
 
 def steps_taken() -> int:
-    """How many steps the last `first_violation` took."""
+    """Return the number of steps that the last `first_violation` took."""
     return _steps
 
 
 @functools.cache
 def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
-    """The validator class of a dialect, with keywords that take bounded time.
+    """Return the validator class of a dialect, with keywords that take bounded time.
 
-    If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked: jsonschema searches there itself.
+    If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked, because jsonschema would search
+    with `re`.
     """
-    own_checks: dict[str, _Check] = {
+    bounded_checks: dict[str, _Check] = {
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
     }
     if has_patterns:
-        own_checks["unevaluatedProperties"] = _accept_all
-    keywords = {name: _with_step_count(name, own_checks.get(name, check)) for name, check in class_.VALIDATORS.items()}
+        bounded_checks["unevaluatedProperties"] = _accept_all
+    keywords = {
+        name: _with_step_count(name, bounded_checks.get(name, check)) for name, check in class_.VALIDATORS.items()
+    }
     validator_class: Any = extend(class_, keywords)
     evolve = validator_class.evolve
 
     def evolve_bounded(self: Any, **changes: Any) -> Any:
-        """A part of a schema may have a ``$schema`` of its own."""
+        """Keep the validator bounded even if part of a schema has its own ``$schema``."""
         evolved = evolve(self, **changes)
         dialect: Any = type(evolved)
         if dialect is validator_class:
@@ -90,7 +93,7 @@ def _with_step_count(name: str, check: _Check) -> _Check:
 
     def check_counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         global _steps
-        _steps += 1 + sum(len(part) for part in (keyword, instance) if isinstance(part, dict | list))
+        _steps += 1 + sum(len(operand) for operand in (keyword, instance) if isinstance(operand, dict | list))
         if is_quadratic and isinstance(instance, dict | list):
             _steps += len(instance) ** 2 // 16
         if _steps > MAX_STEPS:
@@ -101,7 +104,7 @@ def _with_step_count(name: str, check: _Check) -> _Check:
 
 
 def _accept_all(*_: Any) -> None:
-    """A keyword that every value satisfies."""
+    """Accept any value."""
 
 
 def _pattern(validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -139,7 +142,7 @@ def _unique_items(validator: Any, unique: Any, instance: Any, _schema: Any) -> I
 
 
 def _search(pattern: Any, text: str) -> bool | None:
-    """Whether a pattern matches somewhere; None if RE2 cannot search for it, e.g. because it has lookaround."""
+    """Return whether a pattern matches somewhere; None if RE2 does not support it, e.g. because it has lookaround."""
     compiled = _compile(pattern)
     return None if compiled is None else compiled.search(escape_surrogates(text)) is not None
 

@@ -1,4 +1,4 @@
-"""Avro's logical types as text: dates and times in ISO 8601, decimals, UUIDs."""
+"""Convert Avro's logical types to text: dates and times in ISO 8601, decimals, UUIDs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_DECIMAL_BYTES = 64
 
 
 def logical_value(value: Any, logical: str, scale: int) -> Any:
-    """The value as text; unchanged if its logical type is unknown, does not fit its type, or is out of range."""
+    """Return a value as text, or unchanged if the logical type is unknown or does not fit, or it is out of range."""
     try:
         if isinstance(value, bytes):
             return _bytes_value(value, logical, scale)

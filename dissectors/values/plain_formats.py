@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 from dissectors.values.value import DecodedValue, ValueContext
 
-#: (bytes, context) -> value; None if the bytes are not of this format. The bytes are not empty. It may raise: then
-#: they are not of this format either.
+#: (bytes, context) -> value; None if the bytes, which are not empty, are not of this format. Any exception means the
+#: same as None.
 PlainFormat: TypeAlias = Callable[[bytes, ValueContext], DecodedValue | None]
 
 _FORMATS: dict[PlainFormat, int] = {}
@@ -20,7 +20,7 @@ _MODULES: Final = ("cloud_events", "json_text", "text", "message_pack", "cbor")
 
 
 def plain_format(rank: int) -> Callable[[PlainFormat], PlainFormat]:
-    """Register a format. Formats that require more of the bytes have a lower rank."""
+    """Register a format. A format that is stricter about the bytes has a lower rank."""
 
     def register(format_: PlainFormat) -> PlainFormat:
         _FORMATS[format_] = rank
@@ -30,13 +30,13 @@ def plain_format(rank: int) -> Callable[[PlainFormat], PlainFormat]:
 
 
 def decode_plain(data: bytes, context: ValueContext) -> DecodedValue:
-    """The value by the first format that fits; ``bytes`` if none does. Never raises."""
+    """Decode bytes in the first format that fits, or as ``bytes`` if none does. Never raises."""
     if not data:
         return DecodedValue("empty", b"")
     for format_ in _formats():
         try:
             decoded = format_(data, context)
-        except Exception:  # noqa: BLE001, S112  # hostile bytes: what raises does not fit
+        except Exception:  # noqa: BLE001, S112  # an exception on hostile bytes means that the format does not fit
             continue
         if decoded is not None:
             return decoded

@@ -1,6 +1,6 @@
-"""Schemas of Protobuf as text (``.proto``) to file descriptors, without ``protoc``.
+"""Convert Protobuf schemas from text (``.proto``) to file descriptors, without ``protoc``.
 
-Names of types stay as they are written: `google.protobuf.descriptor_pool` resolves them. Options other than those that
+Names of types stay as they are written, because `google.protobuf.descriptor_pool` resolves them. Options that do not
 change the encoding are left out, and so are services and extensions.
 """
 
@@ -35,14 +35,14 @@ _EDITIONS = {"2023": descriptor_pb2.EDITION_2023, "2024": descriptor_pb2.EDITION
 
 
 def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
-    """The descriptor of a file; `name` is the path by which others import it.
+    """Return the descriptor of a file.
 
     Args:
-        name: The path.
+        name: The path by which other files import it.
         text: The file, or its descriptor in base64, as Confluent's client for Python registers it.
 
     Raises:
-        SchemaError: It is neither.
+        SchemaError: The text is neither.
     """
     if _BASE64.fullmatch(text):
         return _parse_descriptor(name, text)
@@ -72,10 +72,10 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
 
 
 def parsed_file(text: str) -> ast.File:
-    """The syntax tree of a file.
+    """Return the syntax tree of a file.
 
     Raises:
-        SchemaError: It is not one.
+        SchemaError: The text is not a ``.proto`` file.
     """
     try:
         return Parser(setup_lexer=_raise_errors, setup_parser=_raise_errors).parse(text)
@@ -92,7 +92,7 @@ class _Listener(ErrorListener):  # type: ignore[misc]  # antlr4 has no types
 
 
 def _raise_errors(recognizer: Any) -> None:
-    """Stop at the first error; otherwise, it is printed, and the parser guesses what was meant."""
+    """Make the first error stop the parser, which by default prints it and guesses what was meant."""
     recognizer.removeErrorListeners()
     recognizer.addErrorListener(_Listener())
 
@@ -108,7 +108,7 @@ def _parse_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProt
 
 def _fill_message(message: Any, declaration: Any, syntax: str) -> None:
     message.name = declaration.name
-    optional_fields = []  # the oneofs of proto3's optional fields come after the others
+    optional_fields = []  # the oneofs of proto3's optional fields come after all other oneofs
     for element in declaration.elements:
         match element:
             case ast.Message():
@@ -140,7 +140,7 @@ def _fill_message(message: Any, declaration: Any, syntax: str) -> None:
             case ast.Option():
                 if element.name == "message_set_wire_format":
                     message.options.message_set_wire_format = element.value is True
-                elif element.name == "map_entry":  # in what Wire prints from descriptors
+                elif element.name == "map_entry":  # as Wire prints descriptors
                     message.options.map_entry = element.value is True
     for field in optional_fields:
         field.oneof_index = len(message.oneof_decl)
@@ -163,7 +163,7 @@ def _set_type(field: Any, name: str) -> None:
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:
-        field.type_name = name  # a message or an enum: the pool finds out
+        field.type_name = name  # a message or an enum; the pool finds out which
 
 
 def _add_map(message: Any, declaration: Any) -> None:

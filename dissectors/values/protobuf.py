@@ -1,4 +1,4 @@
-"""Protobuf messages, read by a schema in the form of a ``.proto`` file. Needs the extra ``payloads``."""
+"""Read Protobuf messages by a schema given as a ``.proto`` file. Needs the extra ``payloads``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MAIN = "(schema).proto"
 _MAX_FILES = 200
 _MAX_FITTING = 3
 _REF_NAME, _REF_PREFIX = 0x0A, 3
-_OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
+_WELL_KNOWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 
 @schema_format("PROTOBUF")
 def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """A message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
+    """Decode a message: enums become names, timestamps and durations text, absent fields without presence defaults."""
     try:
         classes = _classes(schema)
     except SchemaError as error:
@@ -65,9 +65,10 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
 def _named_messages(
     payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext
 ) -> tuple[list[Any], int] | None:
-    """The messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
+    """Return the messages with the name that Apicurio's serializer writes, and where the data starts, if there is one.
 
-    The name is in a header; without headers, in a message ``Ref {string name = 1}`` behind its size, before the data.
+    The name is in a header. Without headers, it is in a size-prefixed message ``Ref {string name = 1}`` before the
+    data.
 
     Source: Apicurio's ProtobufKafkaSerializer.
     """
@@ -83,7 +84,7 @@ def _named_messages(
 
 
 def _read_first_fitting(payload: bytes, messages: list[Any], start: int) -> DecodedValue:
-    """The value of the first message that fits; if none does, that of the first one."""
+    """Return the value of the first message that fits or, if none does, of the first message."""
     values = [_read_message(payload, start, message) for message in messages]
     return next((value for value in values if value.problem is None), values[0])
 
@@ -97,7 +98,7 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
 
 
 def _fitting_messages(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
-    """A clause with the messages of the schema that these bytes are; none if they may be any message."""
+    """Return a clause that names the messages of the schema that the bytes fit; nothing if they fit too many."""
     names = []
     for path, types in classes.items():
         message = types[0]()
@@ -137,7 +138,7 @@ def _read_message(payload: bytes, start: int, message_type: Any) -> DecodedValue
 
 
 def messages(schema: Schema) -> dict[str, Any]:
-    """The descriptors of a schema's messages, by full name.
+    """Return the descriptors of a schema's messages, by full name.
 
     Raises:
         SchemaError: The schema cannot be used.
@@ -153,7 +154,7 @@ def check(schema: Schema) -> None:
 
 
 def serialized(schema: Schema) -> str:
-    """The descriptor of the schema's file in base64, with full names of types.
+    """Return the descriptor of the schema's file in base64, with the full names of types.
 
     Raises:
         SchemaError: The schema is invalid.
@@ -163,7 +164,7 @@ def serialized(schema: Schema) -> str:
 
 
 def _pool(schema: Schema) -> tuple[Any, Any]:
-    """A pool with the schema's file and those that it imports; and the descriptor of the file."""
+    """Return a pool with the schema's file and the files that it imports, and the descriptor of the file."""
     pool = descriptor_pool.DescriptorPool()
     file = file_descriptor(_MAIN, schema.text)
     _add_file(pool, file, schema, set())
@@ -172,7 +173,7 @@ def _pool(schema: Schema) -> tuple[Any, Any]:
 
 @cached_parser
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
-    """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
+    """Return the message classes of a schema by their indexes, which may have two classes (`_declared_messages`)."""
     pool, file = _pool(schema)
     classes: dict[tuple[int, ...], list[Any]] = {}
     for paths, name in _declared_messages(file):
@@ -183,9 +184,9 @@ def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
 
 
 def _declared_messages(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
-    """The messages of a file: indexes and name.
+    """Yield the indexes, counted in two ways, and the name of each message in a file.
 
-    Serializers disagree on the nested messages that stand for the entries of maps: those that work on descriptors count
+    Serializers disagree on the nested messages that represent the entries of maps: those that work on descriptors count
     them (Python, Go, .NET), Java's does not.
     """
     waiting: list[tuple[tuple[_Path, _Path], str, Any]] = [
@@ -203,7 +204,7 @@ def _declared_messages(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
 
 
 def _add_file(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
-    """Add a file, after those that it imports. Imports that are missing are dropped: they may only define options."""
+    """Add a file, after the files that it imports. Missing imports are dropped: they may define only options."""
     if len(added) > _MAX_FILES:
         raise SchemaError(f"it imports more than {_MAX_FILES} files")
     kept_names = []
@@ -211,7 +212,7 @@ def _add_file(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
         if name in added:
             kept_names.append(name)
             continue
-        if (well_known_file := _well_known(name)) is not None:
+        if (well_known_file := _well_known_descriptor(name)) is not None:
             added.add(name)
             _add_file(pool, well_known_file, schema, added)
         elif (reference := schema.references.get(name)) is not None:
@@ -231,9 +232,9 @@ def _add_file(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
         raise SchemaError(str(error)[:200]) from None
 
 
-def _well_known(name: str) -> Any:
-    """The descriptor of one of Protobuf's own files; None for others."""
-    if (match := _OWN_FILE.fullmatch(name)) is None:
+def _well_known_descriptor(name: str) -> Any:
+    """Return the descriptor of one of Protobuf's own files; None for other files."""
+    if (match := _WELL_KNOWN_FILE.fullmatch(name)) is None:
         return None
     try:
         module = importlib.import_module(f"google.protobuf.{match[1]}_pb2")
@@ -250,7 +251,7 @@ def _message_tree(message: Any) -> Any:
         try:
             return message.ToJsonString()
         except ValueError:
-            pass  # out of range: as its fields
+            pass  # out of range, so shown as fields
     members: dict[str, Any] = {}
     for field in descriptor.fields:
         value = getattr(message, field.name)

@@ -1,4 +1,4 @@
-"""What changed in a record between a Produce and a Fetch: its envelopes, fields, bytes, headers and timestamp."""
+"""Find what changed in a record between Produce and Fetch: its envelopes, fields, bytes, headers or timestamp."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _ENVELOPE_HEADERS: Final = frozenset(
     form.format(part) for part in _PARTS for form in ("__{}_schema_id", "apicurio.{}.globalId", "apicurio.{}.contentId")
 )
 _FORMAT_WITH_HEADERS: Final = 2
-_MAX_NAME_LENGTH: Final = 200  # characters of a field or header in a text
+_MAX_NAME_LENGTH: Final = 200  # in characters, for the name of a field or header in a text
 
 
 class RecordChange(NamedTuple):
-    """A change.
+    """A change of a record.
 
     Attributes:
         part: ``key``, ``value``, ``headers`` or ``timestamp``.
-        kind: What kind of change it is; all of a kind have the same cause.
-        text: A clause about the fetched part, without any value.
+        kind: The kind of change; all changes of a kind have the same cause.
+        text: A clause about the fetched part that does not quote any value.
         offset: The first byte of the fetched key or value that differs.
         keeps_content: Whether the payload has the same fields.
     """
@@ -53,12 +53,12 @@ def record_changes(
     append_time: int,
     is_recent: bool,
 ) -> list[RecordChange]:
-    """The changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
+    """Return the changes of a record; none if another record may have its offset, e.g. because the topic was recreated.
 
     Args:
         produced: The record in the Produce.
-        fetched: The record with its offset in a Fetch.
-        schemas: Those by which the two decode.
+        fetched: The record with the same offset in a Fetch.
+        schemas: The schemas by which the two records decode.
         append_time: The append time in the response to the Produce (ms), -1 for none. It counts only for records with
             LogAppendTime: Kafka also returns one for a batch that it has already (`UnifiedLog.append`).
         is_recent: Whether the Produce was so recent that the offset must be the same record's.
@@ -82,7 +82,7 @@ def record_changes(
 
 
 class _RecordSide:
-    """A key or value on one side: its envelope, and its body without envelope and Protobuf's message indexes."""
+    """A key or value on one side: its envelope, and its body without the envelope and Protobuf message indexes."""
 
     def __init__(self, part: str, record: WrittenRecord, data: bytes, schemas: Mapping[SchemaKey, Schema]) -> None:
         self.data = data
@@ -106,11 +106,11 @@ class _RecordSide:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the envelope is one: a prefix may be chance."""
+        """Whether there certainly is an envelope; bytes may look like a prefix by chance."""
         return self.envelope is not None and (self.envelope.is_marked or self.schema is not None)
 
     def decode_like(self, other: _RecordSide) -> DecodedValue:
-        """The decoded data, by the schema of the other side if this one has none."""
+        """Decode the data, by the schema of the other side if this side has none."""
         if self.schema is not None or other.schema is None:
             return decode(self.data, self.context)
         subject = SchemaKey("subject", f"{self.context.topic}-{self.context.part}")
@@ -141,7 +141,7 @@ def _size(data: bytes | None) -> str:
 
 
 def _envelope_change(old: _RecordSide, new: _RecordSide) -> tuple[str, str]:
-    """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
+    """Return kind and text of a change of the envelope; empty if there is none, or maybe no envelope."""
     old_envelope, new_envelope = old.envelope, new.envelope
     if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
         return "", ""
@@ -187,7 +187,7 @@ def _is_partial(value: DecodedValue) -> bool:
 
 
 def _difference(old: Any, new: Any, path: str) -> str | None:
-    """The first field that differs; a clause."""
+    """Return a clause about the first field that differs."""
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
             field_path = _truncate(f"{path}.{name}" if path else name)
@@ -212,7 +212,7 @@ def _truncate(name: str) -> str:
 
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
-    """How the headers changed, without those of envelopes; None if they did not."""
+    """Return how the headers changed, ignoring those of envelopes; None if they did not."""
     old_headers, new_headers = (
         [header for header in record.headers if header[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
     )
@@ -231,9 +231,9 @@ def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | Non
 
 
 def _common_prefix_length(first: bytes, second: bytes) -> int:
-    """The length of the common prefix."""
+    """Return the length of the common prefix of two byte strings."""
     low, high = 0, min(len(first), len(second))
-    while low < high:  # by halves: byte by byte takes 50 ms for a MiB
+    while low < high:  # bisection, because comparing byte by byte takes 50 ms for a MiB
         middle = (low + high + 1) // 2
         low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
     return low

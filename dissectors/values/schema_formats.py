@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 from dissectors.values.errors import MissingPackage, SchemaError
 from dissectors.values.value import DecodedValue, Schema, ValueContext
 
-#: (payload, schema, context, message indexes from a header) -> value, without the facts of the envelope; offsets count
-#: from the payload.
+#: (payload, schema, context, message indexes from a header) -> value, without the facts about the envelope; offsets
+#: count from the start of the payload.
 SchemaFormat: TypeAlias = Callable[[bytes, Schema, ValueContext, bytes | None], DecodedValue]
 
 _FORMATS: dict[str, SchemaFormat] = {}
-#: The modules are loaded when they are needed: the packages that they import may not be installed.
+#: The modules are loaded when needed, because the packages that they import may not be installed.
 _MODULES: Final = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json_schema"}
 
 
@@ -29,34 +29,34 @@ def schema_format(type_: str) -> Callable[[SchemaFormat], SchemaFormat]:
 
 
 def format_of(schema: Schema) -> SchemaFormat | None:
-    """The format for a schema; None if its type is unknown.
+    """Return the format for a schema; None if its type is unknown.
 
     Raises:
-        MissingPackage: It needs a package that is not installed.
+        MissingPackage: The format needs a package that is not installed.
     """
     if schema.type not in _FORMATS:
-        _module(schema.type)
+        _import_format(schema.type)
     return _FORMATS.get(schema.type)
 
 
 def check_schema(schema: Schema) -> None:
-    """Check that values can be decoded by a schema. Takes seconds for a Protobuf file of 1 MB.
+    """Check that values can be decoded by a schema. This takes seconds for a Protobuf file of 1 MB.
 
     Raises:
-        SchemaError: It is invalid.
-        MissingPackage: It needs a package that is not installed.
+        SchemaError: The schema is invalid.
+        MissingPackage: Its format needs a package that is not installed.
     """
-    if (module := _module(schema.type)) is None:
+    if (module := _import_format(schema.type)) is None:
         raise SchemaError(f"schemas of type {schema.type} are not supported")
     try:
         module.check(schema)
     except SchemaError:
         raise
-    except Exception as error:  # noqa: BLE001  # of a library that reads text of anyone
+    except Exception as error:  # noqa: BLE001  # of a library that reads untrusted text
         raise SchemaError(f"{type(error).__name__} while it was checked") from None
 
 
-def _module(type_: str) -> Any:
+def _import_format(type_: str) -> Any:
     if (name := _MODULES.get(type_)) is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Records of the topic ``_schemas``, where Confluent's Schema Registry, Karapace and kproxy's registry store schemas.
 
 Keys and values are JSON objects. The key's ``keytype`` is ``SCHEMA``, ``CONFIG``, ``MODE``, ``DELETE_SUBJECT``,
-``CLEAR_SUBJECT``, ``CONTEXT`` or ``NOOP``; a null value removes what the key names.
+``CLEAR_SUBJECT``, ``CONTEXT`` or ``NOOP``; a null value deletes the entry that the key names.
 
 Source: Confluent's SchemaRegistryKey, SchemaKey, SchemaValue, ConfigValue, ModeValue, DeleteSubjectValue.
 """
@@ -23,7 +23,7 @@ _MAX_REFERENCES: Final = 200
 
 
 class SchemaReference(NamedTuple):
-    """A schema that another one uses: the name that it uses, and the version of a subject."""
+    """A schema that another one uses: the name by which it is used, and the version of a subject."""
 
     name: str
     subject: str
@@ -32,7 +32,7 @@ class SchemaReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """A version of a subject. `value` is the record's value, with everything that it has."""
+    """A version of a subject. `value` is the complete value of the record."""
 
     subject: str
     version: int
@@ -55,13 +55,13 @@ class SchemasRecord(NamedTuple):
 
 
 def is_schemas_topic(topic: str | None) -> bool:
-    """Whether a topic has the registry's usual name, or that of a copy by MirrorMaker (``source._schemas``)."""
+    """Whether a topic has the registry's usual name, or the name of a MirrorMaker copy (``source._schemas``)."""
     return topic is not None and _TOPIC.fullmatch(topic) is not None
 
 
 def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | None:
     """Read a record of the topic; None if it is not one. Never raises."""
-    key_object, content = _object(key), _object(value)
+    key_object, content = _parse_object(key), _parse_object(value)
     if key_object is None or (value is not None and content is None) or not isinstance(key_object.get("keytype"), str):
         return None
     subject, version = key_object.get("subject"), key_object.get("version")
@@ -71,7 +71,7 @@ def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | No
 
 
 def stored_schema(record: SchemasRecord) -> StoredSchema | None:
-    """The schema in a record; None if it has none."""
+    """Return the schema in a record, or None if it has none."""
     value = record.value
     if record.keytype != "SCHEMA" or value is None or record.subject is None or record.version is None:
         return None
@@ -93,7 +93,7 @@ def stored_schema(record: SchemasRecord) -> StoredSchema | None:
 
 
 def parse_references(value: Any) -> tuple[SchemaReference, ...] | None:
-    """The references of a schema, from a record or a request; None if they are not a list of references."""
+    """Return the references of a schema, from a record or a request; None if they are not a list of references."""
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -113,7 +113,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_INT32
 
 
-def _object(data: bytes | None) -> dict[str, Any] | None:
+def _parse_object(data: bytes | None) -> dict[str, Any] | None:
     try:
         value = None if data is None else parse_json(data)
     except (ValueError, RecursionError):
@@ -122,16 +122,16 @@ def _object(data: bytes | None) -> dict[str, Any] | None:
 
 
 def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchema | None]) -> Schema:
-    """The schema with those that it refers to, also indirectly; `find` returns versions of subjects.
+    """Return a schema with all schemas that it refers to directly or indirectly; `find` returns versions of subjects.
 
-    References that are not found are left out, and so are those after 200.
+    References that are not found are left out, and so are references beyond the first 200.
     """
     schemas: dict[tuple[str, int], Schema] = {}
 
     def build_schema(stored: StoredSchema) -> Schema:
         references: dict[str, Schema] = {}
         result = Schema(stored.type, stored.text, stored.subject, references)
-        schemas[stored.subject, stored.version] = result  # before its references, which may be a circle
+        schemas[stored.subject, stored.version] = result  # before its references, which may form a cycle
         for name, subject, version in stored.references:
             is_new = (subject, version) not in schemas and len(schemas) <= _MAX_REFERENCES
             if is_new and (referenced := find(subject, version)) is not None:

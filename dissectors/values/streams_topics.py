@@ -1,4 +1,4 @@
-"""Keys and values in the internal topics of Kafka Streams: what Streams added to them, and the keys and values inside.
+"""Keys and values in the internal topics of Kafka Streams: the parts that Streams adds, and the payloads inside.
 
 | topic | key | value |
 |---|---|---|
@@ -10,8 +10,8 @@
 | ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-N-topic`` | unchanged | the response to a subscription |
 | ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-N-changelog`` | foreign and primary key | a subscription |
 
-A name does not say whether a store has windows, and users may choose names. So a key or value that decodes without any
-of this stays what it is, and others count only if their times are plausible or the key or value inside decodes.
+A name does not say whether a store has windows, and users may choose names. So a key or value that decodes as it is
+stays that way, and a reading counts only if its times are plausible or the key or value inside decodes.
 
 Sources: Kafka's WindowKeySchema, SessionKeySchema, TimeWindowedSerializer, TimestampedKeyAndJoinSideSerializer,
 ChangedDeserializer, CombinedKeySchema, SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde; KTableImpl (names).
@@ -33,10 +33,10 @@ from dissectors.wire.primitives import Irregularity
 
 FORMAT: Final = "kafka-streams"
 
-#: Times that bytes of another meaning hardly have, in ms: the years 2000 to 2099.
+#: Plausible times in ms, which bytes with another meaning hardly ever match: the years 2000 to 2099.
 _EARLIEST: Final = 946_684_800_000
 _LATEST: Final = 4_102_444_800_000
-#: Stores without duplicates, and keys written by serializers, have the sequence number 0; stores of joins count.
+#: The sequence number is 0 in stores without duplicates and in keys written by serializers; stores of joins count.
 _MAX_SEQUENCE: Final = 1 << 24
 _HASH_SIZE: Final = 16
 _INSTRUCTIONS: Final = (
@@ -56,14 +56,14 @@ class _Inner(NamedTuple):
 
 
 class StreamsReading(NamedTuple):
-    """What a key or value may be.
+    """A possible reading of a key or value.
 
     Attributes:
         type: As in `DecodedValue`.
         members: What Streams added, and None for the keys and values inside, in the order in which they are shown.
         inner: The keys and values inside, by their member.
-        times: In ms, to judge whether the bytes mean this.
-        is_named: Whether the name of the topic says that it is this.
+        times: Times in ms, by which the reading is judged.
+        is_named: Whether the name of the topic implies this reading.
     """
 
     type: str
@@ -77,53 +77,54 @@ _Reader: TypeAlias = Callable[[bytes], StreamsReading | None]
 
 
 def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
-    """What a key or value in an internal topic of Kafka Streams may be besides itself. Never raises."""
+    """Return how a key or value in an internal topic of Kafka Streams can be read. Never raises."""
     topic = context.topic or ""
     if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > MAX_TOPIC_LENGTH:
         return []
     is_named, key_readers, value_readers = _readers(topic)
-    readings = []
+    possible_readings = []
     for reader in key_readers if context.is_key else value_readers:
         try:
             reading = reader(data)
         except (struct.error, IndexError, Irregularity):
             continue
         if reading is not None:
-            readings.append(reading._replace(is_named=is_named and not reading.times))
-    return readings
+            possible_readings.append(reading._replace(is_named=is_named and not reading.times))
+    return possible_readings
 
 
 def inner_context(inner: _Inner, context: ValueContext) -> ValueContext:
-    """The surroundings of a key or value inside. A key inside a value has no headers that name its schema."""
+    """Return the context of a key or value inside. No header names the schema of a key inside a value."""
     is_key = inner.part == "key"
     return context if is_key == context.is_key else replace(context, is_key=is_key, headers=())
 
 
 def streams_record(
-    data: bytes, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+    data: bytes, context: ValueContext, decode_value: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
-    """The key or value of a record in one of these topics; None for others. Never raises.
+    """Decode a key or value in one of these topics; return None for other topics. Raises what `decode_value` raises.
 
     Args:
         data: The key or value.
-        context: Its surroundings.
-        read: Decodes it as it is, and keys and values inside. What it raises is raised.
+        context: Its context.
+        decode_value: Decodes the key or value as it is, and the keys and values inside.
     """
     if not (candidates := readings(data, context)):
         return None
-    plain_value = None if candidates[0].is_named else read(data, context)
+    plain_value = None if candidates[0].is_named else decode_value(data, context)
     if plain_value is not None and _is_decoded(plain_value):
         return plain_value
-    decodings = (_decode_reading(reading, context, read) for reading in candidates)
+    decodings = (_decode_reading(reading, context, decode_value) for reading in candidates)
     return next((record for record in decodings if record is not None), plain_value)
 
 
 def _decode_reading(
-    reading: StreamsReading, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+    reading: StreamsReading, context: ValueContext, decode_value: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue | None:
-    """The value of a reading; None if the bytes hardly mean this."""
+    """Return the value of a reading; None if the reading is unlikely."""
     payloads = [
-        InnerValue(name, payload.part, _decode_inner(payload, context, read)) for name, payload in reading.inner.items()
+        InnerValue(name, payload.part, _decode_inner(payload, context, decode_value))
+        for name, payload in reading.inner.items()
     ]
     if not _is_likely(reading, [payload.value for payload in payloads]):
         return None
@@ -133,7 +134,7 @@ def _decode_reading(
     )
     problem = next((payload.value.problem for payload in payloads if payload.value.problem is not None), None)
     data = reading.members | {payload.name: payload.value.data for payload in payloads}
-    if (digest := data.get("hash")) is not None:  # of a value: a mask of it hides the hash, too
+    if (digest := data.get("hash")) is not None:  # the hash is of a value, so masking values also hides the hash
         payloads.append(InnerValue("hash", "value", DecodedValue("bytes", digest)))
     return DecodedValue(
         FORMAT,
@@ -148,12 +149,12 @@ def _decode_reading(
 
 
 def _decode_inner(
-    inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+    inner: _Inner, context: ValueContext, decode_value: Callable[[bytes, ValueContext], DecodedValue]
 ) -> DecodedValue:
-    """A key or value inside; the offset of its problem counts from the first byte of the outer one."""
+    """Decode a key or value inside; the offset of its problem counts from the first byte of the outer one."""
     if not inner.data:
         return DecodedValue("empty", "")
-    value = read(inner.data, inner_context(inner, context))
+    value = decode_value(inner.data, inner_context(inner, context))
     problem = value.problem
     if problem is None or problem.offset is None:
         return value
@@ -236,17 +237,17 @@ def _read_subscription_response(data: bytes) -> StreamsReading | None:
     start, digest = _read_hash(data, 1)
     if version or start > len(data):
         return None
-    inner = {"value": _Inner(data[start:], start, "value")} if start < len(data) else {}  # no bytes are null
+    inner = {"value": _Inner(data[start:], start, "value")} if start < len(data) else {}  # no bytes stand for null
     return StreamsReading("subscription-response", {"version": version, "hash": digest, "value": None}, inner)
 
 
 def _read_hash(data: bytes, offset: int) -> tuple[int, str | None]:
-    """The hash of a value, if there is one, and the offset after it."""
+    """Return the offset after the hash of a value, and the hash; None if there is none."""
     return (offset, None) if data[0] & 0x80 else (offset + _HASH_SIZE, data[offset : offset + _HASH_SIZE].hex())
 
 
 def _read_change(data: bytes) -> StreamsReading | None:
-    """The last byte says which values there are, and from 3 on that the byte before it is ``latest``."""
+    """Read a change. Its last byte says which values it has and, if it is 3 or more, that ``latest`` precedes it."""
     flag, end, start = data[-1], len(data) - 1, 0
     members: dict[str, Any] = {"new": None, "old": None}
     if flag > 5:
@@ -276,8 +277,8 @@ def _readers(topic: str) -> _TopicReaders:
     return next((row for pattern, row in _TOPICS if pattern.fullmatch(topic)), _OTHER_TOPIC)
 
 
-#: Patterns of topics: whether the name alone says what is in it, and the readers of keys and of values. Those that
-#: require more of the bytes come first: a session key ends as a windowed one.
+#: Pattern of a topic's name, whether the name alone implies the content, and the readers of keys and of values.
+#: Stricter readers come first, because a session key ends like a windowed key.
 _TOPICS: Final[tuple[tuple[re.Pattern[str], _TopicReaders], ...]] = tuple(
     (re.compile(f".+-{pattern}"), row)
     for pattern, row in (

@@ -1,6 +1,6 @@
-"""Tags of the fields of a schema, as Confluent's data contracts have them, e.g. ``PII``.
+"""Tags of the fields of a schema, as in Confluent's data contracts, e.g. ``PII``.
 
-Avro and JSON Schema have them in ``confluent:tags`` of a field, a property or a type, Protobuf in the options
+Avro and JSON Schema have tags in ``confluent:tags`` of a field, a property or a type, Protobuf in the options
 ``confluent.field_meta`` and ``confluent.message_meta``.
 
 Source: Confluent's "Data Contracts for Schema Registry", "Tags", and meta.proto.
@@ -25,15 +25,15 @@ _MAX_NESTED = 64
 
 @functools.lru_cache(256)
 def tagged_names(schema: Schema, tags: tuple[str, ...]) -> frozenset[str]:
-    """The names of the fields with one of these tags, in a schema and its references.
+    """Return the names of the fields with one of these tags, in a schema and its references.
 
     Args:
         schema: The schema.
-        tags: Tags as patterns of a shell.
+        tags: The tags, as shell patterns.
 
     Returns:
-        The names without the types that they belong to. For a type with a tag, those of its fields; ``*`` if these
-        cannot be determined, or if the schema cannot be read.
+        The names, without the types that they belong to. For a type with a tag, the names of its fields. ``*`` if the
+        names cannot be determined, or if the schema cannot be read.
     """
     names: set[str] = set()
     pending, seen = [schema], set()
@@ -56,7 +56,7 @@ def _matches(value: Any, patterns: tuple[str, ...]) -> bool:
 
 
 def _tagged_in_protobuf(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
-    proto_text = importlib.import_module("dissectors.values.proto_text")  # it needs the extra
+    proto_text = importlib.import_module("dissectors.values.proto_text")  # needs the extra
     try:
         yield from _tagged_fields(proto_text.parsed_file(text).file_elements, patterns)
     except (SchemaError, RecursionError):
@@ -64,7 +64,7 @@ def _tagged_in_protobuf(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _tagged_fields(elements: list[Any], patterns: tuple[str, ...]) -> Iterator[str]:
-    """`elements` are those of a file, message, oneof or group, as proto_schema_parser has them."""
+    """Yield the names of tagged fields among the elements of a file, message, oneof or group."""
     for element in elements:
         for option in getattr(element, "options", None) or ():
             if "confluent.field_meta" in option.name and _matches(_texts(option.value), patterns):
@@ -76,7 +76,7 @@ def _tagged_fields(elements: list[Any], patterns: tuple[str, ...]) -> Iterator[s
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts in the value of an option: of ``tags``, but also of other parameters, which do no harm here."""
+    """Return the texts in the value of an option: ``tags``, but also other parameters, which do no harm here."""
     if isinstance(value, list):
         return [text for element in value for text in _texts(element)]
     if (elements := getattr(value, "elements", None)) is not None:  # a message
@@ -92,7 +92,7 @@ def _tagged_in_json(text: str, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _tagged_in_declaration(declaration: Any, name: str | None, patterns: tuple[str, ...], depth: int) -> Iterator[str]:
-    """`name` is that of the property of a JSON Schema that is declared."""
+    """Yield the names of tagged fields in a declaration; `name` is the property of a JSON Schema that it declares."""
     if depth > _MAX_NESTED:
         yield EVERYTHING
     elif isinstance(declaration, list):

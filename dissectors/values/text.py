@@ -10,7 +10,7 @@ _SPACES = frozenset("\t\n\r")
 
 @plain_format(rank=30)
 def text(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """Text. It is a guess: other data may look like it."""
+    """Decode text. It is a guess, because other data may look like text."""
     decoded = data.decode()
     if decoded.isprintable() or all(character.isprintable() or character in _SPACES for character in decoded):
         return DecodedValue("text", decoded, is_guess=True)

@@ -1,4 +1,4 @@
-"""A decoded key, value or header of a record, and what is known beforehand: its context and its schemas."""
+"""A decoded key, value or header of a record, and what is needed to decode it: its context and its schemas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Schema:
 
     `type` is ``AVRO``, ``PROTOBUF`` or ``JSON``. `references` are the schemas that it uses, by the name that it uses
     for them: the full name of an Avro type, the path of a ``.proto`` file, the URI of a JSON Schema. `subjects` are all
-    that have it, if the source knows them; `subject` is one of them.
+    subjects with this schema, if the source knows them; `subject` is one of them.
     """
 
     type: str
@@ -43,20 +43,20 @@ class Schema:
 
 
 class NotListed(str):
-    """Why there is no schema with a key, as a sentence: the source has others by such keys, but may not have all."""
+    """A sentence that says why a schema is missing: the source has others with such keys, but may not have all."""
 
     __slots__ = ()
 
 
 class NotRegistered(str):
-    """Why there is no schema with a key, as a sentence: the source has all schemas, and this one is not among them."""
+    """A sentence that says why a schema is missing: the source has all schemas, and this one is not among them."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ValueLimits:
-    """How much of a value is decoded: bytes, levels of nesting, and scalars and containers in total."""
+    """Limits on decoding a value: bytes, levels of nesting, and the total of scalars and containers."""
 
     size: int = 1 << 20
     depth: int = 64
@@ -68,7 +68,7 @@ DEFAULT_LIMITS = ValueLimits()
 
 @dataclass(frozen=True, slots=True)
 class ValueContext:
-    """The surroundings of a key or value. `schemas` has a schema or, as a sentence, why there is none."""
+    """The context of a key or value. `schemas` has a schema, or a sentence that says why there is none."""
 
     topic: str | None = None
     is_key: bool = False
@@ -82,18 +82,17 @@ class ValueContext:
         return "key" if self.is_key else "value"
 
     def header(self, name: str) -> bytes | None:
-        """The last header of this name; None if there is none, or if it is null."""
+        """Return the last header with this name; None if there is none, or if it is null."""
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
 class ProblemKind(StrEnum):
-    """What is wrong with a value, as rules distinguish it.
+    """The kinds of problems with a value that rules distinguish.
 
     NOT_REGISTERED: nobody registered the schema. NOT_LISTED: a directory has other schemas, but not this one.
-    NO_SCHEMA: it is not available. BAD_SCHEMA: it cannot be used.
-    DOES_NOT_FIT: the bytes do not fit it. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to
-    no Protobuf message. UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value
-    violates its JSON Schema.
+    NO_SCHEMA: the schema is not available. BAD_SCHEMA: the schema cannot be used. DOES_NOT_FIT: the bytes do not fit
+    the schema. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to no Protobuf message.
+    UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value violates its JSON Schema.
     """
 
     NOT_REGISTERED = "not_registered"
@@ -110,9 +109,9 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueProblem:
-    """Why a value does not decode, or not completely. The text has no part of an Avro or Protobuf value.
+    """Why a value does not decode completely. The text quotes no part of an Avro or Protobuf value.
 
-    `offset` counts from the first byte of the key or value, with its envelope; None if it is unknown.
+    `offset` counts from the first byte of the key or value, including its envelope; None if it is unknown.
     """
 
     text: str
@@ -126,16 +125,16 @@ class DecodedValue:
 
     Attributes:
         format: ``avro``, ``protobuf``, ``json``, ``text``, ``bytes``, ...; docs/payloads.md lists them.
-        data: The value; with a problem, what could be read before it.
+        data: The value; if there is a problem, the part that could be read before it.
         is_guess: Whether the format was inferred from the bytes alone.
         schema: The schema's key, if the bytes or headers name one.
         subject: The schema's subject, if known.
         type: The name of the record or message in the schema.
         problem: Why `data` is incomplete or doubtful.
-        reencoding: ``equal`` if encoding `data` again gives the same bytes, else why not. None if not checked.
+        reencoding: ``equal`` if encoding `data` again gives the same bytes, otherwise why not. None if not checked.
         is_cut: Whether parts of `data` are left out because of the limits.
         inner: The keys and values inside, if a program wrapped them; `schema` and `problem` are those of one of them.
-        steps: The work of validating it and copying it, in values (`dissectors.records.allowance`).
+        steps: The work of validating and copying the value, in steps (`dissectors.records.allowance`).
     """
 
     format: str
@@ -151,14 +150,14 @@ class DecodedValue:
     steps: int = field(default=0, repr=False, compare=False)
 
     def with_schema(self, part: str) -> DecodedValue:
-        """The key or value inside whose schema this one has, as rules check it; itself if there is none."""
+        """Return the key or value inside that has the schema, which rules check; this value if there is none."""
         return next(
             (payload.value for payload in self.inner if payload.part == part and payload.value.schema is not None), self
         )
 
 
 class InnerValue(NamedTuple):
-    """A key or value inside another one: its member in the data of the other, and its part, ``key`` or ``value``."""
+    """A key or value inside another one: its member in the outer data, and its part, ``key`` or ``value``."""
 
     name: str
     part: str
@@ -166,12 +165,12 @@ class InnerValue(NamedTuple):
 
 
 class WrittenRecord(NamedTuple):
-    """A record as its bytes have it, and its place.
+    """A record as it was written, and its location.
 
     Attributes:
         topic: None if its name is unknown.
         partition: None if it is in no partition.
-        path: The record in the body, as users write it.
+        path: The path to the record in the body, in the notation for users.
         offset: In a produced batch, relative to its base offset.
         magic: The record format.
         timestamp: In ms, -1 for none.
@@ -196,15 +195,15 @@ class WrittenRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodedPart:
-    """A decoded key or value and its place.
+    """A decoded key or value, and its location.
 
     Attributes:
         topic: None if its name is unknown.
         part: ``key`` or ``value``.
-        path: The field in the body, as users write it.
-        data: Its bytes; empty for null, which is here only as the value of a record without a key.
+        path: The path to the field in the body, in the notation for users.
+        data: Its bytes; empty for null, which occurs here only as the value of a record without a key.
         schema: The schema by which it was decoded.
-        record: Its record; None if kproxy has decoded a part of it otherwise.
+        record: Its record; None if kproxy has decoded part of it in another way.
     """
 
     topic: str | None

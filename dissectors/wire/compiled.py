@@ -1,6 +1,6 @@
 """The fast path: each layout is compiled to a Python function that decodes regular bytes to values.
 
-A layout is compiled at its first use. A run of fixed-width fields, with the length that follows it, becomes one
+A layout is compiled when it is first used. A run of fixed-width fields and the length that follows it become one
 `struct` call; arrays become inline loops; nothing is looked up per field. The function accepts only regular bytes. Any
 irregularity, from a bad length to a boolean of 2, raises an exception; `dissectors.wire.walk` then reads the same bytes
 again and reports what is wrong and where.
@@ -19,7 +19,7 @@ from dissectors.wire.primitives import MAX_ELEMENTS, Irregularity, read_uvarint,
 #: (bytes, start offset) -> (values, one past the last byte read, flags): `TAGGED`, `ERROR_CODE` and `UNUSUAL`.
 #: Raises one of `Irregular` if any byte is irregular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int, int]]
-#: A whole frame with its length prefix -> (header, body, start of the body, flags); raises as `Decoder`.
+#: A whole frame with its length prefix -> (header, body, start of the body, flags); raises like `Decoder`.
 FrameDecoder = Callable[[bytes], tuple[dict[str, Any], dict[str, Any], int, int]]
 Irregular = (ValueError, IndexError, struct.error)
 
@@ -27,7 +27,7 @@ Irregular = (ValueError, IndexError, struct.error)
 TAGGED: Final = 1
 #: Flag: at least one error code is not 0.
 ERROR_CODE: Final = 2
-#: Flag: a value is unusual. Of an array, only the first element is checked: the cost does not depend on its size.
+#: Flag: a value is unusual. Only the first element of an array is checked: the cost does not depend on its size.
 UNUSUAL: Final = 4
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
@@ -37,17 +37,17 @@ _BOOLEANS = (False, True)
 
 @cached_on_owner
 def decoder(layout: Layout) -> Decoder:
-    """The compiled decoder of a layout."""
+    """Return the compiled decoder of a layout."""
     return _Compiler().compile(layout) if _is_compilable(layout) else _always_irregular
 
 
 def frame_decoder(header: Layout, body: Layout) -> FrameDecoder:
-    """The compiled decoder of whole frames: one call for header, body and the check that no byte is left."""
+    """Return the compiled decoder of whole frames: one call for header, body and the check that no byte is left."""
     return _Compiler().compile_frame(header, body)
 
 
 def _is_compilable(layout: Layout) -> bool:
-    """Whether a schema can produce such a layout. Some edits produce others, which only the walk can read."""
+    """Whether a schema can produce this layout. Some edits produce layouts that only the walk can read."""
     if layout.tag_fault:
         return False
     return all(
@@ -79,7 +79,7 @@ class _Compiler:
         if _has_records(layout):
             self.emit("m = memoryview(b)")
         self.emit(f"r = {self.emit_struct(layout)}")
-        self.emit_judgement(layout, "r")
+        self.emit_unusual_check(layout, "r")
         self.emit("return r, p, f[0]")
         compiled: Decoder = self.build_function(layout, "b, p")
         return compiled
@@ -90,7 +90,7 @@ class _Compiler:
             self.emit("m = memoryview(b)")
         for name, layout in (("h", header), ("r", body)):
             self.emit(f"{name} = {self.emit_struct(layout)}")
-            self.emit_judgement(layout, name)
+            self.emit_unusual_check(layout, name)
             if layout is header:
                 self.emit("s = p; c = 0")
         self.emit("if p != e: raise Irregularity")
@@ -118,7 +118,7 @@ class _Compiler:
     def emit_struct(self, layout: Layout) -> str:
         """Emit code that reads a struct; return the expression of its dict."""
         items: list[str] = []
-        run: list[tuple[str, str, int]] = []  # (variable, struct code, width) not yet read
+        run: list[tuple[str, str, int]] = []  # (variable, struct code, width) of fields still to be read
         for field in layout.fields:
             value = self.new_name()
             item = value
@@ -139,7 +139,7 @@ class _Compiler:
         self.emit(f"if {count}: p = tags(b, p, {count}, {self.new_constant('L', layout)}, {values}, f)")
         return values
 
-    def emit_judgement(self, layout: Layout, values: str) -> None:
+    def emit_unusual_check(self, layout: Layout, values: str) -> None:
         """Emit code that sets `UNUSUAL` if a value of a struct, or of the first elements of its arrays, is unusual."""
         conditions = []
         for field in layout.fields:
@@ -158,11 +158,11 @@ class _Compiler:
                 self.depth += 1
                 if field.array:
                     self.emit(f"{nested} = {nested}[0]")
-                self.emit_judgement(field.struct, nested)
+                self.emit_unusual_check(field.struct, nested)
                 self.depth -= 1
 
     def checked_expression(self, field: Field, value: str) -> str:
-        """The expression of a value, wrapped in the plausibility check of its field, if any."""
+        """Return the expression of a value, wrapped in the plausibility check of its field, if any."""
         check = plausibility_check(field)
         if check is None:
             return value
@@ -225,7 +225,7 @@ class _Compiler:
             self.emit("else: raise Irregularity")
 
     def emit_nullable_struct(self, field: Field, value: str, marker: str) -> None:
-        """A nullable struct: its presence marker is 1; null is -1, or 0 in a tagged field."""
+        """Emit code that reads a nullable struct: its presence marker is 1; null is -1, or 0 in a tagged field."""
         assert field.struct is not None
         self.emit(f"if {marker} == 1:")
         self.depth += 1
@@ -250,13 +250,13 @@ class _Compiler:
             self.emit(f"if c > {MAX_ELEMENTS}: raise Irregularity")
         if element is None and field.type in WIDTHS:
             self.emit_primitives(field.type, value, size)
-        elif element is not None and (codes := _fixed_struct(element)):
+        elif element is not None and (codes := _fixed_struct_codes(element)):
             names = [self.new_name() for _ in element.fields]
             width, end = sum(WIDTHS[f.type] for f in element.fields), self.new_name("q")
             unpack = self.new_constant("S", struct.Struct(">" + codes).iter_unpack)
-            wraps = {"bool": "TRUTH[{}]", "uuid": "uuid({})"}
+            wrappers = {"bool": "TRUTH[{}]", "uuid": "uuid({})"}
             items = [
-                f"{f.name!r}: {self.checked_expression(f, wraps.get(f.type, '{}').format(n))}"
+                f"{f.name!r}: {self.checked_expression(f, wrappers.get(f.type, '{}').format(n))}"
                 for f, n in zip(element.fields, names, strict=True)
             ]
             self.emit(f"{end} = p + {size} * {width}")
@@ -284,7 +284,7 @@ class _Compiler:
 
 
 def _value_checker(check: PlausibilityCheck) -> Callable[[Any], Any]:
-    """A function that returns a plausible value and raises for an implausible one."""
+    """Return a function that returns a plausible value and raises for an implausible one."""
 
     def check_value(value: Any) -> Any:
         if not check(value):
@@ -295,7 +295,7 @@ def _value_checker(check: PlausibilityCheck) -> Callable[[Any], Any]:
 
 
 def _error_code_checker(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
-    """As `_value_checker`, for an error code other than 0; it also sets the `ERROR_CODE` flag."""
+    """Like `_value_checker`, for error codes other than 0; the returned function also sets the `ERROR_CODE` flag."""
 
     def check_code(value: int, flags: list[int]) -> int:
         if not check(value):
@@ -317,22 +317,22 @@ def _has_records(layout: Layout) -> bool:
     return any(f.type == "records" or (f.struct is not None and _has_records(f.struct)) for f in layout.fields)
 
 
-def _fixed_struct(layout: Layout) -> str:
-    """The struct codes of a layout with only fixed-width fields; empty for other layouts."""
+def _fixed_struct_codes(layout: Layout) -> str:
+    """Return the struct codes of a layout that has only fixed-width fields; empty for other layouts."""
     if layout.flexible or not all(f.type in WIDTHS and not f.array for f in layout.fields):
         return ""
     return "".join(CODES[f.type] for f in layout.fields)
 
 
 def _min_element_bytes(field: Field) -> int:
-    """The smallest size in bytes of one element of an array."""
+    """Return the smallest size in bytes of one element of an array."""
     if field.struct is not None:
         return min_bytes(field.struct)
     return WIDTHS.get(field.type) or {"uvarint": 1, "int16": 2, "int32": 4}[field.element_length or "uvarint"]
 
 
 def min_bytes(layout: Layout) -> int:
-    """The smallest size in bytes of a struct."""
+    """Return the smallest size in bytes of a struct."""
     total = 1 if layout.flexible else 0
     for field in layout.fields:
         if field.length is not None:
@@ -350,7 +350,7 @@ def _tag_readers(layout: Layout) -> dict[int | None, tuple[str, Decoder]]:
 
 
 def _read_tags(data: bytes, pos: int, count: int, layout: Layout, values: dict[str, Any], flags: list[int]) -> int:
-    """Read a tag buffer that is not empty into `values`: unknown tags as [tag, bytes] pairs under ``_tags``."""
+    """Read a non-empty tag buffer into `values`, with unknown tags as [tag, bytes] pairs under ``_tags``."""
     flags[0] |= TAGGED
     if count > 127:
         count, pos = read_uvarint(data, pos, count)

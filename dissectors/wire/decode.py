@@ -13,7 +13,7 @@ from dissectors.wire.walk import DecodeWarning, walk
 class Decoded(NamedTuple):
     """Decoded values, partial if `error` is set; `end` is one past the last byte read.
 
-    `flags` are those of `dissectors.wire.compiled`. The walk does not compute them, so it sets all of them.
+    `flags` are defined in `dissectors.wire.compiled`. The walk cannot compute them: it sets `TAGGED` and `ERROR_CODE`.
     """
 
     values: dict[str, Any]

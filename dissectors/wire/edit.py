@@ -1,4 +1,4 @@
-"""Edit: one way to write a layout wrong, as a value that can be applied, printed and parsed."""
+"""Edit: one way to write a layout incorrectly, as a value that can be applied, printed and parsed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_STEPS = 8
 class EditKind:
     """A kind of edit: its details, its effect on a layout, and its sentence.
 
-    `details` maps the names of the details to their types, and `defaults` those that may be left out to their values.
-    `apply(layout, field, **detail)` raises `EditError` if the
-    edit does not apply to the layout. The optional `values(values, field, **detail)` changes the values of the body
-    before encoding; the optional `data(bytes, **detail)` changes the encoded frame, without its length prefix.
+    `details` maps the names of the details to their types, and `defaults` the optional ones to their default values.
+    `apply(layout, field, **detail)` raises `EditError` if the edit does not apply to the layout. The optional
+    `values(values, field, **detail)` changes the values of the body before encoding; the optional
+    `data(bytes, **detail)` changes the encoded frame, without its length prefix.
     """
 
     name: str
@@ -53,8 +53,8 @@ def kind(
 
     Args:
         name: Name of the kind.
-        details: Names of its details; their types are those of the arguments of `apply`.
-        sentence: What is written wrong: a template, or a function of the field and the details.
+        details: Names of its details; their types are taken from the arguments of `apply`.
+        sentence: What is written incorrectly: a template, or a function of the field and the details.
         values: See `EditKind`.
         data: See `EditKind`.
     """
@@ -76,7 +76,7 @@ def kind(
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """How a writer departs from a layout.
+    """How a writer deviates from a layout.
 
     `field` is the path in the schema: ``topics[].partitions[].leader_epoch``, ``header.client_id``, ``topics[]._tags``,
     ``*`` for the whole body. `then` is a second edit, applied to the result of this one. docs/edits.md lists the kinds.
@@ -89,10 +89,10 @@ class Edit:
 
     @classmethod
     def of(cls, kind: str, field: str = "*", /, **detail: Any) -> Edit:
-        """An edit from its details by name; pass ``from_`` for ``from``.
+        """Build an edit from its details by name; pass ``from_`` for ``from``.
 
         Raises:
-            EditError: The kind is unknown, or its details have other names or types.
+            EditError: The kind is unknown, or the details have wrong names or types.
         """
         edit_kind = KINDS.get(kind)
         if edit_kind is None:
@@ -110,16 +110,16 @@ class Edit:
         return cls(kind, field, tuple((name, values_by_name[name]) for name in edit_kind.details))
 
     def followed_by(self, next_edit: Edit) -> Edit:
-        """This edit, followed by another one."""
+        """Return this edit followed by another one."""
         return replace(self, then=next_edit if self.then is None else self.then.followed_by(next_edit))
 
     @property
     def steps(self) -> tuple[Edit, ...]:
-        """The single edits, in the order of application."""
+        """The individual edits, in the order in which they are applied."""
         return (replace(self, then=None), *(self.then.steps if self.then else ()))
 
     def apply(self, layout: Layout) -> Layout:
-        """The edited layout.
+        """Return the edited layout.
 
         Args:
             layout: The layout of a body, or of a frame from `frame_layout`.
@@ -132,7 +132,7 @@ class Edit:
         return self.then.apply(edited) if self.then else edited
 
     def as_json(self) -> dict[str, Any]:
-        """``{"kind", "field", "detail"}``, and ``"then"`` if a second edit follows."""
+        """Return ``{"kind", "field", "detail"}``, plus ``"then"`` if a second edit follows."""
         detail = {name: value.as_json() if isinstance(value, Edit) else value for name, value in self.detail}
         json: dict[str, Any] = {"kind": self.kind, "field": self.field, "detail": detail}
         if self.then is not None:

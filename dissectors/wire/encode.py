@@ -15,7 +15,7 @@ def encode(layout: Layout, values: Mapping[str, Any]) -> bytes:
     """Encode `values` in `layout`.
 
     A field that is missing in `values` gets its default; a tagged field is written only if it is present. Unknown tags
-    (``_tags``) are merged in by their number. Well-formed bytes that `decode` has read are encoded to the same bytes.
+    (``_tags``) are merged in by tag number. Well-formed bytes that `decode` has read are encoded to the same bytes.
 
     Raises:
         EncodeError: A value does not fit its type, or is null in a layout that cannot encode null.

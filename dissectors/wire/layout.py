@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A message or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
+    """A message, or a struct inside one: its fields in wire order, then the tag buffer if `flexible`.
 
     Layouts are immutable: an edit returns a new one. `tag_fault` is an error that an edit puts into the tag buffer:
     ``order`` (tags in descending order), ``twice`` (a second, empty buffer), ``size N D`` (the size of
@@ -90,7 +90,7 @@ class Layout:
 
     @property
     def wrong_size(self) -> tuple[int, int] | None:
-        """The tag whose size is wrong, and by how much."""
+        """The tag whose size is wrong, and by how much; None if all sizes are correct."""
         fault, _, numbers = self.tag_fault.partition(" ")
         tag, _, delta = numbers.partition(" ")
         return (int(tag), int(delta)) if fault == "size" else None
@@ -121,27 +121,27 @@ def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], 
 
 
 def layout_of_element(field: Field, index: int) -> Layout:
-    """The layout of one element of an array of structs."""
+    """Return the layout of one element of an array of structs."""
     assert field.struct is not None
     return field.exception[1] if field.exception is not None and field.exception[0] == index else field.struct
 
 
 def snake_case(name: str) -> str:
-    """Kafka's CamelCase name in snake_case: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
+    """Convert Kafka's CamelCase name to snake_case: ``ThrottleTimeMs`` -> ``throttle_time_ms``."""
     return _WORD.sub("_", name).lower()
 
 
-#: The layouts of messages for which Kafka has code, not definitions, by name and version.
+#: The layouts of messages that Kafka implements in code, without a definition, by name and version.
 _CODE_DEFINED: dict[str, Mapping[int, Layout]] = {}
 
 
 def define(name: str, layouts: Mapping[int, Layout]) -> None:
-    """Add a message that the schemas do not have: its layout at each version."""
+    """Add a message that is not in the schemas, with its layout at each version."""
     _CODE_DEFINED[name] = layouts
 
 
 def versions(name: str) -> tuple[int, ...]:
-    """Every version of a message, ascending.
+    """Return all versions of a message in ascending order.
 
     Raises:
         KeyError: The message is unknown.
@@ -152,7 +152,7 @@ def versions(name: str) -> tuple[int, ...]:
 
 @functools.cache
 def layout(name: str, version: int, component: str | None = None) -> Layout:
-    """The layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
+    """Return the layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
 
     Raises:
         KeyError: The message is unknown or does not have that version.
@@ -168,7 +168,7 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
 
 
 def resolve(message: Mapping[str, Any], version: int) -> Layout:
-    """The layout of one version of a message definition.
+    """Return the layout of one version of a message definition.
 
     Source: Kafka's message definitions (clients/src/main/resources/common/message/README.md), KIP-482.
     """
@@ -176,7 +176,7 @@ def resolve(message: Mapping[str, Any], version: int) -> Layout:
     return _build_struct((message["name"],), message["fields"], version, flexible)
 
 
-#: Interned by path and content: versions of a message share equal fields and structs, and what is cached on them.
+#: Interned by path and content: versions of a message share equal fields and structs, and the results cached on them.
 _fields: dict[tuple[Any, ...], Field] = {}
 _layouts: dict[tuple[Any, ...], Layout] = {}
 
@@ -189,7 +189,7 @@ def _build_struct(path: tuple[str, ...], definitions: list[Mapping[str, Any]], v
             continue
         field = _build_field(path, definition, version, flexible)
         (untagged if field.tag is None else tagged).append(field)
-    tagged.sort(key=lambda made: made.tag or 0)
+    tagged.sort(key=lambda tagged_field: tagged_field.tag or 0)
     struct = Layout(path[-1], tuple(untagged), flexible, tuple(tagged))
     return _layouts.setdefault((path, flexible, *map(id, untagged), None, *map(id, tagged)), struct)
 

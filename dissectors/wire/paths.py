@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def render(path: Iterable[str]) -> str:
-    """``("topics", "2", "name")`` -> ``topics[2].name``."""
+    """Render a path as text: ``("topics", "2", "name")`` -> ``topics[2].name``."""
     text = ""
     for part in path:
         if part.isdigit():
@@ -18,12 +18,12 @@ def render(path: Iterable[str]) -> str:
 
 
 def parts(path: str) -> list[str]:
-    """``topics[2].name`` -> ``["topics", "2", "name"]``: the inverse of `render`."""
+    """Split a path, the inverse of `render`: ``topics[2].name`` -> ``["topics", "2", "name"]``."""
     return re.findall(r"[^.\[\]]+", path)
 
 
 def schema_path(path: Iterable[str]) -> str:
-    """``("topics", "2", "name")`` -> ``topics[].name``, the path in the schema."""
+    """Render the path in the schema: ``("topics", "2", "name")`` -> ``topics[].name``."""
     text = ""
     for part in path:
         if part.isdigit():

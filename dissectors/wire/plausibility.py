@@ -1,6 +1,6 @@
 """Checks for implausible values: they decode, but usually result from reading a few bytes too early or too late.
 
-`usual_range` is wider than that: values outside of it are possible, but rare enough to compare the frame with other
+`usual_range` is a weaker check: values outside it are possible, but rare enough to compare the frame with other
 layouts.
 """
 
@@ -19,12 +19,12 @@ PlausibilityCheck = Callable[[Any], bool]
 
 @functools.cache
 def error_codes() -> frozenset[int]:
-    """Kafka's error codes."""
+    """Return Kafka's error codes."""
     return frozenset(error.code for error in schemas.errors())
 
 
 def plausibility_check(field: Field) -> PlausibilityCheck | None:
-    """The check for values of a field; None for most fields, in which every value is plausible."""
+    """Return the check for values of a field; None for most fields, in which every value is plausible."""
     if field.array:
         return None
     if field.type == "int16" and field.name.endswith("error_code"):
@@ -36,7 +36,7 @@ def plausibility_check(field: Field) -> PlausibilityCheck | None:
     return None
 
 
-#: The usual values of integers, first and last, by name; and of those without a name here, by type.
+#: The lowest and highest usual value of integers by field name, and by type for all other names.
 _USUAL_RANGES = {
     "throttle_time_ms": (0, 60_000),
     "isolation_level": (0, 1),
@@ -60,7 +60,7 @@ _USUAL_RANGES_BY_TYPE = {
     "int64": (-6, (1 << 33) - 1),
 }
 
-#: Parts of names of integers that may have any value, or any that is not negative.
+#: Substrings in the names of integers that may have any value, and of integers that may have any non-negative value.
 _UNBOUNDED_NAMES = (
     "session_id",
     "subscription_id",
@@ -71,11 +71,11 @@ _UNBOUNDED_NAMES = (
     "mask",
     "iterations",
 )
-_NOT_NEGATIVE = ("_ms", "time", "bytes", "quota", "size")
+_NON_NEGATIVE_NAMES = ("_ms", "time", "bytes", "quota", "size")
 
 
 def usual_range(field: Field) -> tuple[int, int] | None:
-    """The first and last usual value of an integer; None for other fields, and if every value is usual."""
+    """Return the lowest and highest usual value of an integer; None for other fields, or if every value is usual."""
     if field.array or field.type not in _USUAL_RANGES_BY_TYPE or field.name.endswith("error_code"):
         return None
     if known_range := _USUAL_RANGES.get(field.name):
@@ -84,15 +84,15 @@ def usual_range(field: Field) -> tuple[int, int] | None:
     if any(part in field.name for part in _UNBOUNDED_NAMES):
         return None
     limit = 1 << (8 * WIDTHS[field.type] - 1)
-    return low, limit - 1 if any(part in field.name for part in _NOT_NEGATIVE) else high
+    return low, limit - 1 if any(part in field.name for part in _NON_NEGATIVE_NAMES) else high
 
 
 def has_usual_text(field: Field) -> bool:
-    """Whether a field is a name, which is printable: a length read as text is not."""
+    """Whether a field is a name, which is usually printable; a length misread as text usually is not."""
     return field.type == "string" and not field.array and not field.name.endswith(_FREE_TEXT_ENDINGS)
 
 
-#: The ends of names of strings that may have any characters.
+#: Suffixes of the names of strings that may contain any characters.
 _FREE_TEXT_ENDINGS = ("message", "value", "documentation", "reason", "detail", "client_id")
 
 

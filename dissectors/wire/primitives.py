@@ -8,8 +8,8 @@ import functools
 #: Invalid UTF-8 decodes to lone surrogates, so that the string encodes to the same bytes again.
 TEXT_ERRORS = "surrogateescape"
 
-#: The most array elements that are decoded in one message. An element of two bytes becomes a dict a hundred times as
-#: large: without a limit, a hostile frame of 32 MiB would take gigabytes.
+#: The maximum number of array elements decoded in one message. An element of two bytes becomes a dict a hundred times
+#: as large: without a limit, a hostile frame of 32 MiB would take gigabytes.
 MAX_ELEMENTS = 200_000
 
 
@@ -58,12 +58,12 @@ RESERVED_UUIDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"})
 
 @functools.lru_cache(maxsize=8192)
 def uuid_text(raw: bytes) -> str:
-    """Sixteen bytes as Kafka prints a uuid: URL-safe base64 without padding."""
+    """Format sixteen bytes as Kafka prints a uuid: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(raw)[:22].decode("ascii")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The sixteen bytes of a uuid in Kafka's text form.
+    """Return the sixteen bytes of a uuid in Kafka's text form.
 
     Raises:
         ValueError: The text is not 22 characters of URL-safe base64.
@@ -75,9 +75,9 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def escape_surrogates(text: str) -> str:
-    r"""`text` with lone surrogates as escapes: ``\xff`` for those that represent invalid UTF-8, ``\ud800`` for others.
+    r"""Escape lone surrogates in `text`: as ``\xff`` if they represent invalid UTF-8, otherwise as ``\ud800``.
 
-    JSON has the others as escapes, e.g. where a program cut an emoji in two.
+    The latter come from escapes in JSON, e.g. where a program cut an emoji in two.
     """
     try:
         return text.encode("utf-8", TEXT_ERRORS).decode("utf-8", "backslashreplace")

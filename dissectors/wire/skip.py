@@ -1,4 +1,4 @@
-"""Finds where fields end without decoding them: much faster, and it can stop at any field."""
+"""Finds where fields end without decoding them, which is much faster and can stop at any field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 from dissectors.wire.primitives import Irregularity, read_uvarint
 
-#: Takes bytes and a position; returns the position behind what it skips.
+#: Takes bytes and a position; returns the position after the skipped bytes.
 #: Raises `dissectors.wire.compiled.Irregular` (ValueError, IndexError) if the bytes end early or are invalid.
 Skipper: TypeAlias = Callable[[bytes, int], int]
 
@@ -18,7 +18,7 @@ _PREFIXES = {"int8": 1, "int16": 2, "int32": 4}
 
 @cached_on_owner
 def struct_skipper(layout: Layout) -> Skipper:
-    """Skips a struct, or a whole header or body."""
+    """Return a skipper for a struct, or for a whole header or body."""
     skip = fields_skipper(layout.fields)
     if not layout.flexible:
         return skip
@@ -26,12 +26,12 @@ def struct_skipper(layout: Layout) -> Skipper:
 
 
 def skipper_to(layout: Layout, name: str) -> Skipper:
-    """Skips the fields before the one with this name. Building it takes time; the caller keeps it."""
+    """Return a skipper for the fields before `name`. Building it takes time: callers should keep it."""
     return fields_skipper(takewhile(lambda field: field.name != name, layout.fields))
 
 
 def fields_skipper(fields: Iterable[Field]) -> Skipper:
-    """Skips fields that follow each other; those of fixed width in one step. The caller keeps it, as above."""
+    """Return a skipper for consecutive fields. Building it takes time: callers should keep it."""
     steps: list[Skipper] = []
     width = 0
     for field in fields:
@@ -57,7 +57,7 @@ def fields_skipper(fields: Iterable[Field]) -> Skipper:
 
 @cached_on_owner
 def skipper(field: Field) -> Skipper:
-    """Skips one untagged field."""
+    """Return a skipper for one untagged field."""
     if field.array:
         return _array_skipper(field)
     if field.struct is not None:
@@ -66,10 +66,10 @@ def skipper(field: Field) -> Skipper:
 
 
 def read_length(encoding: str, data: bytes, position: int) -> tuple[int, int]:
-    """Read a length in an encoding of `Field.length`; return it (negative for null) and the position behind it.
+    """Read a length in an encoding of `Field.length`; return it (negative for null) and the position after it.
 
     Raises:
-        ValueError, IndexError: As `Skipper`.
+        ValueError, IndexError: As for `Skipper`.
     """
     if encoding == "uvarint":
         length = data[position]
@@ -84,7 +84,7 @@ def read_length(encoding: str, data: bytes, position: int) -> tuple[int, int]:
 
 
 def skip_tags(data: bytes, position: int) -> int:
-    """Skips a tag buffer."""
+    """Skip a tag buffer and return the position after it."""
     count = data[position]
     position += 1
     if count:

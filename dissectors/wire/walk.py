@@ -14,14 +14,14 @@ from dissectors.wire.node import Node
 from dissectors.wire.plausibility import PlausibilityCheck, plausibility_check
 from dissectors.wire.primitives import MAX_ELEMENTS, TEXT_ERRORS, uuid_text
 
-#: The most nodes of one walk. A walk takes a microsecond or two for each, and a frame may have one for each byte.
+#: The maximum number of nodes in one walk. Each takes a microsecond or two, and a frame can have one for every byte.
 MAX_NODES: Final = 400_000
 
-#: The most decode warnings of one walk; later ones are left out.
+#: The maximum number of decode warnings in one walk; later ones are dropped.
 MAX_WARNINGS: Final = 10_000
 
 _UNPACK: Final = {kind: struct.Struct(">" + code).unpack_from for kind, code in CODES.items()}
-#: The types without irregular values.
+#: The numeric types; they have no irregular values.
 _NUMBERS: Final = frozenset(WIDTHS) - {"bool", "uuid"}
 
 
@@ -91,7 +91,7 @@ def _byte_count_text(count: int) -> str:
 
 
 class _Step(NamedTuple):
-    """A field, and for a number how to read it."""
+    """A field and, if it is a number, how to read it."""
 
     field: Field
     check: PlausibilityCheck | None
@@ -125,15 +125,15 @@ class _Walker:
         return DecodeError(message, offset=offset, path=tuple(self.path), kind=kind)
 
     def length_error(self, message: str, offset: int, size: int) -> DecodeError:
-        """An error about a length that does not fit into the remaining bytes, or not even into the frame."""
+        """Return the error for a length that does not fit; its kind is ``length`` if it does not even fit the frame."""
         return self.error(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def warn(self, kind: str, message: str, start: int) -> None:
         if len(self.decode_warnings) < MAX_WARNINGS:
             self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
 
-    def make_nodes(self, count: int) -> None:
-        """Take `count` nodes from those that this walk may make."""
+    def reserve_nodes(self, count: int) -> None:
+        """Deduct `count` from the number of nodes that this walk may still make."""
         self.nodes_left -= count
         if self.nodes_left < 0:
             raise self.too_many_error(f"more than {self.most_nodes} fields")
@@ -151,7 +151,7 @@ class _Walker:
     def read_struct(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
         data, end = self.data, self.end
         steps = _steps(layout)
-        self.make_nodes(len(steps))
+        self.reserve_nodes(len(steps))
         for plain_field, check, width, unpack in steps:
             start = self.pos
             if unpack is None or start + width > end:
@@ -224,7 +224,7 @@ class _Walker:
         if self.elements_left < 0:
             self.pos = node.start
             raise self.too_many_error(f"more than {MAX_ELEMENTS} elements")
-        self.make_nodes(count)
+        self.reserve_nodes(count)
         elements: list[Any] = []
         values[field.name] = elements
         if count == 0:
@@ -283,7 +283,7 @@ class _Walker:
         return _UNPACK[kind](raw)[0]
 
     def read_presence_marker(self, encoding: str) -> tuple[int, int]:
-        """Read the presence marker of a nullable struct; return it with the marker that means null."""
+        """Read the presence marker of a nullable struct; return it and the marker that means null."""
         if encoding == "uvarint":
             return self.read_uvarint("presence marker"), 0
         return int.from_bytes(self.take(1, "presence marker"), "big", signed=True), -1
@@ -340,7 +340,7 @@ class _Walker:
                 raise self.length_error(
                     f"{count} tagged fields cannot fit in {_byte_count_text(remaining)}", node.start, count
                 )
-            self.make_nodes(count)
+            self.reserve_nodes(count)
             fields = {field.tag: field for field in layout.tagged}
             last_tag = -1
             for _ in range(count):
@@ -370,8 +370,8 @@ class _Walker:
             self.warn("tag_order", f"tag {tag} follows tag {last_tag}", start)
         size = self.read_uvarint(f"size of tag {tag}")
         field = fields.get(tag)
-        has_right_size = field is None or wrong_size is None or wrong_size[0] != tag
-        end = self.pos + size if has_right_size else self.end
+        is_size_correct = field is None or wrong_size is None or wrong_size[0] != tag
+        end = self.pos + size if is_size_correct else self.end
         if end > self.end:
             remaining, self.pos = self.end - self.pos, start
             raise self.length_error(
@@ -393,7 +393,7 @@ class _Walker:
             finally:
                 self.pos = node.end = value_walker.pos
                 self.elements_left, self.nodes_left = value_walker.elements_left, value_walker.nodes_left
-            if value_walker.pos != end and has_right_size:
+            if value_walker.pos != end and is_size_correct:
                 self.warn(
                     "tag_size",
                     f"tag {tag} says {_byte_count_text(size)}, its value has {size - end + value_walker.pos}",

@@ -51,7 +51,7 @@ def is_allowed_on_any(request: Request, operation: str, kind: str) -> bool:
 
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
-    """Raise `ApiError` with the error of that type (TOPIC_AUTHORIZATION_FAILED, ...) unless `is_allowed` is true."""
+    """Raise `ApiError` with that type's error (TOPIC_AUTHORIZATION_FAILED, ...) unless `is_allowed` is true."""
     if not is_allowed(request, operation, kind, name):
         raise ApiError(Error[f"{kind}_AUTHORIZATION_FAILED"])
 

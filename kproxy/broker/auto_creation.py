@@ -1,4 +1,4 @@
-"""Automatic topic creation: topics that clients request, and Kafka's internal topics."""
+"""Automatic creation of topics that clients request, and of Kafka's internal topics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTERNAL: Final = {
 
 
 class AutoCreation:
-    """Creates topics with default settings, now or after ``Options.auto_create_delay_ms``.
+    """Creates topics with default settings, now or after ``BrokerOptions.auto_create_delay_ms``.
 
     Kafka creates a requested topic in the background: the client gets its response before the topic exists.
     """
@@ -39,10 +39,10 @@ class AutoCreation:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._timer: Timer | None = None
-        self._due: dict[str, int] = {}  # when each topic will be created, in request order
+        self._due_times: dict[str, int] = {}  # when each topic will be created, in request order
 
-    def now(self, name: str) -> Topic:
-        """Create a topic.
+    def create_now(self, name: str) -> Topic:
+        """Create a topic immediately.
 
         Raises:
             ApiError: See `Topics.create`.
@@ -56,21 +56,21 @@ class AutoCreation:
     def create_later(self, names: Collection[str]) -> None:
         """Create the missing topics of one request after the delay, unless that is already scheduled.
 
-        Like Kafka, which sends one CreateTopics request to its controller, it creates none of them if they are too
+        Like Kafka, which sends one CreateTopics request to its controller, it creates none of them if there are too
         many (`Topics.check_request`); the client is not notified.
         """
         clock, delay_ms = self._cluster.clock, self._cluster.options.auto_create_delay_ms
         partitions = int(self._cluster.part(Configs).broker("num.partitions"))
         try:
-            self._cluster.part(Topics).check_request((len(names) + len(self._due)) * partitions)
+            self._cluster.part(Topics).check_request((len(names) + len(self._due_times)) * partitions)
         except ApiError:
             return
         for name in names:
             if delay_ms <= 0:
-                self._try(name)
+                self._try_to_create(name)
             else:
-                self._due.setdefault(name, clock.now() + math.ceil(delay_ms))
-        if self._due and self._timer is None:
+                self._due_times.setdefault(name, clock.now() + math.ceil(delay_ms))
+        if self._due_times and self._timer is None:
             self._timer = clock.schedule(delay_ms, self._create_due)
 
     def close(self) -> None:
@@ -79,18 +79,18 @@ class AutoCreation:
             self._timer.cancel()
 
     def _create_due(self) -> None:
-        """Create the topics that are due, for a short while; the rest follows after other tasks have run."""
-        clock, began = self._cluster.clock, time.perf_counter()
-        for name, due in list(self._due.items()):
+        """Create due topics for up to 10 ms; the remaining ones follow after other tasks have run."""
+        clock, started = self._cluster.clock, time.perf_counter()
+        for name, due in list(self._due_times.items()):
             if due > clock.now():
                 break
-            del self._due[name]
-            self._try(name)
-            if time.perf_counter() - began > _STEP_S:
+            del self._due_times[name]
+            self._try_to_create(name)
+            if time.perf_counter() - started > _STEP_S:
                 break
-        next_due = next(iter(self._due.values()), None)
+        next_due = next(iter(self._due_times.values()), None)
         self._timer = None if next_due is None else clock.schedule(next_due - clock.now(), self._create_due)
 
-    def _try(self, name: str) -> None:
+    def _try_to_create(self, name: str) -> None:
         with suppress(ApiError):  # created meanwhile, or not storable; Kafka logs that
-            self.now(name)
+            self.create_now(name)

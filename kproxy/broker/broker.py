@@ -35,7 +35,7 @@ Report = Callable[[str], None]
 
 
 class NodeListener:
-    """One listener of one node. While it is open, clients of this process can `connect`, without a port."""
+    """One listener of one node. While it is open, clients in this process can `connect` to it without a port."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class NodeListener:
         return new_session(self.cluster, self._listener, client)
 
     async def start(self, sock: socket.socket | None) -> None:
-        """Accept connections, those on a bound socket too if there is one."""
+        """Accept connections, including those to a bound socket if there is one."""
         self._is_open = True
         if sock is not None:
             loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class NodeListener:
         return client_sock
 
     def stop(self) -> None:
-        """Stop accepting, and close every connection."""
+        """Stop accepting connections, and close all open ones."""
         self._is_open = False
         if self._server is not None:
             self._server.close()
@@ -103,7 +103,7 @@ class Broker:
 
     Args:
         options: All options; or pass each by name, see `BrokerOptions`.
-        ports: Ports to listen on, one per broker, by listener; a single listener needs no name. Free ones by default;
+        ports: Ports to listen on, one per broker, by listener; a single listener needs no name. By default, free ones;
             with None, there are no ports, and `connect` is the only way in.
         report: Called with one sentence when a connection is closed because of an error.
     """
@@ -121,7 +121,7 @@ class Broker:
         self._advertised: Mapping[str, Sequence[tuple[str, int]]] = {}
         self._report = report
         self._servers: dict[tuple[str, int], NodeListener] = {}  # by listener and node
-        self._bound: dict[tuple[str, int], int] = {}  # the port of each
+        self._bound: dict[tuple[str, int], int] = {}  # the port of each listener
         self._stack = AsyncExitStack()
 
     cluster: Cluster
@@ -142,7 +142,7 @@ class Broker:
 
     @property
     def release(self) -> str:
-        """The Kafka release that it emulates."""
+        """The Kafka release that the cluster emulates."""
         return self.options.release or schemas.releases()[-1]
 
     @property
@@ -174,7 +174,7 @@ class Broker:
         self.cluster.part(Topics).update_leaders()
 
     async def start_node(self, number: int) -> None:
-        """Start a stopped broker again, at the same address."""
+        """Restart a stopped broker at the same address."""
         if self.cluster.nodes[number].up:
             return
         for (listener, node), server in self._servers.items():
@@ -192,11 +192,11 @@ class Broker:
         Args:
             listener: The name of the listener, which determines whether the client must log in.
             node: The broker's id.
-            client_host: The IP address of the client on whose behalf this is.
-            certificate: The client's, as from `ssl.SSLSocket.getpeercert`: without SASL, its subject is the principal.
+            client_host: The IP address of the client on whose behalf to connect.
+            certificate: The client's, from `ssl.SSLSocket.getpeercert`: without SASL, its subject is the principal.
 
         Returns:
-            The client's end, connected and non-blocking.
+            The client's end of the connection, a non-blocking socket.
 
         Raises:
             ConnectionRefusedError: The node is stopped.
@@ -212,7 +212,7 @@ class Broker:
         )
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
-        """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` has another."""
+        """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` sets one."""
         if listener not in self._advertised:
             self.cluster.nodes[node].addresses[listener] = (host, port)
 
@@ -230,7 +230,7 @@ class Broker:
         return self.cluster.part(Topics).partition(topic, partition) is not None
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another broker the leader of a partition; it becomes a replica if it is not one yet.
+        """Make another broker the leader of a partition, and one of its replicas if it is not yet.
 
         Raises:
             KeyError: Unknown partition or broker.
@@ -260,7 +260,7 @@ class Broker:
         listeners = listeners_of(self.options)
         tls = None if self._wanted_ports is None else tls_context(self.options)
         sockets: list[socket.socket | None] = []
-        for listener, number, port, advertised in self._places(listeners):
+        for listener, number, port, advertised in self._planned_listeners(listeners):
             sock = None if port is None else self._stack.enter_context(self._listen(port))
             sockets.append(sock)
             if sock is not None:
@@ -279,15 +279,15 @@ class Broker:
         for server, sock in zip(self._servers.values(), sockets, strict=True):
             await server.start(sock)
 
-    def _places(
+    def _planned_listeners(
         self, listeners: Sequence[BrokerListener]
     ) -> Iterator[tuple[BrokerListener, int, int | None, tuple[str, int] | None]]:
-        """Return each listener of each node, with its port (0 for any, None for none) and its advertised address."""
-        names, numbers = [listener.name for listener in listeners], range(self.options.brokers)
-        ports = by_listener(names, "ports", self._wanted_ports or (), len(numbers))
-        advertised = self._advertised = by_listener(names, "advertised", self.options.advertised, len(numbers))
+        """Yield each listener of each node, with its port (0 for any, None for none) and its advertised address."""
+        names, node_indexes = [listener.name for listener in listeners], range(self.options.brokers)
+        ports = by_listener(names, "ports", self._wanted_ports or (), len(node_indexes))
+        advertised = self._advertised = by_listener(names, "advertised", self.options.advertised, len(node_indexes))
         for listener in listeners:
-            for index in numbers:
+            for index in node_indexes:
                 address = advertised[listener.name][index] if listener.name in advertised else None
                 port = ports[listener.name][index] if listener.name in ports else 0
                 yield listener, self.options.first_id + index, None if self._wanted_ports is None else port, address
@@ -303,7 +303,7 @@ class Broker:
 def by_listener(
     listeners: Sequence[str], option: str, values: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
 ) -> Mapping[str, Sequence[T]]:
-    """Group per-broker values by the listener they are for.
+    """Group per-broker values by the listener that they are meant for.
 
     Raises:
         ValueError: Unknown listener, ambiguous listener, or not one value per broker.

@@ -1,4 +1,4 @@
-"""Wait until something changes."""
+"""ChangeSignal: lets tasks wait until something changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ChangeSignal:
 
 
 async def wait_for_any(changes: Iterable[ChangeSignal], timeout_ms: float) -> bool:
-    """Wait until one of these changes, at most `timeout_ms`; return whether one did."""
+    """Wait until one of these signals is notified, for at most `timeout_ms`; return whether one was."""
     future = asyncio.get_running_loop().create_future()
     signals = list(changes)
     for signal in signals:

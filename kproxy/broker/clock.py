@@ -16,12 +16,12 @@ class Timer(Protocol):
 
 
 class Clock:
-    """Wall-clock time in milliseconds since the epoch, as Kafka counts it; timers of the running event loop."""
+    """Wall-clock time in milliseconds since the epoch, as Kafka counts it, and timers on the running event loop."""
 
     def now(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     def schedule(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` in `delay_ms` milliseconds unless the handle is cancelled."""
+        """Call `callback` in `delay_ms` milliseconds unless the returned timer is cancelled."""
         return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)

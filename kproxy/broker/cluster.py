@@ -29,7 +29,7 @@ T = TypeVar("T")
 class BrokerNode:
     """A broker: its id, and the host and port advertised for each listener.
 
-    One that is not `up` accepts no connections.
+    A broker that is not `up` accepts no connections.
     """
 
     id: int
@@ -39,7 +39,7 @@ class BrokerNode:
 
 
 class Cluster:
-    """The nodes, and the parts that hold all other state. `line` is the release line that it emulates.
+    """The nodes, and the parts that hold all other state. `line` is the release line that the cluster emulates.
 
     A part (topics, groups, ACLs, ...) is a class whose only argument is the cluster; it is created on first use:
     ``cluster.part(Topics)``. It reads its stored state from `journal` when it is created, and writes changes there.
@@ -69,22 +69,22 @@ class Cluster:
         return min((node for node in self.nodes.values() if node.up), key=lambda node: node.id)
 
     def part(self, kind: Callable[[Cluster], T]) -> T:
-        """Return the cluster's only instance of a part."""
+        """Return the cluster's only instance of a part, e.g. of `Topics`."""
         part = self._parts.get(kind)  # type: ignore[call-overload]
         if part is None:
             part = self._parts[kind] = kind(self)  # type: ignore[index]
         return part  # type: ignore[no-any-return]
 
-    def _load_or_create(self, name: str, make: Callable[[], str]) -> str:
+    def _load_or_create(self, name: str, create_value: Callable[[], str]) -> str:
         stored = dict(self.journal.entries("cluster")).get(name)
         if stored is None:
-            stored = {"value": make()}
+            stored = {"value": create_value()}
             self.journal.put("cluster", name, stored)
         return str(stored["value"])
 
 
 def new_uuid() -> str:
     """Return a random UUID as Kafka prints it; like Kafka's, it never starts with a hyphen."""
-    while (cluster_id := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+    while (uuid_text := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
-    return cluster_id
+    return uuid_text

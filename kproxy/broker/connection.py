@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
-#: Decoding a frame of so many bytes, or encoding so many elements, takes 10 ms or more.
+#: Decoding a frame of this many bytes, or encoding this many elements, takes 10 ms or more.
 _LARGE_FRAME: Final = 64 * 1024
 _MANY_ELEMENTS: Final = 5000
-_READ_AHEAD: Final = 1 << 20  # bytes of frames queued behind the current one; then reading pauses
+_READ_AHEAD: Final = 1 << 20  # bytes queued behind the current frame; above this, reading pauses
 _LINGER_S: Final = 1.0  # for the last response after the client has half-closed
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection. Like Kafka, it starts a request only after the response to the previous one.
+    """One connection. Like Kafka, it starts processing a request only after it has responded to the previous one.
 
     Args:
         server: The listener that accepted it.
-        client: The client, if it does not come over the network but through this process.
+        client: The client, if it connects from within this process instead of over the network.
     """
 
     transport: asyncio.Transport
@@ -48,12 +48,12 @@ class ClientConnection(asyncio.Protocol):
         self._client = client
         self._buffer = bytearray()
         self._frames: deque[bytes] = deque()
-        self._waiting = 0  # bytes queued
+        self._queued_bytes = 0  # in _frames
         self._task: asyncio.Task[None] | None = None
-        self._room = asyncio.Event()
-        self._room.set()
-        self._ended = False
-        self._patience: asyncio.Timeout | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._half_closed = False
+        self._response_timeout: asyncio.Timeout | None = None
         self._client_id: str | None = None
         self.session = ClientSession("")
 
@@ -76,39 +76,39 @@ class ClientConnection(asyncio.Protocol):
             if len(self._buffer) < 4 + size:
                 break
             self._frames.append(bytes(self._buffer[4 : 4 + size]))
-            self._waiting += size
+            self._queued_bytes += size
             del self._buffer[: 4 + size]
-        if self._waiting > _READ_AHEAD:
+        if self._queued_bytes > _READ_AHEAD:
             self.transport.pause_reading()
         if self._frames and self._task is None:
             self._task = self._server.tasks.create_task(self._respond_to_all())
 
     def eof_received(self) -> bool:
-        """Handle a half-close: as in Kafka, received requests are processed; acks=0 is often followed by a close."""
-        self._ended = True
-        if self._patience is not None:
-            self._patience.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
+        """Handle a half-close. As in Kafka, received requests are processed: a close often follows acks=0 requests."""
+        self._half_closed = True
+        if self._response_timeout is not None:
+            self._response_timeout.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
         supports_half_close = self.transport.get_extra_info("sslcontext") is None  # TLS has no half-close
         return supports_half_close and self._task is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
-        self._room.set()
+        self._writable.set()
         self.session.close()
-        if exc is not None or not self._ended:
+        if exc is not None or not self._half_closed:
             self._frames.clear()
             if self._task is not None:
                 self._task.cancel()
 
     def pause_writing(self) -> None:
-        self._room.clear()
+        self._writable.clear()
 
     def resume_writing(self) -> None:
-        self._room.set()
+        self._writable.set()
 
     def abort(self) -> None:
         """Close the connection immediately."""
-        self._ended = False
+        self._half_closed = False
         self.transport.abort()
 
     def close(self, reason: str = "") -> None:
@@ -122,31 +122,31 @@ class ClientConnection(asyncio.Protocol):
         try:
             while self._frames:
                 frame = self._frames.popleft()
-                self._waiting -= len(frame)
-                if self._waiting <= _READ_AHEAD and not self.transport.is_closing():
+                self._queued_bytes -= len(frame)
+                if self._queued_bytes <= _READ_AHEAD and not self.transport.is_closing():
                     self.transport.resume_reading()
                 await self._respond(frame)
-                await self._room.wait()
+                await self._writable.wait()
                 if self._frames:
-                    await asyncio.sleep(0)  # else pipelined requests would block other clients
+                    await asyncio.sleep(0)  # otherwise pipelined requests would block other clients
         except Exception as error:  # noqa: BLE001 - as in _call_handler
             self.close(f"{type(error).__name__}: {error} (a bug in kproxy's broker)")
         finally:
             self._task = None
-            if self._ended:
+            if self._half_closed:
                 self.transport.close()
 
     async def _respond(self, frame: bytes) -> None:
         if (login := self.session.login) is not None and login.raw:
-            self._respond_to_raw(login, frame)
+            self._respond_to_raw_sasl(login, frame)
             return
         try:
-            head, start = read_head(frame)
+            head, body_offset = read_head(frame)
             head = self._with_client_id(head)
-            handler = self._handler(head)
+            handler = self._find_handler(head)
             if handler is None:
                 return
-            body = await _run_maybe_in_thread(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
+            body = await _run_maybe_in_thread(len(frame) > _LARGE_FRAME, read_body, head, frame, body_offset)
         except UnreadableFrame as frame_error:
             self.close(str(frame_error))
             return
@@ -156,22 +156,22 @@ class ClientConnection(asyncio.Protocol):
         if not self.transport.is_closing():
             try:
                 if quirks:
-                    await self._misbehave(quirks, head, body, response)
+                    await self._send_quirky_response(quirks, head, body, response)
                 elif response is not None:
                     frame_bytes = await _run_maybe_in_thread(
                         has_many_elements(response, _MANY_ELEMENTS), response_frame, head, response
                     )
-                    # A memoryview, so that asyncio copies the unsent rest only once.
+                    # With a memoryview, asyncio copies the unsent bytes only once.
                     self.transport.write(memoryview(frame_bytes))
             except EncodeError as error:
-                self.close(f"{_name(head)}: the response cannot be encoded: {error}")
+                self.close(f"{_api_and_version(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
             self.close()
         elif muted_ms := self.session.muted_ms:
             self.session.muted_ms = 0
-            await self._awaited(asyncio.sleep(muted_ms / 1000))
+            await self._await_response(asyncio.sleep(muted_ms / 1000))
 
-    def _respond_to_raw(self, login: Login, message: bytes) -> None:
+    def _respond_to_raw_sasl(self, login: Login, message: bytes) -> None:
         """Process a SASL message without a header; a failed login gets no response."""
         try:
             response = login.step(message)
@@ -180,14 +180,14 @@ class ClientConnection(asyncio.Protocol):
         else:
             self.transport.write(len(response).to_bytes(4, "big") + response)
 
-    async def _misbehave(
+    async def _send_quirky_response(
         self,
         quirks: Sequence[Quirk],
         head: RequestHead,
         body: Mapping[str, Any],
         correct_body: Mapping[str, Any] | None,
     ) -> None:
-        """Apply a quirk to the response; where the quirk sends none, close the connection."""
+        """Send the response with quirks applied to it; close the connection if a quirk requires it."""
         response = apply_quirks(quirks, head, body, correct_body or {})
         await asyncio.sleep(response.delay_ms / 1000)
         if correct_body is not None:
@@ -196,7 +196,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     def _with_client_id(self, head: RequestHead) -> RequestHead:
-        """The head with the client id of the connection if its own is null (KIP-1313)."""
+        """Return the head, with the connection's client id if its own is null (KIP-1313)."""
         if head.client_id is None:
             return head._replace(client_id=self._client_id)
         if self._client_id is None:
@@ -211,33 +211,33 @@ class ClientConnection(asyncio.Protocol):
         try:
             response = handler(request)
             if inspect.isawaitable(response):
-                response = await self._awaited(response)
+                response = await self._await_response(response)
             if journal.changes != changes_before and may_write(request):
                 try:
                     await journal.synced()
                 except ApiError:
                     return with_storage_error(request, response)
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
-            self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
+            self.close(f"{_api_and_version(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
         return response
 
-    async def _awaited(self, response: Awaitable[Any]) -> Any:
-        """Wait for the result; None, closing the connection, if the client has left. Responses keep their order."""
-        self._patience = asyncio.timeout(_LINGER_S if self._ended else None)
+    async def _await_response(self, response: Awaitable[Any]) -> Any:
+        """Wait for a response and return it. If the client leaves meanwhile, close the connection and return None."""
+        self._response_timeout = asyncio.timeout(_LINGER_S if self._half_closed else None)
         try:
-            async with self._patience:
+            async with self._response_timeout:
                 return await response
         except TimeoutError:
-            if not self._patience.expired():
+            if not self._response_timeout.expired():
                 raise
             self.close()
             return None
         finally:
-            self._patience = None
+            self._response_timeout = None
 
-    def _handler(self, head: RequestHead) -> Callable[[Request], Any] | None:
-        """Return the handler of a request, or None if the request has been dealt with here.
+    def _find_handler(self, head: RequestHead) -> Callable[[Request], Any] | None:
+        """Return the handler of a request, or None if this method has already responded to it.
 
         Raises:
             UnreadableFrame: The connection must be closed.
@@ -245,9 +245,9 @@ class ClientConnection(asyncio.Protocol):
         served = self._server.cluster.served.get(head.api_key)
         if served is not None and served.lowest <= head.version <= served.highest:
             if not self.session.authenticated and not served.unauthenticated:
-                raise UnreadableFrame(f"{_name(head)} before the login that this listener requires")
+                raise UnreadableFrame(f"{_api_and_version(head)} before the login that this listener requires")
             if (login := self.session.login) is not None and login.expired and head.api_key != _SASL_HANDSHAKE:
-                raise UnreadableFrame(f"{_name(head)} after the session expired")
+                raise UnreadableFrame(f"{_api_and_version(head)} after the session expired")
             return served.handler
         if head.api_key == _API_VERSIONS:  # KIP-511: version 0, so that any client can read it
             versions = (
@@ -258,11 +258,11 @@ class ClientConnection(asyncio.Protocol):
             body = {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": versions}
             self.transport.write(response_frame(head, body, version=0))
             return None
-        raise UnreadableFrame(f"{_name(head)} is not served")
+        raise UnreadableFrame(f"{_api_and_version(head)} is not served")
 
 
 async def _run_maybe_in_thread(is_large: bool, function: Callable[..., T], *args: Any) -> T:
-    """Call a function without side effects; if it takes long, in a thread, so that other connections are served."""
+    """Call a function without side effects. If it takes long, use a thread, so that other connections are served."""
     return await asyncio.to_thread(function, *args) if is_large else function(*args)
 
 
@@ -270,6 +270,6 @@ _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 
 
-def _name(head: RequestHead) -> str:
+def _api_and_version(head: RequestHead) -> str:
     api = schemas.api(head.api_key)
     return f"{api.name if api else head.api_key} v{head.version}"

@@ -1,4 +1,4 @@
-"""Commands to a running broker, one per line: stop a broker, start it again, move a leader."""
+"""Commands for a running broker, one per line: stop a broker, start it again, move a leader."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class InvalidConsoleCommand(ValueError):
 
 
 async def run_console_command(broker: Broker, line: str) -> str:
-    """Run one command; return what was done, as a sentence.
+    """Run one command; return a sentence that says what was done.
 
     Raises:
         InvalidConsoleCommand: The command is invalid.
     """
     match line.split():
         case ["stop", number]:
-            node = _node(broker, number)
+            node = _node_number(broker, number)
             await broker.stop_node(node)
             return f"broker {node} is down"
         case ["start", number]:
-            node = _node(broker, number)
+            node = _node_number(broker, number)
             await broker.start_node(node)
             return f"broker {node} is up"
         case ["lead", topic, partition, number]:
-            node = _node(broker, number)
+            node = _node_number(broker, number)
             if not partition.isdecimal() or not broker.has_partition(topic, int(partition)):
                 raise InvalidConsoleCommand(f"unknown partition {topic}-{partition}")
             broker.move_leader(topic, int(partition), node)
@@ -45,8 +45,8 @@ async def run_console_command(broker: Broker, line: str) -> str:
     raise InvalidConsoleCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
 
 
-def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callable[[], None]) -> None:
-    """Run the commands on standard input from now on; `ended` is called at its end."""
+def listen_to_stdin(broker: Broker, report: Callable[[str], None], on_end: Callable[[], None]) -> None:
+    """Start running the commands on standard input; call `on_end` at its end."""
     loop = asyncio.get_running_loop()
 
     async def run_and_report(line: str) -> None:
@@ -57,7 +57,7 @@ def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callab
 
     follow_stdin(
         lambda line: asyncio.run_coroutine_threadsafe(run_and_report(line), loop),
-        lambda: loop.call_soon_threadsafe(ended),
+        lambda: loop.call_soon_threadsafe(on_end),
     )
 
 
@@ -65,7 +65,7 @@ def _addresses(node: BrokerNode) -> str:
     return " ".join(f"{host}:{port}" for host, port in node.addresses.values())
 
 
-def _node(broker: Broker, text: str) -> int:
+def _node_number(broker: Broker, text: str) -> int:
     if not text.isdecimal() or int(text) not in broker.cluster.nodes:
         raise InvalidConsoleCommand(f"unknown broker {text}; brokers: {', '.join(map(str, broker.cluster.nodes))}")
     return int(text)

@@ -1,4 +1,4 @@
-"""Coordinators of groups and transactional ids."""
+"""The coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def find_coordinator_node(cluster: Cluster, key: str) -> BrokerNode:
 
 
 def check_coordinator(request: Request, key: str) -> None:
-    """Raise `ApiError` with NOT_COORDINATOR unless the broker that got the request coordinates the key."""
+    """Raise `ApiError` with NOT_COORDINATOR unless the broker that received the request coordinates the key."""
     if find_coordinator_node(request.cluster, key) is not request.node:
         raise ApiError(Error.NOT_COORDINATOR)

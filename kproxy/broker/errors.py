@@ -6,7 +6,7 @@ from dissectors.schemas.codes import Error as Error  # re-exported
 
 
 class ApiError(Exception):
-    """Rejects a request, or a part of it, with an error code and an optional message."""
+    """Rejects a request, or part of it, with an error code and an optional message."""
 
     def __init__(self, error: Error, message: str | None = None) -> None:
         super().__init__(message or error.name)
@@ -15,7 +15,7 @@ class ApiError(Exception):
 
 
 def message_of(error: Error) -> str | None:
-    """Return the message that Kafka sends with an error by default; None if unknown here."""
+    """Return the message that Kafka sends with an error by default; None if it is not listed here."""
     return _MESSAGES.get(error)
 
 

@@ -16,7 +16,7 @@ _UPDATE_FEATURES: Final = ApiKey.UPDATE_FEATURES
 
 
 class Features:
-    """The features of the cluster's release, with their finalized levels; 0 is off.
+    """The features of the cluster's release, with their finalized levels; level 0 means off.
 
     `epoch` increases with each change; it is 0 with ZooKeeper, which has no features, and -1 before Kafka 2.7.
     """
@@ -33,7 +33,7 @@ class Features:
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """Return the finalized level of each feature that is on."""
+        """The finalized level of each feature that is on."""
         return {name: level for name, level in self._levels.items() if level > 0}
 
     def level(self, name: str) -> int:
@@ -41,7 +41,7 @@ class Features:
         return self._levels.get(name, 0)
 
     def finalize(self, name: str, level: int) -> None:
-        """Set a level; it must be valid."""
+        """Set the finalized level of a feature; it must be valid."""
         self._levels[name] = level
         self.epoch += 1
         self._journal.put("features", name, {"level": level})

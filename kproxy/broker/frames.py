@@ -40,7 +40,7 @@ def read_head(frame: bytes) -> tuple[RequestHead, int]:
     api = schemas.api(key)
     if api is None:
         raise UnreadableFrame(f"unknown API key {key}")
-    # An unknown version has the header of the newest one: the fields needed are at the same place.
+    # An unknown version is read with the newest header: the fields we need are in the same place.
     header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
     decoded = decode(header, frame)
     if decoded.error is not None:
@@ -79,7 +79,7 @@ def _count_elements(value: Any) -> int:
 
 
 def has_many_elements(value: Any, limit: int) -> bool:
-    """Whether the arrays of a body have more than `limit` elements; stops counting there."""
+    """Whether the arrays of a body have more than `limit` elements; counts no further than that."""
     remaining, pending = limit, [value]
     while pending:
         values = pending.pop()
@@ -94,7 +94,7 @@ def has_many_elements(value: Any, limit: int) -> bool:
 
 
 def response_frame(head: RequestHead, body: Mapping[str, Any], version: int | None = None) -> bytearray:
-    """Return a response with its length prefix; `version` is the body's if it differs from the request's (KIP-511).
+    """Return a response with its length prefix. `version` is for a body whose version is not the request's (KIP-511).
 
     Raises:
         EncodeError: A value does not fit its type.
@@ -112,8 +112,8 @@ def response_frame(head: RequestHead, body: Mapping[str, Any], version: int | No
 
 
 def without_defaults(struct: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values without tagged fields that have their default: Kafka does not write them."""
-    if not _has_tagged(struct):
+    """Return the values without tagged fields that have their default value: Kafka does not write these."""
+    if not _has_tagged_fields(struct):
         return values
     values_to_send = dict(values)
     for field in (*struct.fields, *struct.tagged):
@@ -122,7 +122,7 @@ def without_defaults(struct: Layout, values: Mapping[str, Any]) -> Mapping[str, 
         value = values_to_send[field.name]
         if field.tag is not None and value == field.default:
             del values_to_send[field.name]
-        elif field.struct is not None and value is not None and _has_tagged(field.struct):
+        elif field.struct is not None and value is not None and _has_tagged_fields(field.struct):
             values_to_send[field.name] = _without_nested_defaults(field, value)
     return values_to_send
 
@@ -135,6 +135,6 @@ def _without_nested_defaults(field: Field, value: Any) -> Any:
 
 
 @cached_on_owner
-def _has_tagged(struct: Layout) -> bool:
-    inner = (field.struct for field in (*struct.fields, *struct.tagged) if field.struct is not None)
-    return bool(struct.tagged) or any(_has_tagged(inner_value) for inner_value in inner)
+def _has_tagged_fields(struct: Layout) -> bool:
+    nested_structs = (field.struct for field in (*struct.fields, *struct.tagged) if field.struct is not None)
+    return bool(struct.tagged) or any(_has_tagged_fields(nested) for nested in nested_structs)

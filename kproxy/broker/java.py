@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode, a signed 32-bit integer; Kafka uses it to choose a group's partition."""
+    """Return Java's String.hashCode, a signed 32-bit integer; Kafka uses it to choose a group's partition."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-#: A JSON value; None if an entry is deleted.
+#: The JSON value of an entry; None instead of it means that the entry is deleted.
 Value: TypeAlias = Mapping[str, Any]
 
 
@@ -13,23 +13,23 @@ class Journal(Protocol):
     """Stores the entries of tables. The owner of a table reads it once, when it is created, and then only writes.
 
     Attributes:
-        changes: How many entries were put.
+        changes: How many times an entry has been put.
     """
 
     changes: int
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        """Return the stored entries of a table, by key."""
+        """Return the keys and values of a table's stored entries."""
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Store an entry, or delete it if the value is None; never blocks."""
 
     @property
     def is_stored(self) -> bool:
-        """Whether all entries are with the operating system; not if the disk is full."""
+        """Whether all entries have been handed to the operating system; false if the disk is full."""
 
     async def synced(self) -> None:
-        """Return when all entries are as durable as configured: on disk, with fsync."""
+        """Wait until all entries are as durable as configured: with fsync, until they are on disk."""
 
 
 class NullJournal:
@@ -46,7 +46,7 @@ class NullJournal:
 
     @property
     def is_stored(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     async def synced(self) -> None:

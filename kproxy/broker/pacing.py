@@ -1,6 +1,6 @@
-"""Long work in small steps, between which other connections are served.
+"""Splits long work into small steps, between which other connections are served.
 
-All brokers share one thread. The handler of a request with a large array iterates over it with `paced`; the request
+All brokers share one thread. The handler of a request with a large array iterates over it with `paced`. The request
 then takes effect one element at a time, as concurrent requests in Kafka do.
 """
 
@@ -13,12 +13,12 @@ from typing import Final, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
-#: How long one request may keep the others waiting.
+#: How long one request may keep other requests waiting.
 _STEP_S: Final = 0.01
 
 
 class paced(Generic[T]):  # noqa: N801 - reads as a function, like `enumerate`
-    """Iterate over something that does not change meanwhile; other tasks can run every 10 ms."""
+    """Iterate over items that do not change meanwhile, letting other tasks run every 10 ms."""
 
     __slots__ = ("_items", "_until")
 

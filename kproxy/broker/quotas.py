@@ -38,9 +38,9 @@ class Quotas:
         return iter(self._values.items())
 
     def find_applicable(self, user: str, client: str, key: str) -> tuple[tuple[str | None, str | None], float] | None:
-        """Return the quota of a client: the user and client id that share it, and its value; None if there is none.
+        """Return a client's quota: the user and client id that share it, and its value; None if there is none.
 
-        The most specific one applies (org.apache.kafka.server.quota.ClientQuotaManager.DefaultQuotaCallback).
+        The most specific quota applies (org.apache.kafka.server.quota.ClientQuotaManager.DefaultQuotaCallback).
         """
         if not self._values:
             return None

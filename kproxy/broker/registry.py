@@ -24,10 +24,10 @@ Handler: TypeAlias = Callable[["Request"], "Body | Awaitable[Body]"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerApi:
-    """An API of the broker. `lowest` to `highest` are the versions that it supports, whatever release it emulates.
+    """An API of the broker. It supports the versions `lowest` to `highest`, whatever release the broker emulates.
 
     `advertised` is the lowest version in ApiVersions: Kafka 4 advertises Produce from 0, and supports it from 3.
-    `unauthenticated`: also available before login on a connection that requires one.
+    `unauthenticated`: whether it is available before login on a connection that requires one.
     """
 
     api: schemas.Api
@@ -45,7 +45,7 @@ _APIS: Final[dict[int, BrokerApi]] = {}
 def api(
     name: str, *, lowest: int | None = None, highest: int | None = None, unauthenticated: bool = False
 ) -> Callable[[Handler], Handler]:
-    """Register the handler of an API, given Kafka's name for it; by default for all stable versions of all releases."""
+    """Register the handler of an API with this name in Kafka; by default, for all stable versions of all releases."""
     kafka_api = schemas.api_by_name(name)
     assert kafka_api is not None, name
     newest_stable = max(
@@ -65,7 +65,7 @@ def api(
 
 @functools.cache
 def served_apis() -> Mapping[int, BrokerApi]:
-    """Return every API of the broker, by key; loads their files on the first call."""
+    """Return every API of the broker, by key; load their files on the first call."""
     package = importlib.import_module("kproxy.broker.apis")
     for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"kproxy.broker.apis.{module}")

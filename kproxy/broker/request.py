@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ConnectingClient(NamedTuple):
-    """A client that connects: its IP address, and its certificate as from `ssl.SSLSocket.getpeercert`."""
+    """A client that connects: its IP address, and its certificate as `ssl.SSLSocket.getpeercert` returns it."""
 
     host: str
     certificate: Mapping[str, Any] | None = None
@@ -27,11 +27,11 @@ class ClientSession:
     Attributes:
         client_host: As Kafka prints it: ``/127.0.0.1``.
         listener: The name of the listener that accepted it.
-        principal: The principal that has logged in, ``User:alice``; ``User:ANONYMOUS`` without login.
-        authenticated: Whether requests other than those of the login are allowed.
-        software: Name and version that the client sent in ApiVersions.
+        principal: The principal that has logged in, e.g. ``User:alice``; ``User:ANONYMOUS`` without login.
+        authenticated: Whether requests other than those for the login are allowed.
+        software: The name and version of its software, which the client sent in ApiVersions.
         closing: Whether the connection is closed after the current response.
-        muted_ms: For how long after the current response no request is processed.
+        muted_ms: How long after the current response to wait before the next request is processed.
         login: The state of the login; None if the listener requires none.
     """
 
@@ -46,7 +46,7 @@ class ClientSession:
     _parts: dict[type[Any], Any] = field(default_factory=dict)
 
     def part(self, kind: type[T]) -> T:
-        """Return this connection's instance of a part, e.g. the state of its login; created on first use."""
+        """Return this connection's only instance of a part, e.g. the state of its login; create it on first use."""
         part = self._parts.get(kind)
         if part is None:
             part = self._parts[kind] = kind()

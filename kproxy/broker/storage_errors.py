@@ -3,7 +3,7 @@
 A group or transaction coordinator of Kafka that cannot write its log responds with NOT_COORDINATOR, so that clients
 look for the coordinator again and retry (org.apache.kafka.coordinator.group.GroupCoordinatorService,
 kafka.coordinator.transaction.TransactionStateManager). A KRaft controller that cannot write its log stops; its
-clients get KAFKA_STORAGE_ERROR here, as from a partition whose log directory is offline: they retry that too.
+clients get KAFKA_STORAGE_ERROR here, as from a partition whose log directory is offline; they also retry that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kproxy.broker.errors import Error, message_of
 from kproxy.broker.registry import Body
 from kproxy.broker.request import Request
 
-#: The APIs that change what is stored, with their error code if that fails.
+#: The APIs that change stored data, with the error code that they return if storing fails.
 CODES: Final[Mapping[str, Error]] = {
     **dict.fromkeys(
         (
@@ -39,34 +39,34 @@ CODES: Final[Mapping[str, Error]] = {
         Error.KAFKA_STORAGE_ERROR,
     ),
 }  # fmt: skip
-_KEYS: Final = {api.key: name for name in CODES if (api := schemas.api_by_name(name)) is not None}
-#: The second is that of a partition in AddPartitionsToTxn.
-_NAMES: Final = ("error_code", "partition_error_code")
+_NAME_BY_KEY: Final = {api.key: name for name in CODES if (api := schemas.api_by_name(name)) is not None}
+#: The names of error code fields; the second is in the partitions of AddPartitionsToTxn.
+_ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 
 
 def may_write(request: Request) -> bool:
-    """Whether the request may change what is stored, so that its response must wait for the disk."""
-    return request.api_key in _KEYS
+    """Whether the request may change stored data, so that its response must wait for the disk."""
+    return request.api_key in _NAME_BY_KEY
 
 
 def with_storage_error(request: Request, response: Body) -> Body:
-    """Return the response with an error code: at its top if it has one there, else in each entry without an error."""
-    name = _KEYS[request.api_key]
+    """Return the response with an error code: at the top if it has one there, else in each entry without one."""
+    name = _NAME_BY_KEY[request.api_key]
     error = CODES[name]
     if name == "InitProducerId" and request.body["transactional_id"] is None:
         error = Error.COORDINATOR_LOAD_IN_PROGRESS  # kafka.coordinator.transaction.RPCProducerIdManager
     response_layout = layout(f"{name}Response", request.version)
     if "error_code" in {field.name for field in response_layout.fields}:
         return response if response and response.get("error_code") else _error_fields(response_layout, error)
-    return _with_error(response_layout, response or {}, error)
+    return _with_nested_error(response_layout, response or {}, error)
 
 
-def _with_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
-    """Return a struct with the error code in it, or in each struct of its arrays; errors that are there stay."""
+def _with_nested_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
+    """Return a struct with the error code in it, or in each struct of its arrays; existing errors are kept."""
     if fields := _error_fields(struct, error):
-        return values if any(values.get(name) for name in _NAMES) else {**values, **fields}
+        return values if any(values.get(name) for name in _ERROR_FIELDS) else {**values, **fields}
     entries = {
-        field.name: [_with_error(field.struct, element, error) for element in values.get(field.name) or ()]
+        field.name: [_with_nested_error(field.struct, element, error) for element in values.get(field.name) or ()]
         for field in struct.fields
         if field.array and field.struct is not None
     }
@@ -76,4 +76,4 @@ def _with_error(struct: Layout, values: Mapping[str, Any], error: Error) -> Mapp
 def _error_fields(struct: Layout, error: Error) -> Mapping[str, Any]:
     values = {"error_code": error, "partition_error_code": error, "error_message": message_of(error)}
     names = {field.name for field in struct.fields}
-    return {name: value for name, value in values.items() if name in names} if names & {*_NAMES} else {}
+    return {name: value for name, value in values.items() if name in names} if names & {*_ERROR_FIELDS} else {}

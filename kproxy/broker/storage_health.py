@@ -10,9 +10,9 @@ from typing import Final
 
 from kproxy.broker.clock import Clock, Timer
 
-#: Between attempts to write during an outage.
+#: The time between attempts to write during an outage.
 _PROBE_MS: Final = 1000
-#: Large enough to need blocks of its own: a few bytes often fit into a full disk.
+#: Large enough to need new blocks: a few bytes often still fit on a full disk.
 _PROBE_BYTES: Final = 64 * 1024
 _PROBE_NAME: Final = ".probe"
 
@@ -29,7 +29,7 @@ _ADVICE: Final = {
 
 
 class StorageHealth:
-    """Whether what clients send can be stored. An outage is reported once, with the reason, and so is its end.
+    """Whether data from clients can be stored. An outage is reported once, with the reason, and so is its end.
 
     During an outage, clients get error codes instead of acknowledgements. It ends when a second has passed without a
     failure, the journal has caught up, and a file can be written.
@@ -51,7 +51,7 @@ class StorageHealth:
         self._clock = clock or Clock()
         self._catch_up: Callable[[], bool] = lambda: True
         self._timer: Timer | None = None
-        self._since = 0
+        self._failing_since = 0
         self._failures = 0
         self._failed_lately = False
 
@@ -61,7 +61,7 @@ class StorageHealth:
         return self._timer is not None
 
     def retry_with(self, catch_up: Callable[[], bool]) -> None:
-        """Call this during an outage: it writes what is pending, and returns whether nothing is left."""
+        """During an outage, call `catch_up`, which writes pending data and returns whether it has written all of it."""
         self._catch_up = catch_up
 
     def failed(self, path: Path, error: OSError) -> None:
@@ -70,7 +70,7 @@ class StorageHealth:
         self._failed_lately = True
         if self._timer is not None or self._directory is None:
             return
-        self._since = self._clock.now()
+        self._failing_since = self._clock.now()
         advice = _ADVICE.get(error.errno or 0, "check the disk, then restart kproxy")
         self._report(
             f"the built-in broker cannot write {path}: {error.strerror or error}; clients get errors for what cannot be"
@@ -94,7 +94,7 @@ class StorageHealth:
             self._schedule()
             return
         self._timer = None
-        duration_s = (self._clock.now() - self._since) / 1000
+        duration_s = (self._clock.now() - self._failing_since) / 1000
         failure_count = f"{self._failures} write{'s' * (self._failures != 1)} failed"
         self._report(
             f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failure_count}"

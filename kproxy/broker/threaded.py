@@ -17,7 +17,7 @@ class BrokerThread:
             producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
 
     Args:
-        broker: What to run; by default, a `Broker` with the settings.
+        broker: The broker to run; by default, a `Broker` with the settings.
         settings: See `Broker`.
     """
 

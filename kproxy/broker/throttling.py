@@ -1,4 +1,4 @@
-"""Throttling: clients above their byte rate must wait, and their connection is not read until then (KIP-219)."""
+"""Throttling: clients that exceed their byte rate must wait; their connection is not read meanwhile (KIP-219)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FETCH: Final = "consumer_byte_rate"
 
 
 class _ByteCounts:
-    """The bytes that clients with a quota have sent or received lately, with their times."""
+    """The bytes that clients with a quota have recently sent or received, with their times."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.sizes: dict[tuple[object, ...], deque[tuple[int, int]]] = {}
@@ -42,8 +42,8 @@ def throttle(request: Request, key: str, size: int) -> int:
     sizes.append((now, size))
     while sizes[0][0] <= now - _MAX_WINDOW_MS:
         sizes.popleft()
-    window = max(now - sizes[0][0], _MIN_WINDOW_MS)
-    throttle_ms = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window)
+    window_ms = max(now - sizes[0][0], _MIN_WINDOW_MS)
+    throttle_ms = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window_ms)
     if throttle_ms and key == FETCH:
         sizes.pop()
     request.session.muted_ms = throttle_ms

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
-_LONGEST_NAME: Final = 249
-#: That one request may create: org.apache.kafka.controller.ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
+_MAX_NAME_LENGTH: Final = 249
+#: Limit for one request: org.apache.kafka.controller.ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
 MAX_NEW_PARTITIONS: Final = 10_000
-#: Of all topics; a partition takes 2 KB of memory. Kafka has no such limit.
+#: The limit for all topics together: a partition takes 2 KB of memory. Kafka has no such limit.
 _MAX_PARTITIONS: Final = 200_000
 
 
@@ -57,17 +57,17 @@ class Topics:
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
-        self._flat: dict[str, dict[str, None]] = {}  # names by their form in metrics
-        self._count = 0  # of partitions
+        self._by_metric_name: dict[str, dict[str, None]] = {}  # metric name -> topic names
+        self._partition_count = 0  # in all topics
         for name, stored in cluster.journal.entries("topics"):
-            self._load(name, stored)
+            self._restore(name, stored)
         for name, partitions in cluster.options.topics.items():
             if name not in self._by_name:
                 self.create(name, self.choose_replicas(partitions, self.default_replication))
 
     @property
     def default_replication(self) -> int:
-        """``default.replication.factor``, limited to the number of brokers."""
+        """``default.replication.factor``, limited to the number of brokers that are up."""
         live_count = sum(node.up for node in self._cluster.nodes.values())
         return min(int(self._cluster.part(Configs).broker("default.replication.factor")), live_count)
 
@@ -75,7 +75,7 @@ class Topics:
         return iter(self._by_name.values())
 
     def named(self, name: str) -> Topic | None:
-        """Return the topic of that name."""
+        """Return the topic with that name."""
         return self._by_name.get(name)
 
     def by_id(self, topic_id: str) -> Topic | None:
@@ -83,23 +83,25 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """Return one partition."""
+        """Return a partition; None if it does not exist."""
         topic = self._by_name.get(name)
         return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
 
     def find_colliding(self, name: str) -> str | None:
         """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
-        return next((candidate for candidate in self._flat.get(_metric_name(name), ()) if candidate != name), None)
+        return next(
+            (candidate for candidate in self._by_metric_name.get(_metric_name(name), ()) if candidate != name), None
+        )
 
     def check_request(self, partitions: int) -> None:
-        """Raise `ApiError` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
+        """Raise `ApiError` with POLICY_VIOLATION if one request, or all together, would create too many partitions."""
         if partitions > MAX_NEW_PARTITIONS:
             raise ApiError(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-        if self._count + partitions > _MAX_PARTITIONS:
+        if self._partition_count + partitions > _MAX_PARTITIONS:
             raise ApiError(Error.POLICY_VIOLATION, f"The cluster can have {_MAX_PARTITIONS} partitions.")
 
     def find(self, name: str | None, topic_id: str | None) -> Topic:
-        """Return the topic with the request's id, or without one, with its name.
+        """Return the topic with this id or, if a request contains no id, with this name.
 
         Raises:
             ApiError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
@@ -118,11 +120,11 @@ class Topics:
         """Return a partition for a request that needs its leader, or any replica.
 
         Args:
-            node: The broker that got the request.
+            node: The broker that received the request.
             topic: The topic.
             index: The partition index.
-            leader_epoch: In the request; -1 for none.
-            any_replica: Whether followers may respond too.
+            leader_epoch: The leader epoch in the request; -1 for none.
+            any_replica: Whether followers may also respond.
 
         Raises:
             ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -140,11 +142,11 @@ class Topics:
         return partition
 
     def choose_replicas(self, partitions: int, replication: int = 1, first: int | None = None) -> list[list[int]]:
-        """Choose replicas for partitions, with leaders in turn over the brokers that are up.
+        """Choose replicas for partitions; the brokers that are up become leaders in turn.
 
         Args:
             partitions: Number of partitions.
-            replication: Replicas of each.
+            replication: Number of replicas of each partition.
             first: Index of the first new partition in its topic.
 
         Raises:
@@ -182,7 +184,7 @@ class Topics:
             raise ApiError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
         self._store(topic)
-        if not self._cluster.journal.is_stored:  # else its records would be acknowledged, and lost with it in a restart
+        if not self._cluster.journal.is_stored:  # otherwise a restart would lose it and acknowledged records
             self.delete(topic)
             raise ApiError(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
         self.changed.notify()
@@ -206,13 +208,13 @@ class Topics:
     def delete(self, topic: Topic) -> None:
         """Delete a topic and its data."""
         del self._by_name[topic.name], self._by_id[topic.id]
-        names = self._flat[_metric_name(topic.name)]
+        names = self._by_metric_name[_metric_name(topic.name)]
         del names[topic.name]
         if not names:
-            del self._flat[_metric_name(topic.name)]
+            del self._by_metric_name[_metric_name(topic.name)]
         for partition in topic.partitions:
             partition.log.close()
-        self._count -= len(topic.partitions)
+        self._partition_count -= len(topic.partitions)
         self._cluster.journal.put("topics", topic.name, None)
         self.changed.notify()
 
@@ -225,7 +227,7 @@ class Topics:
             self.changed.notify()
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Replace a partition's replicas; it keeps its leader if that is one of them and up."""
+        """Replace a partition's replicas; it keeps its leader if that broker is up and one of them."""
         live_replicas = [replica for replica in replicas if self._cluster.nodes[replica].up]
         partition.replicas, partition.isr = list(replicas), live_replicas
         if partition.leader not in live_replicas:
@@ -245,16 +247,16 @@ class Topics:
         topic = Topic(name, topic_id, [], internal)
         self._add_partitions(topic, replicas)
         self._by_name[name] = self._by_id[topic_id] = topic
-        self._flat.setdefault(_metric_name(name), {})[name] = None
+        self._by_metric_name.setdefault(_metric_name(name), {})[name] = None
         return topic
 
     def _add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """Add all of them, or none."""
+        """Add all of these partitions, or none."""
         first = len(topic.partitions)
         try:
             for index, broker_ids in enumerate(replicas, first):
-                topic.partitions.append(self._partition(topic, index, broker_ids))
-                self._count += 1
+                topic.partitions.append(self._create_partition(topic, index, broker_ids))
+                self._partition_count += 1
         except ApiError:
             self._remove_partitions(topic, first)
             raise
@@ -262,11 +264,11 @@ class Topics:
     def _remove_partitions(self, topic: Topic, first: int) -> None:
         for partition in topic.partitions[first:]:
             partition.log.close()
-            self._count -= 1
+            self._partition_count -= 1
         del topic.partitions[first:]
 
-    def _load(self, name: str, stored: Mapping[str, Any]) -> None:
-        """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
+    def _restore(self, name: str, stored: Mapping[str, Any]) -> None:
+        """Restore a stored topic. Unknown brokers are removed from its replicas, and its leaders begin a new epoch."""
         nodes = self._cluster.nodes
         replicas = [[node for node in broker_ids if node in nodes] or [min(nodes)] for broker_ids in stored["replicas"]]
         topic = self._add(name, stored["id"], replicas, internal=stored["internal"])
@@ -274,7 +276,7 @@ class Topics:
             self._begin_epoch(partition, epoch + 1)
         self._store(topic)
 
-    def _partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
+    def _create_partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
         log = Log(self._cluster, topic.name, topic.id, index)
         partition = Partition(topic.name, topic.id, index, list(replicas), log, replicas[0], isr=list(replicas))
         self._begin_epoch(partition, 0)
@@ -304,8 +306,8 @@ def check_name(name: str) -> None:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
         reason = f"'{name}' is not allowed"
-    elif len(name) > _LONGEST_NAME:
-        reason = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+    elif len(name) > _MAX_NAME_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {_MAX_NAME_LENGTH}"
     elif not _LEGAL_NAME.fullmatch(name):
         reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:

@@ -1,4 +1,4 @@
-"""The APIs and versions that a cluster supports: all of the broker's, or those of one Kafka release."""
+"""The APIs and versions that a cluster supports: all that the broker has, or those of one Kafka release."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.broker.registry import BrokerApi
 
 
 def apis_of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[int, BrokerApi]:
-    """Return the APIs of a release with their versions; all of them for None.
+    """Return the APIs of a release with their versions; all APIs if the release is None.
 
     Raises:
         ValueError: Unknown release; the message lists the known ones.

@@ -39,10 +39,10 @@ class BrowseSession:
     overviews: Overviews = field(default_factory=Overviews)
     index: RowIndex = field(init=False)
     view: SessionView = field(init=False)
-    views: list[SessionView] = field(init=False, default_factory=list)  # further ones, which `work` also updates
+    views: list[SessionView] = field(init=False, default_factory=list)  # further views, which `work` also updates
     notes: dict[int, Note] = field(init=False, default_factory=dict)
     clock: TimeDisplay = field(init=False, default_factory=TimeDisplay)
-    bad: int = field(init=False, default=0)  # lines that are not trace lines, without an incomplete last one
+    bad: int = field(init=False, default=0)  # lines that are not trace lines, not counting an incomplete last line
     version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
@@ -58,11 +58,11 @@ class BrowseSession:
 
     @property
     def visible(self) -> VisibleRows:
-        """The visible rows of the only view of a terminal or a page."""
+        """The visible rows of `view`, the only view of a terminal or a page."""
         return self.view.visible
 
     def _note_columns(self, row: int) -> Mapping[str, Any] | None:
-        """The columns of a row's note; None if it never had one."""
+        """Return the columns of a row's note; None if it never had one."""
         note = self.notes.get(row)
         return None if note is None else {"note": note.text or None, "marked": note.marked}
 
@@ -85,7 +85,7 @@ class BrowseSession:
         """Read and filter for this many seconds; return whether work remains."""
         deadline = time.perf_counter() + seconds
         views = (self.view, *self.views)
-        more = self._read(deadline - seconds / 2 if any(view.visible.is_behind for view in views) else deadline)
+        work_remains = self._read(deadline - seconds / 2 if any(view.visible.is_behind for view in views) else deadline)
         index = self.index
         if index.changed:
             self.version += 1
@@ -95,8 +95,8 @@ class BrowseSession:
         for view in views:
             counted, behind = view.work(deadline)
             self.version += counted
-            more = behind or more
-        return more
+            work_remains = behind or work_remains
+        return work_remains
 
     def _read(self, deadline: float) -> bool:
         if self._lines is None:
@@ -125,7 +125,7 @@ class BrowseSession:
         entry = row - index.first
         if not 0 <= entry < len(index.at):
             return None
-        lines = [self._line(index.places[side][entry], index.sizes[side][entry]) for side in (0, 1)]
+        lines = [self._read_line(index.places[side][entry], index.sizes[side][entry]) for side in (0, 1)]
         state = RowState(index.state[entry])
         request, response, event = None, None, None
         for line in lines:
@@ -141,7 +141,7 @@ class BrowseSession:
         return Exchange(row, state, request, response, event, late_response)
 
     def late(self, request: RequestLine) -> LateResponse | None:
-        """Why the response to a request is late; None if that was not reported."""
+        """Return why the response to a request is late; None if that has not been reported."""
         late_response = self.source.late.get(request.connection_id)
         is_same = late_response is not None and (late_response.correlation_id, late_response.ts) == (
             request.correlation_id,
@@ -149,7 +149,7 @@ class BrowseSession:
         )
         return late_response if is_same else None
 
-    def _line(self, location: int, size: int) -> Line | None:
+    def _read_line(self, location: int, size: int) -> Line | None:
         if location < 0:
             return None
         try:
@@ -158,7 +158,7 @@ class BrowseSession:
             return None  # discarded, or another process changed the file
 
     def raw(self, row: int) -> list[bytes]:
-        """Return the lines of a row as they are in the trace."""
+        """Return the lines of a row exactly as they are in the trace."""
         index = self.index
         entry = row - index.first
         locations = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
@@ -176,5 +176,5 @@ class BrowseSession:
 
     def annotate(self, row: int, note: Note) -> None:
         """Set the note of a row; filters see it from now on."""
-        self.notes[row] = note  # also an empty one: it may replace that of the trace
+        self.notes[row] = note  # even an empty one: it may replace a note in the trace
         self.index.changed.add(row)

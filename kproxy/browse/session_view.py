@@ -1,4 +1,4 @@
-"""A view of a session: the rows that a filter leaves, their order, and overviews of them."""
+"""A view of a session: the rows that match a filter, their order, and overviews of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SessionView:
 
     Args:
         index: All rows.
-        store: Their lines.
+        store: The store with their lines.
         lines: Returns the lines of a row, without bodies and bytes.
         findings: The causes in all rows.
         note_columns: Returns the columns of a row's note; None if it has none.
@@ -36,7 +36,7 @@ class SessionView:
         findings: Causes,
         note_columns: Callable[[int], Mapping[str, Any] | None],
     ) -> None:
-        self.visible = VisibleRows(index, lambda chosen: row_matcher(chosen, index, store, note_columns))
+        self.visible = VisibleRows(index, lambda row_filter: row_matcher(row_filter, index, store, note_columns))
         self._matching = MatchCounter(index, self.visible, lines, findings)
 
     @property
@@ -55,11 +55,11 @@ class SessionView:
         self._matching.update(changed)
 
     def work(self, deadline: float) -> tuple[bool, bool]:
-        """Filter, sort and count until `time.perf_counter()` reaches the deadline, and a little in any case.
+        """Filter, sort and count until `time.perf_counter()` reaches the deadline, but at least for a moment.
 
         Returns:
             Whether anything was counted, and whether work remains.
         """
-        more = self.visible.work(max(_MIN_SECONDS, deadline - time.perf_counter()))
+        unfinished = self.visible.work(max(_MIN_SECONDS, deadline - time.perf_counter()))
         counted, uncounted = self._matching.work(max(_MIN_SECONDS, deadline - time.perf_counter()))
-        return counted, uncounted or more
+        return counted, uncounted or unfinished

@@ -1,4 +1,4 @@
-"""Capture files to TCP byte streams and trace lines; decrypts TLS with logged keys."""
+"""Turns capture files into TCP byte streams and trace lines; decrypts TLS with logged keys."""
 
 from kproxy.capture.flows import (
     BytesCaptured,

@@ -22,13 +22,13 @@ _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
 _CHUNK = 1 << 16
 _HEAD_BYTES = 16  # before each packet
-#: After so many empty packets at time 0, 1 MiB, the rest of the file is not read: gigabytes of zeros compress to
+#: After this many empty packets at time 0 (1 MiB), the rest of the file is not read: gigabytes of zeros compress to
 #: megabytes. No capture has such packets, but preallocated and damaged files do.
 _MAX_ZEROS = 65_536
 
 
 def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
-    """The packets of an open file, as soon as they are there. If it is damaged, `notes.damage` says where.
+    """Return the packets of an open file, as soon as they are available. If it is damaged, `notes.damage` says where.
 
     Raises:
         CaptureError: See `open_capture`.
@@ -72,8 +72,8 @@ def _pcap_packets(
     file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[PacketBlock]:
     unpack, rest, missing, delivered, zeros, skipped, captured = head.unpack_from, b"", 0, 0, 0, 0, 0
-    # All of what a read returned is used before the next one: a stream returns what is there. Only the rest of the last
-    # packet is awaited, so that `data` is never much larger than a chunk or a packet.
+    # All bytes of a read are used before the next one: a stream returns what is available. Only the rest of the last
+    # packet is waited for, so that `data` is never much larger than a chunk or a packet.
     while chunk := (file.read(missing) if rest else file.read1(_CHUNK)):
         data, damage = rest + chunk, None
         packets: list[tuple[int, int, int, int]] = []

@@ -62,9 +62,9 @@ class BytesLost(NamedTuple):
 
 
 class SegmentDiffers(NamedTuple):
-    """A packet carries bytes again, and `differing` of them are not what they were; the first copy was delivered.
+    """A packet repeats bytes, `differing` of which have changed; the first copy was delivered.
 
-    `offset` is that of the first such byte in its direction, and `size` the number of bytes of the packet.
+    `offset` is the offset of the first changed byte in its direction, and `size` the number of bytes in the packet.
     """
 
     flow: Flow
@@ -76,7 +76,7 @@ class SegmentDiffers(NamedTuple):
 
 
 class Unacknowledged(NamedTuple):
-    """Bytes at the end of a direction that TCP has sent `times` times, without an acknowledgement."""
+    """Bytes at the end of a direction that TCP has sent `times` times without an acknowledgement."""
 
     direction: int
     times: int

@@ -1,4 +1,4 @@
-"""Input files: traces and captures. In a directory, names decide what is read; for a file, its content decides."""
+"""Input files: traces and captures. Those in a directory are found by name; a single file is recognized by content."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 from kproxy.capture import open_capture
 from kproxy.trace.reader import SUFFIXES, open_trace
 
-#: For messages about inputs without any of them.
+#: For messages about inputs that contain neither.
 NO_INPUT: Final = "no trace (*.jsonl) and no capture (*.pcap, *.pcapng)"
 
-#: Suffixes of capture files; files that tcpdump rotates (-C) have a number after it.
+#: Suffixes of capture files; files that tcpdump rotates (-C) have a number after the suffix.
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\d*(\.gz|\.zst)?\Z")
 
 
 def is_input(name: str) -> bool:
-    """Whether a file of this name is a trace or a capture."""
+    """Whether a file with this name is a trace or a capture."""
     return name.endswith(SUFFIXES) or _CAPTURE.search(name) is not None
 
 
 def input_files(directory: Path) -> list[Path]:
-    """The traces and captures below a directory, sorted by path, including traces that are still being written."""
+    """Return the traces and captures in a directory tree, sorted by path, including traces still being written."""
     return sorted(path for path in directory.rglob("*") if is_input(path.name) and path.is_file())
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a file is a trace. If it is not, it is a capture.
+    """Whether a file is a trace; otherwise it is a capture.
 
     Raises:
         OSError: The file cannot be opened.

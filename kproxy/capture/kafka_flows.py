@@ -1,4 +1,4 @@
-"""Detects which TCP flows of a capture carry Kafka and which side is the client; makes trace lines of them."""
+"""Detects which TCP flows of a capture carry Kafka and which side is the client; turns them into trace lines."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 MAX_UNDECIDED = 256 << 10
 
 _GAP_REASON = "not in the capture"
-_BY = ("client", "server")
-_FAILED = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
+_SIDE_NAMES = ("client", "server")
+_CONNECT_FAILURES = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
 _MAX_SERVERS = 1000  # whose failed connections are counted
 
 
@@ -48,13 +48,12 @@ class Dissector:
 
     Args:
         inspector: Makes the lines.
-        ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no others are.
+        ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no other flows are.
             If not, a flow is Kafka if it begins with a plausible request.
         decryptor: Makes a decryptor for a flow that begins with TLS, None if there are no keys.
 
-    `other` counts the flows that are not Kafka, by protocol, and `failed` those that were never established, by server
-    and outcome. `undecrypted` has a sentence for each TLS flow that could
-    not be decrypted.
+    `other` counts the flows that are not Kafka, by protocol, and `failed` the flows that were never established, by
+    server and outcome. `undecrypted` has a sentence for each TLS flow that could not be decrypted.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Dissector:
         self._flows: dict[int, _Flow] = {}
 
     def process(self, event: Event) -> list[Line]:
-        """Process one event; return lines that it completes. `flush` returns the rest, for all events since."""
+        """Process one event and return lines that it completes. `flush` returns the remaining lines of all events."""
         if type(event) is BytesCaptured:
             state = self._flows.get(event.flow.id)
             if state is None or state.ignored:
@@ -101,7 +100,7 @@ class Dissector:
         return self._receive(state, event)
 
     def flush(self) -> list[Line]:
-        """Return the remaining lines of the events so far. Faster once for several events than for each."""
+        """Return the remaining lines of the events so far. One call for several events is faster than one for each."""
         return self._inspector.flush()
 
     def drop(self, event: Event) -> list[Line]:
@@ -150,8 +149,8 @@ class Dissector:
             return self._classify(state, event)
         lines: list[Line] = []
         for direction, plain in state.tls.receive_data(event.direction, event.data):
-            opened = BytesCaptured(event.flow, direction, event.at, plain)
-            lines += self._inspect(state, opened) if state.inspected else self._classify(state, opened)
+            decrypted = BytesCaptured(event.flow, direction, event.at, plain)
+            lines += self._inspect(state, decrypted) if state.inspected else self._classify(state, decrypted)
         return lines
 
     def _classify(self, state: _Flow, event: _Bytes) -> list[Line]:
@@ -162,7 +161,7 @@ class Dissector:
         if not isinstance(event, BytesCaptured):
             return []
         state.buffered_bytes += len(event.data)
-        is_kafka = self._is_kafka(state, event)
+        is_kafka = self._detect_kafka(state, event)
         if is_kafka is None and state.buffered_bytes > MAX_UNDECIDED:
             is_kafka = False
         if is_kafka is None:
@@ -172,22 +171,22 @@ class Dissector:
             return []
         return self._start_inspection(state)
 
-    def _is_kafka(self, state: _Flow, event: BytesCaptured) -> bool | None:
-        """Whether the flow is Kafka, None while unknown. Sets the server's side."""
+    def _detect_kafka(self, state: _Flow, event: BytesCaptured) -> bool | None:
+        """Return whether the flow is Kafka, None while unknown; set the server's side."""
         if self._ports:
             return True
         start = event.data[:64]
         if not state.flow.midstream:
             if event.direction != 0:
                 return None if detect_protocol(start) is None else False
-            first = b"".join(
+            client_data = b"".join(
                 buffered.data
                 for buffered in state.buffered
                 if isinstance(buffered, BytesCaptured) and buffered.direction == 0
             )
-            if len(first) < 14:
+            if len(client_data) < 14:
                 return None
-            return first.startswith((PROXY_V1, PROXY_V2)) or is_plausible_request(first, 0)
+            return client_data.startswith((PROXY_V1, PROXY_V2)) or is_plausible_request(client_data, 0)
         # In the middle of a stream, most segments begin with a frame.
         if len(start) >= 14 and is_plausible_request(start, 0):
             state.server_side = 1 - event.direction
@@ -195,7 +194,7 @@ class Dissector:
         return None
 
     def _start_inspection(self, state: _Flow) -> list[Line]:
-        """Start to inspect a flow, beginning with the buffered data."""
+        """Start inspecting a flow, beginning with the buffered data."""
         if state.server_side is None:
             state.server_side = 1
         client, server = state.flow.endpoints[1 - state.server_side], state.flow.endpoints[state.server_side]
@@ -236,7 +235,7 @@ class Dissector:
         if state.tls is not None and state.tls.problem and len(self.undecrypted) < 1000:
             self.undecrypted.append(state.tls.problem)
         lines: list[Line] = []
-        if event.how in _FAILED:
+        if event.how in _CONNECT_FAILURES:
             return self._fail(state, event)
         if not state.inspected and not state.ignored:
             if not state.buffered:
@@ -246,7 +245,7 @@ class Dissector:
                 return lines
             lines += self._start_inspection(state)
         if state.inspected:
-            by = None if event.by is None else _BY[event.by if state.server_side == 1 else 1 - event.by]
+            by = None if event.by is None else _SIDE_NAMES[event.by if state.server_side == 1 else 1 - event.by]
             unacknowledged = None
             if event.unacknowledged is not None:
                 direction, times = event.unacknowledged
@@ -258,16 +257,16 @@ class Dissector:
         return lines
 
     def _fail(self, state: _Flow, event: FlowEnded) -> list[Line]:
-        """The lines of a connection that was never established."""
+        """Count a connection that was never established, and return its lines."""
         client, server = map(_address, state.flow.endpoints)
         if len(self.failed) < _MAX_SERVERS:
             self.failed[server, event.how] += 1
-        failed = ConnectFailed(event.at, client, server, _FAILED[event.how], event.attempts)
+        failed = ConnectFailed(event.at, client, server, _CONNECT_FAILURES[event.how], event.attempts)
         return self._inspector.connect_failed(state.flow.id, failed, since=state.opened_at, always=bool(self._ports))
 
 
 def _has_data(buffered: list[_Bytes]) -> bool:
-    """Whether the first bytes of a flow were captured, or lost."""
+    """Whether the first bytes of a flow were captured or lost."""
     return any(not isinstance(event, SegmentDiffers) for event in buffered)
 
 

@@ -11,7 +11,7 @@ class KeyLog:
         self.add(text)
 
     def add(self, text: str) -> None:
-        """Add lines `LABEL client_random secret`, in hex. The last secret of a session and label wins."""
+        """Add lines `LABEL client_random secret`, in hex. The last secret for a session and label wins."""
         for line in text.splitlines():
             if line.startswith("#") or len(words := line.split()) != 3:
                 continue
@@ -24,5 +24,5 @@ class KeyLog:
         return len(self._secrets)
 
     def secret(self, label: str, client_random: bytes) -> bytes | None:
-        """The secret of a session, None if it was not logged."""
+        """Return the secret of a session, None if it was not logged."""
         return self._secrets.get((label, client_random))

@@ -28,7 +28,7 @@ class CaptureLines:
         inspector: Makes the lines.
         ports: Kafka's ports, see `Dissector`.
         keylog: The path of a TLS key log.
-        flow_ids: Ids of the TCP connections, see `Reassembler`. Inputs that share it have distinct ids.
+        flow_ids: Ids of the TCP connections, see `Reassembler`. Inputs that share the iterator have distinct ids.
 
     After the last line, `packets` is the number of packets read, `skipped` the number of unusable ones by reason, and
     `dissector` has the counts of connections.
@@ -47,7 +47,7 @@ class CaptureLines:
         flow_ids: Iterator[int] | None = None,
     ) -> None:
         self.packets = 0
-        self.dissector = Dissector(inspector, ports=ports, decryptor=_decryptor_for(keylog, capture))
+        self.dissector = Dissector(inspector, ports=ports, decryptor=_decryptor_factory(keylog, capture))
         self._capture = capture
         self._inspector = inspector
         self._reassembler = Reassembler(flow_ids=flow_ids)
@@ -61,7 +61,7 @@ class CaptureLines:
         return chain.from_iterable(self.batches())
 
     def batches(self) -> Iterator[list[Line]]:
-        """The lines, as many at a time as were read together; a batch may be empty."""
+        """Yield the lines in batches that were read together; a batch may be empty."""
         at, receive = 0, self._reassembler.receive_all
         for link_type, data, packets in self._capture.blocks():
             self.packets += len(packets)
@@ -91,27 +91,27 @@ class CaptureLines:
             try:
                 lines += process(event)
             except UserError:
-                yield lines + self.dissector.flush()  # what came before
+                yield lines + self.dissector.flush()  # the lines before it
                 raise
             except Exception as error:  # noqa: BLE001  # it affects only the TCP connection
-                lines += self._failed(event, error)
+                lines += self._drop_connection(event, error)
         yield lines + self.dissector.flush()
 
-    def _failed(self, event: Event, error: Exception) -> list[Line]:
+    def _drop_connection(self, event: Event, error: Exception) -> list[Line]:
         failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
         return failed + self.dissector.drop(event)
 
 
 def stem_of(name: str) -> str:
-    """The prefix of a capture's connection ids: its file name without the suffixes of captures."""
+    """Return the prefix of a capture's connection ids: its file name without the suffixes of captures."""
     stem = Path(name).name
     for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
         stem = stem.removesuffix(suffix)
     return stem
 
 
-def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
-    """A function that makes TLS decryptors with the keys of a key log and of a pcapng file."""
+def _decryptor_factory(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
+    """Return a function that makes TLS decryptors with the keys from a key log and from a pcapng file."""
     keys = KeyLog()
     if path is not None:
         try:
@@ -119,7 +119,7 @@ def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryp
         except OSError as error:
             raise UserError(f"{path}: {error.strerror}") from None
 
-    def make() -> TlsDecryptor | None:
+    def make_decryptor() -> TlsDecryptor | None:
         if path is None and not capture.tls_keys:
             return None
         try:
@@ -129,4 +129,4 @@ def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryp
         keys.add(capture.tls_keys)
         return TlsDecryptor(keys)
 
-    return make
+    return make_decryptor

@@ -54,7 +54,7 @@ class Segment(NamedTuple):
 
 
 def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
-    """The TCP segment in a packet, or the reason why there is none."""
+    """Return the TCP segment in a packet, or the reason why there is none."""
     try:
         if link_type == ETHERNET and data[12] == 8 and data[13] == 0:
             offset, version = 14, 4
@@ -70,7 +70,7 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
                 return "IP fragment"
             end, tcp = offset + length, offset + 20
         else:
-            layer = (_ipv4 if version == 4 else _ipv6)(data, offset)
+            layer = (_read_ipv4 if version == 4 else _read_ipv6)(data, offset)
             if isinstance(layer, str):
                 return layer
             addresses, length, tcp = layer
@@ -90,7 +90,7 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
 
 
 def ip_payload(link_type: int, data: bytes, protocol: int) -> tuple[bytes, bytes] | None:
-    """Destination and payload of an unfragmented IP packet without extension headers; None for other packets."""
+    """Return destination and payload of an unfragmented IP packet without extension headers, otherwise None."""
     try:
         offset, version = _network_layer(link_type, data)
         if version == 4 and data[offset + 9] == protocol and not _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
@@ -103,7 +103,7 @@ def ip_payload(link_type: int, data: bytes, protocol: int) -> tuple[bytes, bytes
 
 
 def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
-    """Source and destination of a segment's key."""
+    """Return source and destination from a segment's key."""
     size = len(key) // 2 - 2
     family = AF_INET if size == 4 else AF_INET6
     return (
@@ -113,13 +113,13 @@ def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
 
 
 def reverse(key: bytes) -> bytes:
-    """The key of the other direction."""
+    """Return the key of the other direction."""
     size = len(key) // 2 - 2
     return key[size : 2 * size] + key[:size] + key[-2:] + key[-4:-2]
 
 
 def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
-    """Offset of the network layer, and its IP version; versions other than 4 and 6 are not IP."""
+    """Return the offset of the network layer and its IP version; versions other than 4 and 6 are not IP."""
     if link_type in (
         _NULL,
         _LOOP,
@@ -142,8 +142,8 @@ def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
     return offset, _ETHERTYPES.get(ethertype, 0)
 
 
-def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
-    """Addresses, length including the header (0: unknown), and offset of the TCP header."""
+def _read_ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
+    """Return the addresses, the length including the header (0: unknown), and the offset of the TCP header."""
     header = (data[offset] & 15) * 4
     if data[offset] >> 4 != 4 or header < 20:
         return "malformed IP header"
@@ -154,8 +154,8 @@ def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     return data[offset + 12 : offset + 20], _WORD.unpack_from(data, offset + 2)[0], offset + header
 
 
-def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
-    """Like `_ipv4`, for IPv6; skips extension headers."""
+def _read_ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
+    """Return the same as `_read_ipv4` for IPv6, skipping extension headers."""
     if data[offset] >> 4 != 6:
         return "malformed IP header"
     (payload,) = _WORD.unpack_from(data, offset + 4)

@@ -1,4 +1,4 @@
-"""DNS answers in a capture that say that a host name does not exist (RFC 1035)."""
+"""Finds DNS answers that report that a host name does not exist (RFC 1035)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_LABELS = 127
 
 
 def name_not_found(packet: Packet) -> NameNotFound | None:
-    """The name that does not exist, if the packet is such an answer over UDP."""
+    """Return the name that does not exist if the packet is such an answer over UDP, otherwise None."""
     payload = ip_payload(packet.link_type, packet.data, _UDP)
     if payload is None:
         return None
@@ -26,19 +26,19 @@ def name_not_found(packet: Packet) -> NameNotFound | None:
         source_port, port, flags, questions = _HEAD.unpack_from(datagram)
         if source_port != _DNS_PORT or flags & 0x800F != 0x8000 | _NAME_ERROR or questions != 1:
             return None
-        name = _name(datagram, _HEAD.size)
+        name = _question_name(datagram, _HEAD.size)
     except (IndexError, StructError):
         return None
     family = AF_INET if len(destination) == 4 else AF_INET6
     return NameNotFound(packet.at, (inet_ntop(family, destination), port), name) if name else None
 
 
-def _name(datagram: bytes, at: int) -> str:
-    """The name of the question, without the final dot."""
+def _question_name(datagram: bytes, position: int) -> str:
+    """Return the name in the question, without the final dot."""
     labels: list[str] = []
-    while (size := datagram[at]) and len(labels) < _MAX_LABELS:
+    while (size := datagram[position]) and len(labels) < _MAX_LABELS:
         if size > 63:  # a pointer: not in the first name of a message
             return ""
-        labels.append(datagram[at + 1 : at + 1 + size].decode("latin-1"))
-        at += 1 + size
+        labels.append(datagram[position + 1 : position + 1 + size].decode("latin-1"))
+        position += 1 + size
     return ".".join(labels)

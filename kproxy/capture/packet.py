@@ -1,4 +1,4 @@
-"""Packets of a capture, notes about the file, and its error."""
+"""The packets of a capture, notes about its file, and its error."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from kproxy.capture.links import LINK_TYPES
 from kproxy.errors import UserError
 
-#: Longer packets are damage: libpcap captures at most 256 KiB of a packet.
+#: Longer packets indicate damage: libpcap captures at most 256 KiB of a packet.
 MAX_PACKET_BYTES = 16 * 1024 * 1024
 
 
 class CaptureError(UserError):
-    """A capture that cannot be read. The message is one sentence with what to do."""
+    """A capture that cannot be read. The message is one sentence that says what to do."""
 
 
 def unsupported_link(name: str, link_type: int) -> CaptureError:
-    """The error of a capture with that link type."""
+    """Return the error for a capture with that link type."""
     names = ", ".join(dict.fromkeys(LINK_TYPES.values()))
     return CaptureError(f"{name} has link type {link_type}, which is not supported: capture as one of {names}")
 
@@ -38,8 +38,8 @@ class Packet(NamedTuple):
 class PacketBlock(NamedTuple):
     """Packets of one link type that were read together.
 
-    Of each packet, `packets` has the time, the begin and end of its bytes in `data`, and its wire length: to copy the
-    bytes of every packet would cost more than to find the TCP segments in them.
+    For each packet, `packets` has the time, the start and end of its bytes in `data`, and its wire length: copying the
+    bytes of every packet would cost more than finding the TCP segments in them.
     """
 
     link_type: int
@@ -49,7 +49,7 @@ class PacketBlock(NamedTuple):
 
 @dataclass(slots=True)
 class CaptureNotes:
-    """Filled while packets are read: the reason if reading stopped early, and the TLS key logs of a pcapng file."""
+    """Filled while packets are read: why reading stopped early, if it did, and the TLS key logs of a pcapng file."""
 
     damage: str | None = None
     tls_keys: str = ""

@@ -14,9 +14,9 @@ from kproxy.capture.tcp import Reassembler
 
 
 class TcpStreams(NamedTuple):
-    """The bytes of the directions of a connection that have any, the client's first.
+    """The bytes of each direction of a connection that has any, the client's first.
 
-    `lone_server` has the addresses if only a server has sent bytes, by its port, and no request begins with them.
+    `lone_server` has the addresses if only the server, judging by its port, has sent bytes, and these are no request.
     """
 
     streams: list[bytes]
@@ -24,11 +24,11 @@ class TcpStreams(NamedTuple):
 
 
 def tcp_connections(pieces: Sequence[bytes]) -> list[TcpStreams] | None:
-    """The bytes of each connection; None if the pieces are not packets.
+    """Return the bytes of each connection; None if the pieces are not packets.
 
     Packets without payload, retransmissions, and packets that are not TCP add nothing. Lost bytes are left out.
     """
-    packets = [packet for piece in pieces if (packet := _packet(piece)) is not None]
+    packets = [packet for piece in pieces if (packet := _find_packet(piece)) is not None]
     if not packets:
         return None
     reassembler = Reassembler()
@@ -55,8 +55,8 @@ def _is_request(data: bytes) -> bool:
     return read_request(data[: 4 + int.from_bytes(data[:4], "big")]).well_formed
 
 
-def _packet(data: bytes) -> Packet | None:
-    """The packet, with the link layer whose headers the bytes have; None if they have none.
+def _find_packet(data: bytes) -> Packet | None:
+    """Return the packet with the link layer whose headers the bytes have; None if they have none.
 
     A length in the IP header that agrees with the number of bytes distinguishes a packet from a frame.
     """

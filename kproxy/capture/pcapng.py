@@ -39,7 +39,7 @@ class PcapNg(RawPcapNgReader):
         super()._read_block_shb()
 
     def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
-        """Every packet of the file, after the section header that the constructor has read."""
+        """Yield every packet of the file after the section header, which the constructor has read."""
         self._number = 1  # of the block that was read last
         self._set_byte_order()
         at, blocks = 0, self._blocks(file, notes)
@@ -57,7 +57,7 @@ class PcapNg(RawPcapNgReader):
                 elif kind == _SIMPLE_PACKET:
                     interface, (wire_length,) = 0, self._word.unpack_from(body)
                 else:
-                    self._read_other(kind, body, notes)
+                    self._read_other_block(kind, body, notes)
                     continue
                 link_type, snap_length, options = self.interfaces[interface]
             except (EOFError, IndexError, StructError):
@@ -72,9 +72,9 @@ class PcapNg(RawPcapNgReader):
             yield PacketBlock(link_type, body, [(at, start, min(start + captured, len(body) - 4), wire_length)])
 
     def _buffered_packets(self, file: io.BufferedReader[Any]) -> PacketBlock | None:
-        """The packets that come next in the usual block, are from one interface, and in the buffer already.
+        """Return the next packets that are in usual blocks, from one interface and already in the buffer.
 
-        None if there are none: then `_blocks` reads the next block.
+        None if there are none: `_blocks` then reads the next block.
         """
         data, unpack, word = file.peek(), self._block_head.unpack_from, self._word.unpack_from
         start, size = self._block_head.size, len(data)
@@ -105,7 +105,7 @@ class PcapNg(RawPcapNgReader):
         return PacketBlock(link_type, data, packets) if packets else None
 
     def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, bytes]]:
-        """Per block: its type, and its body with the four bytes that repeat its length."""
+        """Yield the type of each block, and its body including the four bytes that repeat its length."""
         read = file.read
         while True:
             kind = read(4)
@@ -146,7 +146,7 @@ class PcapNg(RawPcapNgReader):
         self._packet_head = Struct(self.endian + "5I")
         self._old_packet_head = Struct(self.endian + "HH4I")
 
-    def _read_other(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
+    def _read_other_block(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
         if kind == _INTERFACE:
             self._read_block_idb(body[:-4], 0)
         elif kind == _SECRETS:

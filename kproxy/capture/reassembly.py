@@ -25,10 +25,10 @@ class Half:
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
     `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
-    side acknowledged. `resent` is the position of the bytes that were sent again last, and `times` how often since the
-    other side was seen.
-    `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
-    have the payloads before `next` that `RecentBytes` still keeps, and numbers of lost bytes between them.
+    side acknowledged. `resent` is the position of the bytes that were retransmitted last, and `times` how often that
+    happened since the other side was last seen. `waiting` has the pieces after a gap, sorted and without overlap.
+    `recent` and `older` have the payloads before `next` that `RecentBytes` still keeps, and the numbers of lost bytes
+    between them.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Half:
         self.waiting_bytes = 0
 
     def position(self, sequence: int) -> int:
-        """The position of a sequence number: the one nearest to the next byte."""
+        """Return the position of a sequence number: the one nearest to the next byte."""
         return self.next + ((sequence - self.next + _HALF_WRAP) & WRAP) - _HALF_WRAP
 
     @property
@@ -78,13 +78,13 @@ class Half:
 
     @property
     def unacknowledged(self) -> Unacknowledged | None:
-        """The bytes that were sent again and again until the end; None if there are none, or one packet is missing."""
+        """The bytes that were retransmitted until the end; None if there are none, or if one packet is missing."""
         if self.acked is None or not self.times or self.position(self.acked) > self.resent:
             return None
         return Unacknowledged(self.direction, self.times + 1)
 
     def receive(self, segment: Segment, at: int, events: list[Event]) -> None:
-        """Process a segment of this side, in any order. It must not be a reset."""
+        """Process a segment from this side, in any order. It must not be a reset."""
         _, sequence, _, flags, payload, missing = segment
         if flags & SYN:
             sequence = (sequence + 1) & WRAP
@@ -104,9 +104,9 @@ class Half:
         self._skip_received(at, events)
 
     def acknowledge(self, acked: int, at: int, events: list[Event]) -> None:
-        """Process an acknowledgement of the other side: the sequence number that it expects next."""
+        """Process an acknowledgement from the other side: the sequence number that it expects next."""
         self.acked = acked
-        self.times = 0  # also if it acknowledges nothing new: the other side is there, perhaps without room
+        self.times = 0  # even if it acknowledges nothing new: the other side is alive, perhaps without room
         if self.start is not None:
             self._skip_received(at, events)
         elif not self.flow.midstream:  # the SYN was not captured: this is the first byte after it
@@ -132,7 +132,7 @@ class Half:
     def _skip_received(self, at: int, events: list[Event]) -> None:
         """Report gaps that the other side has acknowledged: these bytes arrived there, so the capture lacks them.
 
-        Only gaps that are followed by captured data: otherwise the packets may still come.
+        Only gaps that are followed by captured data are reported: otherwise the packets may still arrive.
         """
         if self.acked is None:
             return
@@ -153,7 +153,7 @@ class Half:
 
     def _add(self, piece: Piece, at: int, events: list[Event]) -> None:
         if piece[0] < self.next or self.waiting:
-            self._compare(piece, at, events)
+            self._report_differences(piece, at, events)
         if piece[0] < self.next:
             self.times = self.times + 1 if piece[0] == self.resent else 1
             self.resent = piece[0]
@@ -165,7 +165,7 @@ class Half:
             self._store(piece)
             self._deliver_waiting(at, events)
 
-    def _compare(self, piece: Piece, at: int, events: list[Event]) -> None:
+    def _report_differences(self, piece: Piece, at: int, events: list[Event]) -> None:
         """Report bytes that differ from an earlier copy."""
         position, payload, _ = piece
         if len(payload) <= 1:  # probably a keep-alive probe, whose byte is arbitrary (RFC 1122, 4.2.3.6)
@@ -180,16 +180,16 @@ class Half:
             offset, differing = min(conflicts)[0] - self.start, sum(count for _, count in conflicts)
             events.append(SegmentDiffers(self.flow, self.direction, at, offset, len(payload), differing))
 
-    def _store(self, new: Piece) -> None:
+    def _store(self, new_piece: Piece) -> None:
         waiting = self.waiting
-        position, end = new[0], _end(new)
+        position, end = new_piece[0], _end(new_piece)
         index = bisect_right(waiting, position, key=_position)
         if index:
             position = max(position, _end(waiting[index - 1]))
         while position < end:
             limit = min(end, waiting[index][0]) if index < len(waiting) else end
             if position < limit:
-                piece = _cut(new, position, limit)
+                piece = _cut(new_piece, position, limit)
                 waiting.insert(index, piece)
                 self.waiting_bytes += len(piece[1]) + _PIECE_COST
                 index += 1
@@ -224,7 +224,7 @@ def _end(piece: Piece) -> int:
 
 
 def _cut(piece: Piece, start: int, end: int | None) -> Piece:
-    """The part of a piece from position `start` up to `end`."""
+    """Return the part of a piece from position `start` up to `end`."""
     position, payload, _ = piece
     stop = _end(piece) if end is None else end
     if stop <= start:

@@ -1,4 +1,4 @@
-"""The bytes that were delivered last, to compare retransmissions with."""
+"""The most recently delivered bytes, to compare retransmissions with."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from kproxy.capture.reassembly import Half
 
 PAYLOAD_COST = 100  # memory in bytes that a kept payload needs besides its bytes
-_MAX_LOOKED_AT = 256  # payloads of one direction, so that a retransmission never takes long
+_MAX_COMPARED = 256  # payloads of one direction, so that a retransmission never takes long
 
 
 class RecentBytes:
-    """Keeps the payloads that were delivered last, of all connections together, within `limit` bytes of memory.
+    """Keeps the most recently delivered payloads of all connections within `limit` bytes of memory.
 
-    They are kept as they are, not copied, in two generations: when the newer one is full, the older one is dropped, so
+    They are kept without a copy in two generations: when the newer one is full, the older one is dropped, so
     that a packet costs next to nothing. Retransmissions of dropped payloads cannot be compared.
     """
 
@@ -24,7 +24,7 @@ class RecentBytes:
 
     def __init__(self, limit: int) -> None:
         self._limit = self._left = limit // 2
-        self._newer: list[Half] = []  # those that have payloads in this generation
+        self._newer: list[Half] = []  # with payloads in this generation
         self._older: list[Half] = []
 
     def keep(self, half: Half, payload: bytes | int) -> None:
@@ -33,14 +33,14 @@ class RecentBytes:
         self.count(PAYLOAD_COST if isinstance(payload, int) else PAYLOAD_COST + len(payload))
 
     def begin(self, half: Half) -> list[bytes | int]:
-        """Begin `half.recent`. What is added to it without `keep` must be counted afterwards."""
+        """Begin `half.recent`. Payloads added to it without `keep` must be counted afterwards."""
         recent: list[bytes | int] = []
         half.recent = recent
         self._newer.append(half)
         return recent
 
     def count(self, size: int) -> None:
-        """Count memory of what was added, and drop the older generation if the newer one is full."""
+        """Count the memory of added payloads, and drop the older generation if the newer one is full."""
         self._left -= size
         if self._left >= 0:
             return
@@ -53,9 +53,9 @@ class RecentBytes:
 
 
 def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
-    """The kept payloads of one direction that have bytes at or after `position`, the last one first."""
+    """Yield the kept payloads of one direction that have bytes at or after `position`, the latest first."""
     start = half.next
-    for payload in islice(chain(reversed(half.recent or ()), reversed(half.older or ())), _MAX_LOOKED_AT):
+    for payload in islice(chain(reversed(half.recent or ()), reversed(half.older or ())), _MAX_COMPARED):
         if start <= position:
             return
         if isinstance(payload, int):
@@ -66,7 +66,7 @@ def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
 
 
 def difference(start: int, first: bytes, position: int, repeated: bytes) -> tuple[int, int] | None:
-    """Where two payloads at these positions first differ, and in how many bytes; None if they agree."""
+    """Return where two payloads at these positions first differ, and in how many bytes; None if they agree."""
     overlap_start, end = max(start, position), min(start + len(first), position + len(repeated))
     if overlap_start >= end:
         return None

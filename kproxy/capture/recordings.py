@@ -26,16 +26,16 @@ def read_recording(
     findings: bool = True,
     damaged: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
-    """The lines of traces as they are, and those that a proxy would have written for captures.
+    """Yield the lines of traces unchanged, and for captures the lines that a proxy would have written.
 
     Args:
         path: A file or a directory. Captures in a directory have distinct connection ids.
-        detail: That of the lines of captures.
+        detail: The detail of the lines of captures.
         warn: Called with a sentence for each part that cannot be read.
         ports: Kafka's ports in a capture; by default, Kafka is detected by content.
         keylog: The path of a key log to decrypt the TLS of a capture.
         findings: Whether captures are examined for findings.
-        damaged: Called instead of `warn` if lines of a trace are lost, other than the end of a killed run.
+        damaged: Called instead of `warn` if lines of a trace are lost, except at the end of a killed run.
 
     Raises:
         UserError: While iterating: there is no file, or one cannot be read.

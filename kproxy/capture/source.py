@@ -12,15 +12,15 @@ from kproxy.capture.packet import CaptureError, CaptureNotes, Packet, PacketBloc
 from kproxy.io.compression import DAMAGE, Compressed, decompress
 
 _CHUNK = 1 << 16
-_HEADER_SIZE = 24  # the size of a pcap header, so that the first read has all of it
+_HEADER_SIZE = 24  # the size of a pcap header, so that the first read returns the whole header
 
 
 class Capture:
     """Iterates once over the packets of a capture, in the order of the file, in constant memory.
 
-    Close it, or use it as a context manager. This closes a file that `open_capture` opened, but not a given stream.
+    Close it, or use it as a context manager. Closing closes a file that `open_capture` opened, but not a stream.
 
-    `advance` is called for each chunk that is read or decompressed, to show progress also if no packet comes of it.
+    `advance` is called for each chunk that is read or decompressed, to show progress even if it yields no packet.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Capture:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the file that were read (before decompression), for a progress bar."""
+        """The number of bytes read from the file (before decompression), for a progress bar."""
         return self._raw.bytes_read
 
     def __iter__(self) -> Iterator[Packet]:
@@ -56,7 +56,7 @@ class Capture:
                 yield Packet(at, link_type, data[start:end], wire_length)
 
     def blocks(self) -> Iterator[PacketBlock]:
-        """The packets, as many at a time as were read together: less work than one by one."""
+        """Return the packets in blocks that were read together, which is less work than one by one."""
         return self._blocks
 
     def __enter__(self) -> Capture:

@@ -1,4 +1,4 @@
-"""Reassembles the packets of a capture to TCP byte streams."""
+"""Reassembles the packets of a capture into TCP byte streams."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Reassembler:
 
     Data after a gap waits until the gap is filled, until the other side acknowledges data after it (then the capture
     lacks it: `BytesLost`), until a limit is reached, or until the flow ends. Retransmissions and packets captured twice
-    are dropped; if two versions of a byte differ, the first one counts, and it is reported (`SegmentDiffers`) if the
-    first one is still kept.
+    are dropped; if two versions of a byte differ, the first one counts, and the conflict is reported (`SegmentDiffers`)
+    if the first one is still kept.
 
     Args:
         max_flows: Above this number, an eighth of the flows is evicted: ended ones first, then the least recent.
         max_waiting: Limit for bytes after gaps in one direction.
         max_waiting_total: Limit for bytes after gaps in all flows. The oldest gap is reported as lost first.
-        max_recent: Limit for delivered bytes that are kept to compare retransmissions with, of all flows.
+        max_recent: Limit for delivered bytes of all flows that are kept to compare retransmissions with.
         flow_ids: Ids of the flows in the order of their start; by default from 0.
 
     `skipped` counts packets that could not be used, by reason.
@@ -97,7 +97,7 @@ class Reassembler:
         self._flow_ids = count() if flow_ids is None else flow_ids
 
     def receive(self, packet: Packet) -> list[Event]:
-        """Process the next packet. Never raises on its content."""
+        """Process the next packet. Never raises, whatever its content."""
         events: list[Event] = []
         at, link_type, data, wire_length = packet
         self.receive_all(link_type, data, iter([(at, 0, len(data), wire_length)]), events)
@@ -106,7 +106,7 @@ class Reassembler:
     def receive_all(
         self, link_type: int, data: bytes, packets: Iterator[tuple[int, int, int, int]], events: list[Event]
     ) -> None:
-        """Process the next packets, those of a `PacketBlock`, and add what they bring to `events`.
+        """Process the next packets of a `PacketBlock`, and add their events to `events`.
 
         Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
         costs as much as the rest.
@@ -210,14 +210,14 @@ class Reassembler:
             for connection in oldest_first[: self._max_flows // 8 + 1]:
                 self._forget(connection, at, "timeout", events)
         key = segment.key
-        begins = bool(segment.flags & SYN)
-        if begins:
+        has_syn = bool(segment.flags & SYN)
+        if has_syn:
             from_client = not segment.flags & ACK
         else:
             (_, source_port), (_, destination_port) = endpoints(key)
             from_client = source_port >= destination_port  # clients usually have the higher port
         keys = (key, reverse(key)) if from_client else (reverse(key), key)
-        flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not begins)
+        flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not has_syn)
         connection = _Connection(flow, keys, self._recent)
         client, server = connection.halves
         self._connections[connection] = None

@@ -66,9 +66,9 @@ class TlsDecryptor:
             end = start + _RECORD_HEADER + size
             if end > len(records):
                 break
-            text = self._receive_record(direction, header, bytes(records[start + _RECORD_HEADER : end]))
-            if text:
-                plain.append((direction, text))
+            application_data = self._receive_record(direction, header, bytes(records[start + _RECORD_HEADER : end]))
+            if application_data:
+                plain.append((direction, application_data))
             start = end
         del records[:start]
         return plain
@@ -143,15 +143,15 @@ class TlsDecryptor:
             ciphers = self._ciphers(suite, self._client_random, server_random)
             if not ciphers:
                 self.problem = f"no key for client random {self._client_random.hex()}"
-            for side, (first, next_cipher) in zip(
+            for side, (current_cipher, next_cipher) in zip(
                 (self._sides[1 - server], self._sides[server]), ciphers, strict=False
             ):
-                side.cipher, side.next_cipher = first, next_cipher
+                side.cipher, side.next_cipher = current_cipher, next_cipher
 
     def _ciphers(
         self, suite: Suite, client_random: bytes, server_random: bytes
     ) -> list[tuple[RecordCipher | None, RecordCipher]]:
-        """(current, next) cipher of the client and of the server; empty if their keys were not logged."""
+        """Return the (current, next) ciphers of client and server; empty if their keys were not logged."""
         if self._version == _TLS12:
             master_secret = self._keylog.secret("CLIENT_RANDOM", client_random)
             if master_secret is None:
@@ -167,7 +167,7 @@ class TlsDecryptor:
 
 
 def _selected_version(hello: bytes, extensions: int) -> int:
-    """The version that a ServerHello selects. `extensions` is the offset of its extensions."""
+    """Return the version that a ServerHello selects. `extensions` is the offset of its extensions."""
     position = extensions + 2
     while position + 4 <= len(hello):
         kind = int.from_bytes(hello[position : position + 2], "big")

@@ -37,12 +37,12 @@ class RecordCipher(Protocol):
     """Decrypts the records of one direction with one key."""
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
-        """Content type and plaintext of the next record, None if it does not fit the key and sequence number."""
+        """Return content type and plaintext of the next record, None if it does not fit the key and sequence number."""
         ...
 
 
 class Tls13Cipher:
-    """Decrypts records of one traffic secret (RFC 8446, 5.2 and 7.3)."""
+    """Decrypts records with one traffic secret (RFC 8446, 5.2 and 7.3)."""
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._suite = suite
@@ -52,7 +52,7 @@ class Tls13Cipher:
         self._sequence = 0
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
-        inner = _open(self._aead, self._nonce ^ self._sequence, body, header)
+        inner = _decrypt(self._aead, self._nonce ^ self._sequence, body, header)
         if inner is None:
             return None
         self._sequence += 1
@@ -60,7 +60,7 @@ class Tls13Cipher:
         return (inner[-1], inner[:-1]) if inner else (content_type, b"")
 
     def updated(self) -> Tls13Cipher:
-        """The cipher after a KeyUpdate."""
+        """Return the cipher after a KeyUpdate."""
         return Tls13Cipher(self._suite, self._expand("traffic upd", len(self._secret)))
 
     def _expand(self, label: str, size: int) -> bytes:
@@ -75,19 +75,19 @@ class Tls12Cipher:
     def __init__(self, suite: Suite, key: bytes, salt: bytes) -> None:
         self._aead: _Aead = suite.aead(key)
         self._salt = salt
-        self._explicit = 12 - len(salt)  # number of nonce bytes in each record
+        self._explicit_size = 12 - len(salt)  # number of nonce bytes in each record
         self._sequence = 0
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
-        size = len(body) - self._explicit - _TAG
+        size = len(body) - self._explicit_size - _TAG
         if size < 0:
             return None
-        if self._explicit:
-            nonce = int.from_bytes(self._salt + body[: self._explicit], "big")
+        if self._explicit_size:
+            nonce = int.from_bytes(self._salt + body[: self._explicit_size], "big")
         else:
             nonce = int.from_bytes(self._salt, "big") ^ self._sequence
-        covered = self._sequence.to_bytes(8, "big") + header[:3] + size.to_bytes(2, "big")
-        plain = _open(self._aead, nonce, body[self._explicit :], covered)
+        associated_data = self._sequence.to_bytes(8, "big") + header[:3] + size.to_bytes(2, "big")
+        plain = _decrypt(self._aead, nonce, body[self._explicit_size :], associated_data)
         if plain is None:
             return None
         self._sequence += 1
@@ -97,15 +97,17 @@ class Tls12Cipher:
 def tls12_ciphers(
     suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes
 ) -> tuple[Tls12Cipher, Tls12Cipher]:
-    """The ciphers of the client's and of the server's records."""
-    key, salt = suite.key_size, 12 if suite.aead is ChaCha20Poly1305 else 4
+    """Return the ciphers of the client's and of the server's records."""
+    key_size, salt_size = suite.key_size, 12 if suite.aead is ChaCha20Poly1305 else 4
     block = _tls12_prf(suite.hash_name, master_secret, b"key expansion" + server_random + client_random)
-    keys, salts = block[: 2 * key], block[2 * key :]
-    return Tls12Cipher(suite, keys[:key], salts[:salt]), Tls12Cipher(suite, keys[key:], salts[salt : 2 * salt])
+    keys, salts = block[: 2 * key_size], block[2 * key_size :]
+    return Tls12Cipher(suite, keys[:key_size], salts[:salt_size]), Tls12Cipher(
+        suite, keys[key_size:], salts[salt_size : 2 * salt_size]
+    )
 
 
 def _tls12_prf(hash_name: str, secret: bytes, seed: bytes) -> bytes:
-    """P_hash of RFC 5246, 5: at least 88 bytes, enough for the keys of all suites here."""
+    """Compute P_hash (RFC 5246, 5): at least 88 bytes, enough for the keys of all suites here."""
     output, link = b"", seed
     while len(output) < 2 * (32 + 12):
         link = hmac.digest(secret, link, hash_name)
@@ -113,8 +115,8 @@ def _tls12_prf(hash_name: str, secret: bytes, seed: bytes) -> bytes:
     return output
 
 
-def _open(aead: _Aead, nonce: int, body: bytes, covered: bytes) -> bytes | None:
+def _decrypt(aead: _Aead, nonce: int, body: bytes, associated_data: bytes) -> bytes | None:
     try:
-        return aead.decrypt(nonce.to_bytes(12, "big"), body, covered)
+        return aead.decrypt(nonce.to_bytes(12, "big"), body, associated_data)
     except InvalidTag:
         return None

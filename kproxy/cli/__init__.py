@@ -1,8 +1,8 @@
 """The command line: finds and runs the command, and turns errors into one sentence and an exit status.
 
-A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`. Modules of this package import
-only what every command needs at the top, and the rest in the functions that use it: ``kproxy --help`` stays fast and
-does not load textual, scapy or pyspark. No import is deferred for another reason.
+A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`. At the top, modules of this package
+import only what every command needs; the rest is imported in the functions that use it, so that ``kproxy --help`` stays
+fast and does not load textual, scapy or pyspark. No import is deferred for any other reason.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ COMMANDS = (
     "broker-features", "analyze", "schemas", "ca", "completion", "help",
 )  # fmt: skip
 
-#: Commands that need the options of all others.
+#: Commands that need the options of all other commands.
 _DESCRIBE_ALL = ("completion", "help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); return the exit status."""
     streams.reopen_closed_streams()
-    if argv is None:  # a program of its own
+    if argv is None:  # called as a program, not by a test
         gc.set_threshold(*PROGRAM_THRESHOLD)
     try:
         try:
             args = _parse(sys.argv[1:] if argv is None else argv)
             status: int = args.run(args)
-        finally:  # also if argparse exits after it has printed help
+        finally:  # even if argparse exits after printing help
             sys.stdout.flush()
     except UserError as error:
         warn(str(error))
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     first = words[0] if words else ""
-    # Loading one command takes 25 ms less than loading all.
+    # Loading one command instead of all saves 25 ms.
     parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
     args = parser.parse_args(config_file.expand(words, _command("relay").declare, COMMANDS))
     if first not in COMMANDS and args.run is not _command("relay").run:
@@ -82,7 +82,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     return args
 
 
-#: What is unknown (option or command), how it was written, and what there is.
+#: What is unknown ("option" or "command"), how it was written, and the known ones.
 _Unknown: TypeAlias = tuple[str, str, Sequence[str]]
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -90,21 +90,21 @@ _OPTION_LINE = re.compile(r"^ +(-.*?)(?:  |$)", re.MULTILINE)  # a line of --hel
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports unknown options and commands with the most similar known one."""
+    """Reports an unknown option or command together with the most similar known one."""
 
-    _given: Sequence[str] = ()
+    _given_words: Sequence[str] = ()
 
     @property
     def more(self) -> str:
-        """The command that shows the options."""
+        """The command that lists the options."""
         return f"{self.prog} --help"
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        self._given = sys.argv[1:] if args is None else args
+        self._given_words = sys.argv[1:] if args is None else args
         return super().parse_known_args(args, namespace)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        # Not by argparse: since Python 3.11.5 it hides that the disk is full.
+        # Not with argparse, which hides since Python 3.11.5 that the disk is full.
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> None:  # type: ignore[override]
@@ -123,11 +123,11 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kproxy: unknown {kind} {terminal(word)}; {hint}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
-        """The first unknown option. The word after it may be its value, so it is not taken for a command."""
+        """Return the first unknown option. The word after it may be its value, so it is not taken for a command."""
         if not message.startswith(("unrecognized", "argument COMMAND", "the following arguments are required")):
             return None
         options = [option for line in _OPTION_LINE.findall(self.format_help()) for option in _OPTION.findall(line)]
-        for word in itertools.takewhile(lambda word: word not in ("--", *COMMANDS), self._given):
+        for word in itertools.takewhile(lambda word: word not in ("--", *COMMANDS), self._given_words):
             option = word.partition("=")[0] if word.startswith("--") else word[:2]
             if _OPTION.fullmatch(option) and option not in options:
                 return "option", option, [option for option in options if option.startswith("--")]
@@ -135,7 +135,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _RootParser(_Parser):
-    """Shows an overview as its help: `kproxy help relay` has the options."""
+    """Shows an overview as its help; `kproxy help relay` shows the options."""
 
     @property
     def more(self) -> str:
@@ -168,7 +168,7 @@ class _CommandParser(_Parser):
         finally:
             self._is_between = False
         if remaining:
-            self._given = args
+            self._given_words = args
             self.error(f"unrecognized arguments: {' '.join(remaining)}")
         return parsed, remaining
 
@@ -179,7 +179,7 @@ def _unknown_command(message: str) -> _Unknown | None:
 
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the relay's options and of these commands."""
+    """Make the parser of the relay's options and of these commands."""
     parser = relay_parser(_RootParser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_CommandParser)
     for name in names:
@@ -198,7 +198,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def relay_parser(kind: type[_Parser] = _Parser) -> _Parser:
-    """The parser of the relay's options, without commands."""
+    """Make the parser of the relay's options, without commands."""
     relay = _command("relay")
     parser = kind(
         prog="kproxy",

@@ -16,17 +16,17 @@ _NAMED = re.compile(r"([A-Za-z][\w.-]*)://(.*)", re.ASCII | re.DOTALL)
 
 
 def listener_names(args: argparse.Namespace) -> list[str]:
-    """The names of the listeners in the given order, empty if they are not named."""
+    """Return the names of the listeners in the given order; empty if they are not named."""
     return [name for name in _group_by_name("--listen", args.listen) if name]
 
 
 def broker_count(args: argparse.Namespace) -> int:
-    """The number of brokers: the largest number of addresses that one listener has."""
+    """Return the number of brokers: the largest number of addresses of one listener."""
     return max(map(len, _group_by_name("--listen", args.listen).values()), default=1)
 
 
 def listen_addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
-    """The listen addresses: those of all brokers for the first listener, then for the next.
+    """Return the listen addresses: those of all brokers for the first listener, then for the next one.
 
     Raises:
         UserError: An address is invalid.
@@ -40,7 +40,7 @@ def listen_addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]
 def advertised_addresses(
     args: argparse.Namespace, brokers: int
 ) -> Sequence[tuple[str, int]] | Mapping[str, Sequence[tuple[str, int]]]:
-    """The advertised addresses by listener; without a mapping if there is only one unnamed listener.
+    """Return the advertised addresses by listener; a plain sequence if there is only one unnamed listener.
 
     Raises:
         UserError: An address is invalid, or its listener does not exist.
@@ -49,8 +49,8 @@ def advertised_addresses(
     advertised_by_name = {}
     for name, texts in _group_by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
-            has = f"use {', '.join(listeners)}" if listeners else "--listen has no names"
-            raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
+            hint = f"use {', '.join(listeners)}" if listeners else "--listen has no names"
+            raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {hint}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
         advertised_by_name[name] = [
@@ -60,7 +60,7 @@ def advertised_addresses(
 
 
 def _group_by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
-    """Addresses by listener name, as in ``SSL://9093``; ``""`` for addresses without a name."""
+    """Group addresses such as ``SSL://9093`` by listener name, which is ``""`` for addresses without one."""
     values: dict[str, list[str]] = {}
     for text in texts:
         match = _NAMED.fullmatch(text)
@@ -73,7 +73,7 @@ def _group_by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _broker_addresses(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
-    """An address for each broker: the given ones, or the given one and the ports after it."""
+    """Return an address for each broker: the given ones, or a single given one and the ports after it."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
     broker_addresses = []

@@ -70,7 +70,7 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def options_of(args: argparse.Namespace) -> BrokerOptions | None:
-    """The options of the built-in broker; None if it is not used.
+    """Return the options of the built-in broker, or None if it is not used.
 
     Raises:
         UserError: The options are invalid, or need the built-in broker.

@@ -62,7 +62,7 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make or export a CA."""
+    """Make or export a CA; return the exit status."""
     return _create(args) if args.action == "create" else _export(args)
 
 

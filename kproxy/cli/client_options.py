@@ -19,7 +19,7 @@ _PASSWORD = "KPROXY_SASL_PASSWORD"  # noqa: S105
 _NEED_TLS = ("ca", "cert", "key", "sni", "insecure")
 
 
-#: All options here, as attributes of what argparse returns.
+#: All options here, as attributes of the parsed arguments.
 DESTINATIONS = ("timeout", "tls", *_NEED_TLS, "sasl_mechanism", "sasl_username", "sasl_password_file")
 
 
@@ -49,7 +49,7 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def address_of(text: str) -> Address:
-    """The broker's address.
+    """Parse the broker's address.
 
     Raises:
         UserError: The text is not an address.
@@ -63,7 +63,7 @@ def address_of(text: str) -> Address:
 
 
 def tls_of(args: argparse.Namespace) -> ClientTls | None:
-    """The TLS of the connection; reads the files.
+    """Return the TLS settings of the connection, or None without TLS; read the files.
 
     Raises:
         UserError: An option needs another one, or a file cannot be used.
@@ -88,7 +88,7 @@ def tls_of(args: argparse.Namespace) -> ClientTls | None:
 
 
 def login_of(args: argparse.Namespace) -> ClientLogin | None:
-    """The login; reads the password.
+    """Return the login, or None without one; read the password.
 
     Raises:
         UserError: The mechanism is unknown, or user or password is missing.

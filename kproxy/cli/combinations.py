@@ -1,4 +1,4 @@
-"""Options that another option would leave without effect: these are refused, so that nothing is ignored silently."""
+"""Refuses options that another option would leave without effect, so that nothing is ignored silently."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from kproxy.errors import UserError
 
-#: Options whose name is not that of their attribute.
+#: Options whose name differs from that of their attribute.
 _NAMES = {"verbose": "-v", "quiet": "-q", "filter": "-f", "api_version": "-v"}
 
 
 def first_given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
-    """The first of these options that was passed, as on the command line. `options` are attributes of `args`."""
+    """Return the first of these options that was passed, as on the command line. `options` are attributes of `args`."""
     default_of = getattr(args, "default_of", lambda _: None)
     for name in options:
         if (value := getattr(args, name, None)) not in (None, False, []) and value != default_of(name):

@@ -10,7 +10,7 @@ from kproxy.cli.options import OptionGroup
 
 
 def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], object]) -> list[str]:
-    """The options declared by `configure` that differ from their defaults in `args`, as a command line."""
+    """Return the options declared by `configure` that differ from their defaults in `args`, as a command line."""
     declared_options = DeclaredOptions()
     configure(declared_options)
     words = []
@@ -27,11 +27,11 @@ def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], obje
 
 
 class DeclaredOptions:
-    """Collects declared options in place of a parser, because argparse has no public list of them."""
+    """Collects option declarations in place of a parser, because argparse has no public list of them."""
 
     def __init__(self) -> None:
         self.actions: list[argparse.Action] = []
-        self.repeated: set[str] = set()  # the names of those that may be given more than once
+        self.repeated: set[str] = set()  # the names of options that may be given more than once
         self._parser = argparse.ArgumentParser(add_help=False)
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:

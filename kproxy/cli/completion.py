@@ -1,4 +1,4 @@
-"""``kproxy completion``: prints a shell completion script, made by shtab."""
+"""``kproxy completion``: prints a shell completion script made by shtab."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ examples:
 It takes effect in the next shell. Regenerate it after you update kproxy.
 """
 
-#: zsh and fish add no space after FIELD=, bash does unless configured not to.
+#: zsh and fish add no space after FIELD=; bash does unless it is told not to.
 _NO_SPACE = """
 _kproxy_complete() {
   _shtab_kproxy "$@"
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script."""
+    """Print the script; return the exit status."""
     import shtab
 
     options.FILE.update(shtab.FILE)

@@ -1,9 +1,9 @@
 """``--config-file``: the options of the relay as a TOML file, such as kproxy.toml.
 
 A key is the long name of an option, without the two hyphens. A value is text, a number, true for an option without a
-value, or a list for an option that may be repeated. Options on the command line replace those of the file, and those
-that exclude them: ``--no-trace`` replaces ``trace``. A table ``[rules.CODE]`` sets limits of a rule; ``--rule``
-replaces single ones.
+value, or a list for an option that may be repeated. Options on the command line replace the same options in the file,
+and those that they exclude: ``--no-trace`` replaces ``trace``. A table ``[rules.CODE]`` sets limits of a rule;
+``--rule`` replaces single limits.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kproxy.cli.options import OptionGroup
 from kproxy.errors import UserError
 
 OPTION: Final = "--config-file"
-#: The tables with limits of rules, by code or name.
+#: The key of the tables with limits of rules, which are named by code or name.
 _RULES: Final = "rules"
-#: Options, and those that have no effect beside them or cannot be combined with them.
+#: For some options, those that have no effect beside them or cannot be combined with them.
 _EXCLUDED: Final = {
     "no-trace": ("trace", "strict-trace", "compress"),
     "no-control": ("control",),
@@ -31,12 +31,12 @@ _EXCLUDED: Final = {
 
 
 def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
-    """Insert the options of the configuration file, if the command line names one, before those of the command line.
+    """Insert the options of the configuration file, if the command line names one, before the other words.
 
     Args:
         words: The command line without the program's name.
-        configure: Declares the options that the file may have.
-        commands: The names of commands; options after one are not the relay's.
+        configure: Declares the options that the file may contain.
+        commands: The names of commands; options after a command are not the relay's.
 
     Raises:
         UserError: The file cannot be read, or has an invalid option.
@@ -56,9 +56,9 @@ def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], com
     given_options = {word.partition("=")[0] for word in relay_words if word.startswith("-")}
     replaced_options = {name for option in given_options for name in _excluded_options(option, by_name)}
     inserted: list[str] = []
-    for key, value in _read(path).items():
+    for key, value in _read_toml(path).items():
         if key == _RULES:
-            inserted += _limits(path, value)
+            inserted += _limit_options(path, value)
             continue
         action = by_name.get(key)
         if action is None:
@@ -69,7 +69,7 @@ def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], com
 
 
 def _excluded_options(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
-    """The options that an option of the command line excludes."""
+    """Yield the options that an option of the command line excludes."""
     name = next((name for name, action in by_name.items() if option in action.option_strings), None)
     yield from _EXCLUDED.get(name or "", ())
     yield from (option for option, excluded_names in _EXCLUDED.items() if name in excluded_names)
@@ -82,12 +82,12 @@ def _find_path(words: Sequence[str]) -> Path | None:
         option, equals, value = word.partition("=")
         if option == OPTION:
             if not equals and index + 1 == len(words):
-                return None  # argparse says what is missing
+                return None  # argparse reports the missing value
             return Path(value if equals else words[index + 1])
     return None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
@@ -104,8 +104,8 @@ def _unknown_key_message(key: str, known_keys: list[str]) -> str:
     return f"unknown option {key!r}" + (f"; did you mean {suggestion}?" if suggestion else "; see kproxy help relay")
 
 
-def _limits(path: Path, tables: Any) -> Iterator[str]:
-    """The options that set the limits of rules."""
+def _limit_options(path: Path, tables: Any) -> Iterator[str]:
+    """Yield the options that set the limits of rules."""
     for rule, table in tables.items() if isinstance(tables, dict) else [("", tables)]:
         if not isinstance(table, dict):
             raise UserError(f"{path}: {_RULES} takes a table for each rule, e.g. [{_RULES}.C020]")

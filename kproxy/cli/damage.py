@@ -1,4 +1,4 @@
-"""Damaged inputs: commands use what can be read, and say so in their exit status."""
+"""Damaged inputs: commands use what can be read, and report the damage in their exit status."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from kproxy.outputs.stderr import warn
 
 
 class InputDamage:
-    """Warns about lines of inputs that are lost, and remembers whether there are any."""
+    """Warns about lost lines of inputs, and remembers whether there were any."""
 
     def __init__(self) -> None:
-        self._found = False
+        self._has_damage = False
 
     def __call__(self, sentence: str) -> None:
         """Warn about lost lines."""
-        self._found = True
+        self._has_damage = True
         warn(sentence)
 
     def status(self, status: int) -> int:
-        """The exit status of a command that would have this one if nothing were lost."""
-        return USAGE if self._found else status
+        """Return the exit status of a command; `status` is the one it has if nothing was lost."""
+        return USAGE if self._has_damage else status

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.comparison_report import write_json, write_text
     from kproxy.outputs.finding_selection import Selection
 
-    may_differ = (MAY_DIFFER | _kinds("--may-differ", args.may_differ)) - _kinds("--compare", args.compare)
+    may_differ = (MAY_DIFFER | _parse_kinds("--may-differ", args.may_differ)) - _parse_kinds("--compare", args.compare)
     shows = Selection(args.select, args.ignore).shows
     live = [_is_address(name) for name in (args.a, args.b)]
     if live[0] != live[1]:
@@ -106,20 +106,18 @@ def _is_address(name: str) -> bool:
     return _ADDRESS.fullmatch(name) is not None and not Path(name).exists()
 
 
-def _kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
+def _parse_kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
     from kproxy.comparison.kinds import ValueKind
     from kproxy.filters.errors import nearest
 
     kinds_by_name = {value_kind.replace(" ", "-"): value_kind for value_kind in ValueKind}
-    aspects = [
-        aspect.strip().lower().replace(" ", "-") for text in texts for aspect in text.split(",") if aspect.strip()
-    ]
-    for aspect in aspects:
-        if aspect not in kinds_by_name:
-            suggestion = nearest(aspect, kinds_by_name)
+    names = [name.strip().lower().replace(" ", "-") for text in texts for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in kinds_by_name:
+            suggestion = nearest(name, kinds_by_name)
             hint = f"did you mean {suggestion}?" if suggestion else f"use {', '.join(kinds_by_name)}"
-            raise UserError(f"{option} {aspect}: no such kind; {hint}")
-    return frozenset(kinds_by_name[aspect] for aspect in aspects)
+            raise UserError(f"{option} {name}: no such kind; {hint}")
+    return frozenset(kinds_by_name[name] for name in names)
 
 
 def _read_recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
@@ -144,7 +142,7 @@ def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTra
     from kproxy.comparison.traffic import traffic_of
     from kproxy.probe.recording import RecordedBroker, send_to_both
 
-    requests = _requests(args.requests) if args.requests else None
+    requests = _read_requests(args.requests) if args.requests else None
     if args.timeout <= 0:
         raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
     tls, login = client_options.tls_of(args), client_options.login_of(args)
@@ -158,7 +156,7 @@ def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTra
     return next(traffics), next(traffics)
 
 
-def _requests(name: str) -> list[PlannedRequest]:
+def _read_requests(name: str) -> list[PlannedRequest]:
     from kproxy.client.plan import from_lines, from_words
 
     try:

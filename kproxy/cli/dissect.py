@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--detail", choices=("summary", "full", "raw"), default="summary",
         help="what to keep of each frame: a summary (default), also its decoded body, or also its raw bytes",
     )  # fmt: skip
-    # For viewers: the bytes of each frame at any detail.
+    # For viewers, which need the bytes of each frame at any detail.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
     options.add_local_time(parser)
@@ -114,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
         results = outcomes(inputs, args, output)
     else:
-        add = None if summary is None else summary.add
-        results = (dissect_input(*job, flow_ids, args, output, selection, add=add) for job in inputs)
+        on_line = None if summary is None else summary.add
+        results = (dissect_input(*job, flow_ids, args, output, selection, on_line=on_line) for job in inputs)
     for outcome in results:
         status = FINDINGS if outcome.has_finding else status
         output.analysed.unreadable += outcome.is_unreadable
@@ -127,8 +127,8 @@ def run(args: argparse.Namespace) -> int:
             warn(f"{count} lines could not be shown: {failure}")
         if selection.fails("error"):
             status = FINDINGS
-    nothing = output.analysed.has_no_frames
-    if summary is not None and not nothing:
+    has_no_frames = output.analysed.has_no_frames
+    if summary is not None and not has_no_frames:
         from kproxy.outputs.console import stderr_console
 
         console = stderr_console()
@@ -136,16 +136,16 @@ def run(args: argparse.Namespace) -> int:
             console.print()
             summary.show(console, files=len(inputs))
     is_report = args.findings and not args.json and args.format in (None, "text")
-    if (nothing or args.findings) and not is_report:
+    if (has_no_frames or args.findings) and not is_report:
         say(f"kproxy: {output.analysed.sentence}")
-    return USAGE if output.analysed.unreadable else NOTHING if nothing and status == CLEAN else status
+    return USAGE if output.analysed.unreadable else NOTHING if has_no_frames and status == CLEAN else status
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that others leave without effect.
+    """Refuse options that have no effect beside other options.
 
     Raises:
-        UserError: There are some.
+        UserError: There is such an option.
     """
     output_option = first_given(args, ("html", "findings", "fields", "json"))
     if output_option is not None:
@@ -161,7 +161,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
-    """The files, and whether the user named each one. Unreadable files of a directory are skipped."""
+    """Yield the input files, and whether the user named each one. Unreadable files in a directory are skipped."""
     from kproxy.capture.inputs import NO_INPUT, input_files
 
     for name in names:

@@ -1,4 +1,4 @@
-"""One input of `kproxy dissect`: a capture or a trace as lines, written to the output that the options name."""
+"""Reads one input of `kproxy dissect`, a capture or a trace, and writes its lines to the output."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from kproxy.outputs.output import Output
     from kproxy.trace.lines import Line
 
-_MAX_NAMED = 5  # servers in a sentence about failed connections
+_MAX_NAMED = 5  # the most servers that a sentence about failed connections names
 #: Expected reasons to skip a packet, which are not reported.
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
 class Outcome(NamedTuple):
-    """Whether an input has a finding of at least `--fail-on`, and whether it, or some of its lines, cannot be read."""
+    """Whether an input has a finding at or above `--fail-on`, and whether it is wholly or partly unreadable."""
 
     has_finding: bool
     is_unreadable: bool
 
 
 class _NotACaptureError(UserError):
-    """An option does not apply to a trace, so that the command cannot do what was asked for."""
+    """An option does not apply to a trace, so the command cannot do what was asked for."""
 
 
 def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
-    """The output for the options.
+    """Make the output that the options describe.
 
     Raises:
         UserError: A filter or field is invalid, or options cannot be combined.
     """
     from kproxy.outputs.line_outputs import OutputOptions, filter_for, output_for
 
-    was_named = filter_for(args.filter)
+    line_filter = filter_for(args.filter)
     if args.html:
         from kproxy.html.page import HtmlOutput
 
@@ -55,7 +55,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
             (name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None
         ):
             raise UserError(f"use --html or --{conflicting}, not both")
-        return HtmlOutput(sys.stdout, was_named)
+        return HtmlOutput(sys.stdout, line_filter)
     if args.findings and args.fields:
         raise UserError("use --findings or --fields, not both")
     if args.findings and args.json and args.format not in (None, "json"):
@@ -63,7 +63,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
     if args.format and not args.findings:
         raise UserError(f"--format {args.format} needs --findings")
     output_options = OutputOptions(
-        was_named,
+        line_filter,
         json=args.json,
         verbose=args.verbose,
         payloads=args.payloads,
@@ -84,35 +84,35 @@ def dissect_input(
     output: Output,
     selection: Selection,
     *,
-    add: Callable[[Line], None] | None = None,
+    on_line: Callable[[Line], None] | None = None,
 ) -> Outcome:
-    """Write the lines of one input to `output`; give each also to `add`.
+    """Write the lines of one input to `output`, and pass each line to `on_line`.
 
     Raises:
-        UserError: The input was named, and cannot be read, or an option does not apply to it.
+        UserError: The input was named and cannot be read, or an option does not apply to it.
     """
     output.begin(display_name(name))
     output.analysed.begin(display_name(name))
     has_finding = is_unreadable = False
 
-    def damaged(sentence: str) -> None:
+    def report_damage(sentence: str) -> None:
         nonlocal is_unreadable
         is_unreadable = True
         _report(output, sentence)
 
     try:
-        for batch in _lines(name, flow_ids, args, output, damaged):
+        for batch in _lines(name, flow_ids, args, output, report_damage):
             lines = selection.filter(batch)
-            if add is not None:
+            if on_line is not None:
                 for line in lines:
-                    add(line)
+                    on_line(line)
             shown_lines = output.write_all(lines)
             has_finding = has_finding or any(map(selection.fails_for, shown_lines))
     except UserError as error:
         if was_named or isinstance(error, _NotACaptureError):
             output.flush()  # the lines of earlier inputs
             raise
-        damaged(str(error))
+        report_damage(str(error))
     return Outcome(has_finding, is_unreadable)
 
 
@@ -121,14 +121,14 @@ def display_name(name: str) -> str:
 
 
 def _lines(
-    name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, damaged: Callable[[str], None]
+    name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, report_damage: Callable[[str], None]
 ) -> Iterator[Sequence[Line]]:
-    """The lines of an input, as many at a time as are ready."""
+    """Yield the lines of an input, as many at a time as are ready."""
     from kproxy.io.pipe import PipeReader
     from kproxy.trace.reader import open_trace
 
     try:
-        # Closed below.
+        # The file is closed below.
         if name == "-":
             source = cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush))
         else:
@@ -138,7 +138,7 @@ def _lines(
     with source:
         displayed_name = display_name(name)
         try:
-            traced = open_trace(source, displayed_name, partial(_report, output), damaged)
+            traced = open_trace(source, displayed_name, partial(_report, output), report_damage)
             if traced.lines is not None:
                 if args.payloads:
                     raise _NotACaptureError(
@@ -156,7 +156,7 @@ def _lines(
             else:
                 yield from _capture_lines(traced.source, displayed_name, flow_ids, args, output)
         except OSError as error:
-            if is_output_error(error):  # of `output.end`, or of a flush while a pipe is empty
+            if is_output_error(error):  # from `output.end`, or from a flush while a pipe is empty
                 raise
             raise UserError(f"{displayed_name}: {error.strerror or error}") from None
 
@@ -207,7 +207,7 @@ def _capture_lines(
     for reason, count in lines.skipped.items():
         if reason not in _EXPECTED:
             _report(output, f"{name}: {count} packets skipped: {reason}")
-    _report_other(name, lines.dissector, lines.packets, args, output)
+    _report_unreadable_traffic(name, lines.dissector, lines.packets, args, output)
 
 
 def _report(output: Output, sentence: str) -> None:
@@ -216,15 +216,17 @@ def _report(output: Output, sentence: str) -> None:
 
 
 def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
-    """A sentence about connections that were never established, by server and outcome."""
+    """Return a sentence about connections that were never established, by server and outcome."""
     attempts = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
-    more_text = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
+    remainder_text = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
     count = failed.total()
     were = "s were" if count > 1 else " was"
-    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{more_text}"
+    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{remainder_text}"
 
 
-def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
+def _report_unreadable_traffic(
+    name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output
+) -> None:
     other_kinds = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
     if dissector.flows == 0:
         port_text = f" on port {', '.join(map(str, args.port))}" if args.port else ""
@@ -235,5 +237,5 @@ def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.
         if dissector.other["TLS"] and not args.keylog:
             _report(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:
-        more_text = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
-        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more_text}")
+        remainder_text = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
+        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{remainder_text}")

@@ -1,7 +1,7 @@
-"""`kproxy dissect -j N`: several files at the same time, each in a process of its own, with the output of one process.
+"""`kproxy dissect -j N`: several files at the same time, each in its own process, with the same output as one process.
 
-One capture is not split: connections share what the rules know of brokers, groups, producers and topics, and which root
-causes were reported. Captures share nothing but the numbers of their connections, which are counted first.
+One capture is not split: its connections share what the rules know about brokers, groups, producers and topics, and
+which root causes were reported. Captures share nothing but the numbering of connections, which are counted first.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kproxy.outputs.output import Output
 
 
 class _Result(NamedTuple):
-    """The result of one process. Its output is in a file; `said` is what it wrote to standard error."""
+    """The result for one input. The output is in a file; `stderr_text` is what went to standard error."""
 
     outcome: Outcome | None
     error: UserError | None
-    said: str
+    stderr_text: str
     counts: Counts
     failures: Counter[Failure]
 
@@ -43,20 +43,22 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
     """Dissect the inputs in up to `args.jobs` processes; write their output in the order of the inputs.
 
     Raises:
-        UserError: As `dissect_input`, when the output of all earlier inputs has been written.
+        UserError: As in `dissect_input`, once the output of all earlier inputs has been written.
     """
-    # The other values are parsers and functions, which cannot be sent to another process.
-    plain = (str, int, list, type(None))
-    options = argparse.Namespace(**{name: value for name, value in vars(args).items() if isinstance(value, plain)})
+    # Other values are parsers and functions, which cannot be sent to another process.
+    sendable_types = (str, int, list, type(None))
+    options = argparse.Namespace(
+        **{name: value for name, value in vars(args).items() if isinstance(value, sendable_types)}
+    )
     workers = ProcessPoolExecutor(min(args.jobs, len(inputs)), mp_context=get_context("spawn"))
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         try:
             starts = itertools.accumulate(workers.map(_count_flows, [name for name, _ in inputs]), initial=0)
-            done = [
+            futures = [
                 workers.submit(_dissect, job, start, options, Path(directory, str(number)), _encoding())
                 for number, (job, start) in enumerate(zip(inputs, starts, strict=False))
             ]
-            for number, ((name, _), future) in enumerate(zip(inputs, done, strict=True)):
+            for number, ((name, _), future) in enumerate(zip(inputs, futures, strict=True)):
                 result = future.result()
                 output.begin(display_name(name))
                 output.analysed.files[display_name(name)] = result.counts
@@ -67,7 +69,7 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
                 output_path.unlink()
                 sys.stdout.flush()
                 with contextlib.suppress(OSError):  # like `warn`
-                    sys.stderr.write(result.said)
+                    sys.stderr.write(result.stderr_text)
                 if result.error is not None:
                     raise result.error
                 assert result.outcome is not None
@@ -81,7 +83,7 @@ def _encoding() -> tuple[str, str]:
 
 
 def _count_flows(name: str) -> int:
-    """The number of TCP connections that a file uses up; 0 for one that cannot be read, which is reported later."""
+    """Return how many connection numbers a file uses up; 0 if it cannot be read, which is reported later."""
     from kproxy.capture import Capture, Reassembler
     from kproxy.trace.reader import open_trace
 

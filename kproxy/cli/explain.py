@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         text = sys.stdin.read(_MAX_INPUT)
         if args.json and text.lstrip().startswith("{"):
             refuse(args, ("request", "api"), "is for one frame: put it into each line")
-            return _lines(text, selection, record_values)
+            return _answer_json_lines(text, selection, record_values)
     else:
         text = " ".join(args.hex)
     pieces, answered_request = _unhex(text), _answered_request(args)
@@ -181,7 +181,7 @@ def _unhex(text: str) -> list[bytes]:
 
 
 def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
-    """The request that the frame answers: API key and version, or its frame; None if the frame is a request."""
+    """Return the request that the frame answers (API key and version, or a frame); None if the frame is a request."""
     from kproxy.client.request import api_of
     from kproxy.inspection.pasted_frames import find_frames
 
@@ -223,8 +223,8 @@ def _encode(value: dict[str, Any]) -> bytes:
     return encode_json(value) + b"\n"
 
 
-def _lines(text: str, selection: Selection, record_values: RecordValues | None) -> int:
-    """Answer JSON Lines with JSON Lines. An invalid line gets an error, and the exit status is 2."""
+def _answer_json_lines(text: str, selection: Selection, record_values: RecordValues | None) -> int:
+    """Answer JSON Lines with JSON Lines; return the exit status. An invalid line gets an error and makes it 2."""
     from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings
 
     status = CLEAN
@@ -234,16 +234,16 @@ def _lines(text: str, selection: Selection, record_values: RecordValues | None) 
         try:
             explanation = _add_record_values(_explain_line(line), record_values)
             findings = selected_findings(explanation, selection)
-            answer = _encode({"id": _identity(line), **explanation_json(explanation, findings)})
-            failed = FINDINGS if is_failure(explanation, findings, selection) else CLEAN
+            answer = _encode({"id": _line_id(line), **explanation_json(explanation, findings)})
+            line_status = FINDINGS if is_failure(explanation, findings, selection) else CLEAN
         except UserError as error:
-            failed = USAGE
-            answer = _encode(_error_json(_identity(line), str(error), []))
+            line_status = USAGE
+            answer = _encode(_error_json(_line_id(line), str(error), []))
         except Exception as error:  # noqa: BLE001  # a bug triggered by this line: continue with the others
             failure, findings = _failure(error)
-            failed = FINDINGS if selection.fails("error") else CLEAN
-            answer = _encode(_error_json(_identity(line), str(failure), findings))
-        status = max(status, failed)
+            line_status = FINDINGS if selection.fails("error") else CLEAN
+            answer = _encode(_error_json(_line_id(line), str(failure), findings))
+        status = max(status, line_status)
         sys.stdout.buffer.write(answer)
     return status
 
@@ -256,9 +256,9 @@ def _error_json(identity: object, message: str, findings: list[FindingEntry]) ->
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
-    """The failure and finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself.
+    """Return the failure and the finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself.
 
-    They do not have the text of the exception, which may have a part of a secret.
+    They omit the text of the exception, which may contain part of a secret.
     """
     from dissectors.failures import Failure
     from kproxy.inspection.event_lines import failure_entry
@@ -267,7 +267,7 @@ def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
     return failure, [failure_entry(failure)]
 
 
-def _identity(line: str) -> object:
+def _line_id(line: str) -> object:
     import msgspec
 
     try:

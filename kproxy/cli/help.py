@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the help."""
+    """Print the help; return the exit status."""
     from kproxy.cli import COMMANDS, relay_parser
     from kproxy.filters.errors import nearest
 

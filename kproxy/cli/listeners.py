@@ -1,4 +1,4 @@
-"""The listeners of the command line, and those of its configuration file after a change."""
+"""The listeners configured by the command line, and by its configuration file after a change."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from kproxy.proxy.address import Address
     from kproxy.proxy.listener import Listener
 
-#: Names of the addresses that a port alone stands for.
+#: Host names that mean the same as a port alone.
 _LOOPBACK = (None, "localhost", "127.0.0.1")
 
-#: What a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
+#: The options that a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
 _RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
 _RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
 
 
 def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
-    """The listeners of the command line and its configuration file as it is now; None after a message."""
+    """Reread the configuration file; return the resulting listeners, or None after reporting an error."""
     from kproxy.outputs.stderr import warn
 
     try:
@@ -46,12 +46,12 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
 def _reloaded_listeners(
     old_args: argparse.Namespace, new_args: argparse.Namespace, broker: BrokerOptions | None
 ) -> list[Listener]:
-    """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
+    """Return the listeners as configured now. Those of the built-in broker only get the current TLS files."""
     if broker is not None:
         if (new_args.tls_cert is None) != (old_args.tls_cert is None):
             raise UserError("restart kproxy to add or remove --tls-cert")
         tls.check_for_broker(new_args)
-        return of_broker(old_args, broker, new_args)
+        return built_in_listeners(old_args, broker, new_args)
     if (
         len(new_args.listen) != len(new_args.upstream)
         or not new_args.listen
@@ -62,7 +62,7 @@ def _reloaded_listeners(
 
 
 def upstream_listeners(args: argparse.Namespace) -> list[Listener]:
-    """Each with its upstream.
+    """Return the configured listeners, each with its upstream.
 
     Raises:
         UserError: An address is invalid, or a TLS file cannot be used.
@@ -83,7 +83,7 @@ def upstream_listeners(args: argparse.Namespace) -> list[Listener]:
 
 
 def _check_distinct(addresses: Sequence[Address]) -> None:
-    """Refuse an address that is listened on twice; port 0 is another one each time."""
+    """Refuse an address that is listened on twice; port 0 is a different port each time."""
     from kproxy.proxy.address import TcpAddress
 
     seen_addresses = set()
@@ -96,12 +96,12 @@ def _check_distinct(addresses: Sequence[Address]) -> None:
         seen_addresses.add(key)
 
 
-def of_broker(
+def built_in_listeners(
     args: argparse.Namespace, broker: BrokerOptions, secured: argparse.Namespace | None = None
 ) -> list[Listener]:
-    """Those of the built-in broker: for the first of its own those of all nodes, then for the next.
+    """Return the listeners in front of the built-in broker: for its first listener on all nodes, then for the next one.
 
-    `secured` has the TLS files, by default `args`.
+    `secured` has the TLS files; by default, `args` does.
     """
     from kproxy.broker.security.listener import listeners_of
     from kproxy.proxy.listener import Listener
@@ -117,10 +117,10 @@ def of_broker(
 
 
 def replay_listeners(args: argparse.Namespace) -> list[Listener]:
-    """Those of a capture, which have no upstream.
+    """Return the listeners for `--replay`, which have no upstream.
 
     Raises:
-        UserError: An address is invalid or not of TCP, or a TLS file cannot be used.
+        UserError: An address is invalid or not a TCP address, or a TLS file cannot be used.
     """
     from kproxy.proxy.address import TcpAddress, parse_listen
     from kproxy.proxy.listener import Listener

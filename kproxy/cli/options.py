@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MIN_SIZE = 1 << 20
 
-#: Completion of an argument per shell; `kproxy completion` fills these in.
+#: How each shell completes file and directory arguments; `kproxy completion` fills these in.
 FILE: dict[str, str | dict[str, str]] = {}
 DIRECTORY: dict[str, str | dict[str, str]] = {}
 
 
 class OptionGroup(Protocol):
-    """Accepts declarations of options: a parser, an argument group, or `kproxy.cli.command_line`."""
+    """Accepts option declarations: a parser, an argument group, or `kproxy.cli.command_line.DeclaredOptions`."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         """Like argparse."""
@@ -53,7 +53,7 @@ def add_limits(parser: OptionGroup) -> None:
 
 
 def limits_of(args: argparse.Namespace) -> Values:
-    """The limits of `add_limits`.
+    """Return the limits given with the option of `add_limits`.
 
     Raises:
         UserError: A rule, limit or value is invalid.
@@ -66,7 +66,7 @@ def limits_of(args: argparse.Namespace) -> Values:
 
 
 def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
-    """Declare the option for findings that make the command fail."""
+    """Declare the option that sets which findings make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"),
         help=f"exit with status 1 on a finding of at least this severity (default: {default})",
@@ -74,7 +74,7 @@ def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
 
 
 def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
-    """The selection for the options of `add_selection` and `add_fail_on`; `fail_on` is the default.
+    """Return the selection made by the options of `add_selection` and `add_fail_on`; `fail_on` is the default.
 
     Raises:
         UserError: A code or rule name is unknown.
@@ -101,7 +101,7 @@ def add_capture(parser: OptionGroup) -> None:
 
 
 def size(text: str) -> int:
-    """Parse the value of a size option, such as ``200M``, to bytes."""
+    """Parse the value of a size option, such as ``200M``; return bytes."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
     if not number.isdecimal() or (size := int(number) * _UNITS.get(unit, 1)) < _MIN_SIZE:
         raise argparse.ArgumentTypeError(f"invalid size {text!r}: use 1M or more, e.g. 200M or 1G")

@@ -1,4 +1,4 @@
-"""The first page of the help: what kproxy is, how to start it, and its commands, on one screen."""
+"""The first page of the help: what kproxy is, how to start it, and its commands, all on one screen."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ more help:
 
 
 def overview(commands: Iterable[tuple[str, str]]) -> str:
-    """The page for these commands, each with its description."""
+    """Return the page that lists these commands, each with its description."""
     return _HEAD + "".join(f"  {name:<15}  {text}\n" for name, text in commands) + _TAIL

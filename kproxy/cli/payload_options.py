@@ -1,4 +1,4 @@
-"""The options for the keys and values of records: whether to decode them, by which schemas, and what to mask."""
+"""The options for the keys and values of records: whether to decode them, with which schemas, and what to mask."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_
 
 
 def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
-    """Declare the options; a command whose input is bytes that the user has pasted needs no `masks`."""
+    """Declare the options. A command that decodes bytes pasted by the user needs no `masks`."""
     group = parser.add_argument_group("records")
 
     def file(option: str, help_: str, metavar: str = "PEM") -> None:
@@ -73,10 +73,10 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
 
 
 def check_filter(args: argparse.Namespace) -> None:
-    """Check whether records are decoded for a filter that reads them.
+    """Check that records are decoded if the filter reads them.
 
     Raises:
-        UserError: They are not, or the filter is invalid.
+        UserError: They are not decoded, or the filter is invalid.
     """
     from kproxy.outputs.line_outputs import filter_for
 
@@ -86,31 +86,31 @@ def check_filter(args: argparse.Namespace) -> None:
 
 
 def detail_of(args: argparse.Namespace) -> Detail:
-    """The detail of lines."""
+    """Return the detail of lines."""
     from kproxy.trace.lines import Detail
 
     return Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
 
 
 def use_own_registry(args: argparse.Namespace, address: TcpAddress) -> None:
-    """Fetch schemas from the registry of --registry-listen, unless others are given or its port is not known yet."""
+    """Fetch schemas from the registry of --registry-listen, unless another is given or its port is not yet known."""
     if args.payloads and not args.registry and address.port and _missing_package() is None:
         host = "localhost" if address.host in ("", "0.0.0.0", "::") else address.host  # noqa: S104
         args.registry = f"http://{replace(address, host=host)}"
 
 
 def record_values_of(args: argparse.Namespace, *, in_background: bool = False) -> RecordValues | None:
-    """What decodes records; None without --payloads. Reads the files at the first call.
+    """Return the decoder of records, or None without --payloads. The first call reads the files.
 
     With `in_background`, decoding does not wait for the registry.
 
     Raises:
         UserError: Options cannot be combined, a file cannot be used, or a package is missing.
     """
-    if not hasattr(args, "record_values"):  # inputs share its cache
+    if not hasattr(args, "record_values"):  # all inputs share one decoder, with its cache
         args.record_values = _record_values(args, in_background=in_background)
-    values: RecordValues | None = args.record_values
-    return values
+    record_values: RecordValues | None = args.record_values
+    return record_values
 
 
 def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordValues | None:
@@ -134,7 +134,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
         raise UserError(f"schemas need the package {missing}: {install_command('payloads')}")
     from kproxy.inspection.record_values import RecordValues
-    from kproxy.registry import SchemaSource, Sources
+    from kproxy.registry import SchemaSource, SchemaSources
 
     sources: list[SchemaSource] = []
     if args.schemas:
@@ -147,11 +147,11 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
         registry = SchemaRegistry(_registry_access(args))
         sources.append(BackgroundSource(registry) if in_background else registry)
-    return RecordValues(Sources(sources), masks)
+    return RecordValues(SchemaSources(sources), masks)
 
 
 def text_masks(expressions: list[str]) -> TextMasks | None:
-    """What `--mask-text` masks; None without it.
+    """Return the masks of `--mask-text`, or None without it.
 
     Raises:
         UserError: An expression is invalid, or the package is missing.

@@ -1,4 +1,4 @@
-"""`kproxy probe`: a conformance test of a broker."""
+"""`kproxy probe`: tests whether a broker conforms to Kafka's protocol."""
 
 from __future__ import annotations
 

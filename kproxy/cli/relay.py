@@ -1,4 +1,4 @@
-"""The root command: relay traffic between clients and brokers, and inspect it."""
+"""The root command: relays traffic between clients and brokers, and inspects it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ unless these lead back to kproxy, it sees only the bootstrap connection. --adver
 
 
 _TRACE: Final = "kproxy-trace"
-#: More cannot be fed by one relay.
+#: One relay cannot feed more inspectors than this.
 MAX_INSPECTORS: Final = 64
 
 
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def declare(parser: options.OptionGroup) -> None:
-    """Declare the options that a configuration file may have, too."""
+    """Declare the options that can also be set in a configuration file."""
     group = add_relay(parser)
     group.add_argument("--json", action="store_true", help="print trace lines (JSON) instead of text")
     group.add_argument(
@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("nothing to do: pass --listen and --upstream, or a command; see kproxy --help")
     _check(args)
     broker = broker_options.options_of(args)
-    answers = None if args.replay is None else _answers(args)
+    answers = None if args.replay is None else _captured_answers(args)
     if broker is None and answers is None and len(args.listen) != len(args.upstream):
         raise UserError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
@@ -182,17 +182,17 @@ def run(args: argparse.Namespace) -> int:
     )
     selection, limits = options.selection_of(args, "never"), options.limits_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
-    sample, inspectors = _sample(args), _inspectors(args)
+    sample, inspectors = _sample(args), _inspector_count(args)
     upstream: Upstream
     if answers is not None:
-        bound, upstream = listeners.replay_listeners(args), CapturedResponses(answers)
+        configured_listeners, upstream = listeners.replay_listeners(args), CapturedResponses(answers)
     elif broker is not None:
-        bound, upstream = listeners.of_broker(args, broker), BuiltInBroker(broker, registry)
+        configured_listeners, upstream = listeners.built_in_listeners(args, broker), BuiltInBroker(broker, registry)
     else:
-        bound, upstream = listeners.upstream_listeners(args), RunningBrokers(check=not args.no_check)
-    rewriting = rewriting_of(args, bound)
-    directory = None if args.no_trace else _trace_directory(Path(args.trace or _TRACE))
-    control = _control(args)
+        configured_listeners, upstream = listeners.upstream_listeners(args), RunningBrokers(check=not args.no_check)
+    rewriting = rewriting_of(args, configured_listeners)
+    directory = None if args.no_trace else _create_trace_directory(Path(args.trace or _TRACE))
+    control = _open_control_socket(args)
     inspector = InspectorOptions(
         output,
         selection,
@@ -209,7 +209,7 @@ def run(args: argparse.Namespace) -> int:
     )
     return run_live(
         RelayOptions(
-            bound,
+            configured_listeners,
             inspector,
             upstream,
             strict=args.strict_trace,
@@ -224,10 +224,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that others leave without effect.
+    """Refuse options that have no effect beside other options.
 
     Raises:
-        UserError: There are some.
+        UserError: There is such an option.
     """
     if args.no_trace:
         refuse(args, ("trace", "strict_trace", "compress"), "needs a trace: leave out --no-trace")
@@ -244,7 +244,7 @@ def _check(args: argparse.Namespace) -> None:
         refuse(args, ("no_check",), f"is about upstreams, and {upstream} there is none: leave it out")
 
 
-def _answers(args: argparse.Namespace) -> CapturedAnswers:
+def _captured_answers(args: argparse.Namespace) -> CapturedAnswers:
     from kproxy.outputs.stderr import warn
     from kproxy.replay.answers import CapturedAnswers
     from kproxy.replay.step_reader import read_steps
@@ -283,7 +283,7 @@ def _end_timeout(args: argparse.Namespace) -> float:
     return seconds
 
 
-def _inspectors(args: argparse.Namespace) -> int:
+def _inspector_count(args: argparse.Namespace) -> int:
     text = str(args.inspectors)
     if text not in map(str, range(1, MAX_INSPECTORS + 1)):
         raise UserError(f"--inspectors: invalid number of processes {text!r}: use 1 to {MAX_INSPECTORS}")
@@ -291,7 +291,7 @@ def _inspectors(args: argparse.Namespace) -> int:
 
 
 def _tcp(text: str | None, option: str) -> TcpAddress | None:
-    """The value of an option with a TCP address to listen on."""
+    """Parse the value of an option that takes a TCP address to listen on."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
     if text is None:
@@ -305,8 +305,8 @@ def _tcp(text: str | None, option: str) -> TcpAddress | None:
     return address
 
 
-def _control(args: argparse.Namespace) -> ControlSocket | None:
-    """The control socket. If the default one cannot be opened, warn and continue without it."""
+def _open_control_socket(args: argparse.Namespace) -> ControlSocket | None:
+    """Open the control socket. If the default one cannot be opened, warn and continue without it."""
     from kproxy.control.control_socket import open_socket
     from kproxy.control.protocol import ControlError
     from kproxy.outputs.stderr import warn
@@ -322,8 +322,8 @@ def _control(args: argparse.Namespace) -> ControlSocket | None:
         return None
 
 
-def _trace_directory(path: Path) -> Path:
-    """Create the directory now, so that a bad path is reported at once."""
+def _create_trace_directory(path: Path) -> Path:
+    """Create the directory of the trace now, so that a bad path is reported at once."""
     import os
 
     try:

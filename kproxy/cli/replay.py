@@ -79,30 +79,30 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.replay.routes import ClusterRoutes
     from kproxy.replay.run import Replay
 
-    async def open_connection(to: Address | None = None) -> BrokerConnection:
-        connection = await connect(to or address, args.timeout, tls)
+    async def open_connection(broker: Address | None = None) -> BrokerConnection:
+        connection = await connect(broker or address, args.timeout, tls)
         if login is not None:
             await log_in(connection, login, await fetch_versions(connection))
         return connection
 
-    async def routes() -> ClusterRoutes | None:
+    async def find_routes() -> ClusterRoutes | None:
         if all(step.exchange is None or step.exchange.left_out for step in steps):
             return None
         connection = await open_connection()
         try:
-            live = await fetch_brokers(connection)
+            brokers = await fetch_brokers(connection)
         except UserError as error:
             warn(f"{error}; all requests go to {args.address}")
             return None
         finally:
             connection.close()
-        return ClusterRoutes(steps, live) if len(live) > 1 else None
+        return ClusterRoutes(steps, brokers) if len(brokers) > 1 else None
 
     report = ReplayReport(sys.stdout, as_json=args.json)
     shift_ms = time.time_ns() // 1_000_000 - steps[0].at // 1_000_000 if args.shift_times and steps else 0
 
     async def play() -> None:
-        replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms, routes=await routes())
+        replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms, routes=await find_routes())
         replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
         async for result in replay.run(steps):
             report.add(result)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rewriting:
-    """Read these options.
+    """Return what the relay changes in frames, according to the options.
 
     Raises:
         UserError: An option is invalid, or does not match the listeners.
@@ -25,13 +25,13 @@ def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rew
     from kproxy.proxy.advertised_listeners import check_listeners
     from kproxy.proxy.interception import Rewriting
 
-    advertise = None if args.advertise is None else _advertise(args.advertise)
+    advertise = None if args.advertise is None else _parse_advertise(args.advertise)
     if advertise is not None and (problem := check_listeners(listeners, advertise)):
         raise UserError(problem)
     return Rewriting(advertise, args.cap_versions)
 
 
-def _advertise(text: str) -> Advertise:
+def _parse_advertise(text: str) -> Advertise:
     from kproxy.proxy.advertised_listeners import Advertise
     from kproxy.proxy.broker_names import PLACEHOLDER
 
@@ -41,15 +41,15 @@ def _advertise(text: str) -> Advertise:
     if separator and not ports:
         raise UserError(f"--advertise {text!r} has no port: use {host or 'HOST'}:9093, or only {host or 'HOST'}")
     if PLACEHOLDER in host:
-        return Advertise(names=_names(text, host, ports))
+        return Advertise(names=_parse_names(text, host, ports))
     base = None
     by_id: dict[int, int] = {}
     for entry in ports.split(",") if ports else ():
         node_id, equals, port = entry.rpartition("=")
         if not equals and base is None:
-            base = _port(text, port, min_port=0)
+            base = _parse_port(text, port, min_port=0)
         elif equals and node_id.isdecimal() and int(node_id) not in by_id:
-            by_id[int(node_id)] = _port(text, port, min_port=1)
+            by_id[int(node_id)] = _parse_port(text, port, min_port=1)
         else:
             raise UserError(f"--advertise {text!r}: cannot read {entry!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
     if len(set(by_id.values())) < len(by_id):
@@ -57,7 +57,7 @@ def _advertise(text: str) -> Advertise:
     return Advertise(host.strip("[]") or None, base, by_id)
 
 
-def _names(text: str, pattern: str, port: str) -> BrokerNames:
+def _parse_names(text: str, pattern: str, port: str) -> BrokerNames:
     from kproxy.proxy.broker_names import PLACEHOLDER, BrokerNames
 
     name = pattern.replace(PLACEHOLDER, "1", 1)
@@ -65,10 +65,10 @@ def _names(text: str, pattern: str, port: str) -> BrokerNames:
         raise UserError(
             f"--advertise {text!r}: use a host name with $id in it once, e.g. 'broker-$id.kafka.example.com'"
         )
-    return BrokerNames(pattern, _port(text, port, min_port=1) if port else None)
+    return BrokerNames(pattern, _parse_port(text, port, min_port=1) if port else None)
 
 
-def _port(text: str, port: str, *, min_port: int) -> int:
+def _parse_port(text: str, port: str, *, min_port: int) -> int:
     if not (port.isascii() and port.isdecimal()) or not min_port <= int(port) <= 65535:
         raise UserError(f"--advertise {text!r}: invalid port {port!r}: use {min_port} to 65535")
     return int(port)

@@ -1,4 +1,4 @@
-"""`kproxy rules`: lists the rules, or prints the page of one."""
+"""`kproxy rules`: lists the rules, or prints the page of one rule."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def _write_json(value: object) -> None:
 
 def _write_table(entries: list[RulebookEntry]) -> None:
     if not sys.stdout.isatty():  # one rule per line, for grep
-        name = max((len(entry.name) for entry in entries), default=0)
+        name_width = max((len(entry.name) for entry in entries), default=0)
         for entry in entries:
-            fields = f"{entry.code}  {entry.name:<{name}}  {entry.severity:<7}  {entry.blame or '-':<7}"
+            fields = f"{entry.code}  {entry.name:<{name_width}}  {entry.severity:<7}  {entry.blame or '-':<7}"
             print(f"{fields}  {_summary(entry)}")  # noqa: T201
         return
     from rich.table import Table
@@ -113,9 +113,9 @@ def _write_table(entries: list[RulebookEntry]) -> None:
     for heading in ("code", "name", "severity", "blame"):
         table.add_column(heading, no_wrap=True)
     table.add_column("summary")
-    style = {"error": "bold red", "warning": "yellow", "info": "blue"}
+    styles = {"error": "bold red", "warning": "yellow", "info": "blue"}
     for entry in entries:
-        severity = f"[{style[entry.severity]}]{entry.severity}[/]"
+        severity = f"[{styles[entry.severity]}]{entry.severity}[/]"
         table.add_row(entry.code, entry.name, severity, entry.blame or "", _summary(entry).replace("[", r"\["))
     Console().print(table)
 
@@ -135,6 +135,6 @@ def _write_page(entry: RulebookEntry) -> None:
 
     from kproxy.outputs.console import Console
 
-    # Otherwise consecutive links would be one paragraph.
+    # Otherwise, consecutive links would form one paragraph.
     lines = (f"- {line}" if line.startswith("https://") else line for line in page.splitlines())
     Console().print(Markdown("\n".join(lines)))

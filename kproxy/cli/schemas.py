@@ -18,7 +18,7 @@ from kproxy.outputs import exit_statuses
 if TYPE_CHECKING:
     from dissectors.schemas.importer.lines import Row
 
-#: Files by name, notes to review, and changes.
+#: The files by name, the notes to review, and the changes.
 _Result: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
 
 HELP = "regenerate the protocol data from Kafka releases"
@@ -47,12 +47,12 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    for name, described, examples, make in (
+    for name, description, examples, run_import in (
         ("import", HELP, _EXAMPLES, _import_messages),
         ("lines", _LINES_HELP, _LINES_EXAMPLES, _import_lines),
     ):
         child = actions.add_parser(
-            name, help=described, description=described, formatter_class=argparse.RawDescriptionHelpFormatter
+            name, help=description, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         child.add_argument(
             "releases", nargs="*", metavar="RELEASE", help="e.g. 3.9.1 4.4.0 (default: the releases in the data)"
@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--json", action="store_true", help='print one JSON object: {"notes": [...], "changes": [...]}'
         )
         child.epilog = examples + exit_statuses.sentence("schemas")
-        child.set_defaults(make=make)
+        child.set_defaults(run_import=run_import)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
     from dissectors.schemas.importer.lines import LINES
 
     directory = args.output or Path(schemas.__file__).parent
-    present = {name: _content(directory / name) for name in (*FILES, LINES)}
-    files, notes, change_lines = args.make(args.releases, args.jars, present)
+    present = {name: _read_if_present(directory / name) for name in (*FILES, LINES)}
+    files, notes, change_lines = args.run_import(args.releases, args.jars, present)
     if not change_lines and any(present[name] != content for name, content in files.items()):
         change_lines = ["~ the file encoding differs"]
     _report(notes, change_lines, args.json)
@@ -99,23 +99,23 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _content(path: Path) -> bytes:
+def _read_if_present(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
 def _import_messages(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
-    """Import the messages of releases, and the versions that their brokers advertise."""
+    """Import the message schemas of releases, and the API versions that their brokers advertise."""
     from dissectors import schemas
-    from dissectors.schemas.importer.data import FILES, SchemaData, make
+    from dissectors.schemas.importer.data import FILES, SchemaData, merge_releases
     from dissectors.schemas.importer.report import changes
     from kproxy.schema_import.jars import COMPONENTS
     from kproxy.schema_import.release import read_line, read_release
 
-    with _jars(release_names or schemas.releases(), jars, COMPONENTS) as jars_by_release:
-        releases = [read_release(name, of_release) for name, of_release in jars_by_release.items()]
-        rows = [read_line(name, of_release) for name, of_release in jars_by_release.items()]
+    with _open_jars(release_names or schemas.releases(), jars, COMPONENTS) as jars_by_release:
+        releases = [read_release(name, release_jars) for name, release_jars in jars_by_release.items()]
+        rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
     try:
-        imported, notes = make(releases)
+        imported, notes = merge_releases(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
     old_data = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
@@ -124,14 +124,14 @@ def _import_messages(release_names: Sequence[str], jars: Path | None, present: M
 
 
 def _import_lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
-    """Import the versions that brokers of the releases advertise."""
+    """Import the API versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
     from kproxy.schema_import.jars import BROKER_COMPONENTS
     from kproxy.schema_import.release import read_line
 
     imported_releases = [row["release"] for row in lines.parse(present[lines.LINES])]
-    with _jars(release_names or imported_releases, jars, BROKER_COMPONENTS) as jars_by_release:
-        rows = [read_line(name, of_release) for name, of_release in jars_by_release.items()]
+    with _open_jars(release_names or imported_releases, jars, BROKER_COMPONENTS) as jars_by_release:
+        rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
     files, change_lines = _merge_lines(rows, present)
     return files, [], change_lines
 
@@ -140,15 +140,15 @@ def _merge_lines(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dic
     from dissectors.schemas.importer import lines
 
     old_rows = lines.parse(present[lines.LINES])
-    merged_rows = lines.united(old_rows, rows)
+    merged_rows = lines.merge_rows(old_rows, rows)
     return {lines.LINES: lines.content(merged_rows)}, [*lines.changes(old_rows, merged_rows)]
 
 
 @contextmanager
-def _jars(
+def _open_jars(
     names: Sequence[str], directory: Path | None, components: Sequence[str]
 ) -> Iterator[dict[str, dict[str, Path]]]:
-    """The jars of the releases by component, oldest release first."""
+    """Yield the jars of each release by component, the oldest release first."""
     from dissectors.schemas.importer.lines import numbers
     from kproxy.schema_import.jars import fetch_jars, find_jars
 

@@ -1,4 +1,4 @@
-"""`kproxy send`: sends requests to a broker, and shows them and the responses byte by byte."""
+"""`kproxy send`: sends requests to a broker, and shows requests and responses byte by byte."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     if args.encode:
         sending_options = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
         refuse(args, sending_options, "has no effect with --encode, which sends nothing")
-        frames = _raw(args) if args.raw else encode_requests(_plan_requests(args, words), args.client_id)
+        frames = _read_raw_frames(args) if args.raw else encode_requests(_plan_requests(args, words), args.client_id)
         print("\n".join(frame.hex() for frame in frames))  # noqa: T201
         return CLEAN
     if not words:
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         client_options.tls_of(args),
         client_options.login_of(args),
     )
-    raw = _raw(args) if args.raw else None
+    raw = _read_raw_frames(args) if args.raw else None
     requests = [] if raw is not None else _plan_requests(args, words[1:])
 
     import asyncio
@@ -156,8 +156,8 @@ def _plan_requests(args: argparse.Namespace, words: Sequence[str]) -> list[Plann
     return from_words(words, args.api_version, args.edit)
 
 
-def _raw(args: argparse.Namespace) -> list[bytes]:
-    """The bytes of ``--raw`` as whole frames, then what follows them."""
+def _read_raw_frames(args: argparse.Namespace) -> list[bytes]:
+    """Return the bytes of ``--raw`` as whole frames, followed by the remainder, if any."""
     from dissectors.hexdump import HexError, unhex_all
     from kproxy.client.exchange import split_frames
 
@@ -172,7 +172,7 @@ def _raw(args: argparse.Namespace) -> list[bytes]:
 
 
 def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
-    """Print one exchange; return the exit status that it deserves."""
+    """Print one exchange; return the exit status for it."""
     from kproxy.inspection.explain import explain
     from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings, write_explanation
     from kproxy.trace.encoding import encode_json

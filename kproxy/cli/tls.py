@@ -1,4 +1,4 @@
-"""The options of TLS, on both sides of the relay."""
+"""The options for TLS on both sides of the relay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _UPSTREAM = ("upstream_ca", "upstream_cert", "upstream_key", "upstream_sni", "upstream_insecure")
 
-#: The names of all options here, as attributes of what argparse returns.
+#: All options here, as attributes of the parsed arguments.
 DESTINATIONS = ("tls_cert", "tls_key", "tls_client_ca", "upstream_tls", *_UPSTREAM, "tls_key_log")
 
 
@@ -42,10 +42,10 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in broker") -> None:
-    """Reject options that an upstream in this process cannot use: kproxy does not connect to it over a network.
+    """Reject options for connections to upstreams, because kproxy connects to this upstream within the process.
 
     Raises:
-        UserError: One of them is used.
+        UserError: Such an option is used.
     """
     for name in ("upstream_tls", *_UPSTREAM):
         if getattr(args, name):
@@ -53,7 +53,7 @@ def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in bro
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:
-    """The TLS policy of listeners in front of an upstream; reads the files.
+    """Return the TLS policy of listeners in front of an upstream; read the files.
 
     Raises:
         UserError: An option needs another one, or a file cannot be used.

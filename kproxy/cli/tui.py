@@ -36,7 +36,7 @@ examples:
 
 Press ? for the keys. kproxy dissect prints the same information as text.
 """
-#: Running proxies: the name and a description of each.
+#: The name and a description of each running proxy.
 Choices = list[tuple[str, str]]
 _AS_TEXT = "use kproxy dissect for text output"
 
@@ -60,7 +60,7 @@ def add_sources(parser: options.OptionGroup) -> None:
 
 
 def add_views(parser: options.OptionGroup) -> None:
-    """Declare the options of the view."""
+    """Declare the options that concern the view."""
     add_rows(parser)
     options.add_local_time(parser)
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
@@ -82,7 +82,7 @@ def add_capture(parser: options.OptionGroup) -> None:
 
 
 def add_inspection(parser: options.OptionGroup) -> None:
-    """Declare the options of the inspection, of a capture and of a child proxy."""
+    """Declare the options for inspecting a capture or the traffic of a child proxy."""
     options.add_limits(parser)
     payload_options.configure(parser)
 
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
-    """The application for a source and the options.
+    """Make the application for a source and the options.
 
     Raises:
         UserError: The filter is invalid or the theme is unknown.
@@ -127,7 +127,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
             raise UserError(f"unknown theme {args.theme!r}; use one of {themes}")
         app.theme = args.theme
     elif app.console.color_system == "standard":
-        # Other themes are not legible with sixteen colours. Textual 8.0 uses the second name.
+        # Other themes are not legible with sixteen colors. Textual 8.0 uses the second name.
         app.theme = "ansi-dark" if "ansi-dark" in app.available_themes else "textual-ansi"
     return app
 
@@ -144,8 +144,8 @@ def source_of(
     Args:
         args: The options.
         choose: Selects one of several running proxies.
-        reads_keys: Whether the view needs a terminal for keys while a pipe is read.
-        on_message: Gets the messages of a proxy that is started.
+        reads_keys: Whether the view reads keys from a terminal while a pipe is read.
+        on_message: Takes the messages of a proxy that is started.
 
     Raises:
         UserError: The source cannot be opened, or options cannot be combined.
@@ -207,7 +207,7 @@ def refuse_ambiguous(command: str, choices: Choices) -> NoReturn:
 
 
 def _choose(choices: Choices) -> str:
-    """Ask the user in the terminal. Exits if the user cancels."""
+    """Let the user choose a proxy in the terminal. Exit if the user cancels."""
     from kproxy.tui.proxy_picker import Chooser
 
     if not sys.stdin.isatty():
@@ -220,10 +220,12 @@ def _choose(choices: Choices) -> str:
 def start_child_proxy(
     args: argparse.Namespace, on_message: Callable[[str], object] = lambda _: None
 ) -> ChildProxy | None:
-    """Start the proxy that the options configure; None if they configure none. `on_message` gets its messages.
+    """Start the proxy that the options configure; return None if they configure none.
+
+    `on_message` takes the messages of the proxy.
 
     Raises:
-        UserError: It cannot be started, or options cannot be combined.
+        UserError: The proxy cannot be started, or options cannot be combined.
     """
     proxy_options = command_line.options_of(args, add_proxy)
     if not proxy_options:

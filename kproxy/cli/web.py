@@ -62,21 +62,21 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.proxy.loop import run as run_loop
 
     filter_for(args.filter)
-    with ExitStack() as opened:
-        sockets, host = _bind(args.bind)
-        for listening in sockets:
-            opened.enter_context(listening)
+    with ExitStack() as stack:
+        sockets, host = _listen(args.bind)
+        for listening_socket in sockets:
+            stack.enter_context(listening_socket)
         source = tui.source_of(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=say)
-        opened.callback(source.close)
+        stack.callback(source.close)
         port = sockets[0].getsockname()[1]
         access = AccessControl(host, port)
         server = WebServer(BrowseSession(source), access, args.filter or "")
-        run_loop(_serve(server, sockets, _address(host, port, access)))
+        run_loop(_serve(server, sockets, _page_url(host, port, access)))
     return CLEAN
 
 
-def _bind(text: str) -> tuple[list[socket.socket], str | None]:
-    """The listening sockets, and the host as given."""
+def _listen(text: str) -> tuple[list[socket.socket], str | None]:
+    """Return the listening sockets, and the host as given."""
     from kproxy.proxy.address import TcpAddress, parse_listen
     from kproxy.proxy.sockets import listen
 
@@ -89,7 +89,7 @@ def _bind(text: str) -> tuple[list[socket.socket], str | None]:
         raise UserError(str(error)) from None
 
 
-def _address(host: str | None, port: int, access: AccessControl) -> str:
+def _page_url(host: str | None, port: int, access: AccessControl) -> str:
     import socket as sockets
 
     from kproxy.proxy.address import TcpAddress
@@ -98,15 +98,15 @@ def _address(host: str | None, port: int, access: AccessControl) -> str:
     return f"http://{TcpAddress(name, port)}/?token={access.token}"
 
 
-async def _serve(server: WebServer, sockets: list[socket.socket], address: str) -> None:
+async def _serve(server: WebServer, sockets: list[socket.socket], url: str) -> None:
     import ipaddress
 
     from kproxy.outputs.stderr import say, warn
     from kproxy.proxy.loop import stop_on_signals
 
-    if not all(ipaddress.ip_address(listening.getsockname()[0]).is_loopback for listening in sockets):
+    if not all(ipaddress.ip_address(sock.getsockname()[0]).is_loopback for sock in sockets):
         warn("other machines can reach this address, and the connection is not encrypted; ssh -L works without --bind")
     with stop_on_signals() as stop:
-        say(f"open {address}")
+        say(f"open {url}")
         say("press Ctrl-C to stop")
         await server.serve_on(sockets, stop)

@@ -1,4 +1,4 @@
-"""Sends one request and returns the body of its response, for what must precede the user's requests."""
+"""Sends one request and returns the body of its response, for exchanges that must precede the user's requests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kproxy.errors import FINDINGS, UserError
 async def send_request(
     connection: BrokerConnection, api: schemas.Api, version: int, **values: object
 ) -> dict[str, Any]:
-    """The body of the response, as `dissectors.wire.decode.decode` returns it.
+    """Send a request and return the body of its response, as `dissectors.wire.decode.decode` returns it.
 
     Raises:
         UserError: No response arrives, or it does not decode.
     """
     connection.send(ClientRequest(api, version, values).frame(connection.next_correlation_id()))
     try:
-        # A broker that does not know the version of ApiVersions answers in version 0 (KIP-511), which is handled.
+        # `read_response` also handles version 0, in which a broker rejects an unknown version of ApiVersions (KIP-511).
         message = read_response(await connection.receive(), api.key, version)
     except NoResponse as no_response:
         raise UserError(f"{api.name} v{version}: {no_response}", FINDINGS) from None

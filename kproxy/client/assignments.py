@@ -1,7 +1,7 @@
 """Request fields as text: ``FIELD=VALUE``, such as ``topics=orders``, ``topics[0].partitions=0,1``, ``acks=-1``.
 
-A path without an index names every element of an array that exists so far, or its first. An element of an array of
-structs can be given by its main field alone: `main_field`.
+A path without an index names every element that an array has so far, or its first element if it is empty. An element of
+an array of structs can be given by its main field alone, see `main_field`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dissectors.wire.primitives import uuid_bytes, uuid_text
 from kproxy.errors import UserError
 from kproxy.filters.errors import nearest
 
-_PART: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
+_PATH_PART: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
-    """Set the field that ``FIELD=VALUE`` names in `values`, which has the form of `dissectors.wire.encode.encode`.
+    """Set the field that ``FIELD=VALUE`` names in `values`, a body as `dissectors.wire.encode.encode` takes it.
 
     Raises:
         UserError: The field does not exist in this version, or the value does not fit its type.
@@ -38,7 +38,7 @@ def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
         raise UserError(f"{text!r} is not FIELD=VALUE")
     parts: list[tuple[str, int | None]] = []
     for part in path.split("."):
-        match = _PART.fullmatch(part)
+        match = _PATH_PART.fullmatch(part)
         if match is None:
             raise UserError(f"{path!r} is not a field path such as topics[0].name")
         parts.append((match[1], None if match[2] is None else int(match[2])))
@@ -46,7 +46,7 @@ def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
 
 
 def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
-    """Convert a JSON object to the values of a struct. Bytes and UUIDs are text, as in `assign`.
+    """Convert a JSON object to the values of a struct. Bytes and UUIDs are given as text, as in `assign`.
 
     Raises:
         UserError: A field does not exist, or a value does not fit its type.
@@ -61,7 +61,7 @@ def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
 
 
 def main_field(struct: Layout) -> Field:
-    """The field that a bare value of a struct sets: ``name``, else the first string, else the first field."""
+    """Return the field that a bare value sets in a struct: ``name``, else the first string, else the first field."""
     fields = struct.fields
     name_field = next((field for field in fields if field.name == "name"), None)
     return name_field or next((field for field in fields if field.type == "string" and not field.array), fields[0])
@@ -71,7 +71,7 @@ def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int |
     (name, index), *remaining = parts
     field = _field(struct, name, path)
     if index is None and not remaining:
-        values[name] = _value(field, text, path)
+        values[name] = _parse_value(field, text, path)
         return
     if not field.array:
         if index is not None:
@@ -83,9 +83,9 @@ def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int |
         return
     elements = values[name] = values.get(name) or []
     while len(elements) <= (index or 0):
-        elements.append({} if field.struct else _element(field, "", path))
+        elements.append({} if field.struct else _parse_element(field, "", path))
     if not remaining:
-        elements[index or 0] = _element(field, text, path)
+        elements[index or 0] = _parse_element(field, text, path)
         return
     if field.struct is None:
         raise UserError(f"{path}: the elements of {name} are {field.type} and have no fields")
@@ -110,7 +110,7 @@ def _field(struct: Layout, name: str, path: str) -> Field:
     return field
 
 
-def _value(field: Field, text: str, path: str) -> Any:
+def _parse_value(field: Field, text: str, path: str) -> Any:
     if text == "null":
         return _check_nullable(field, path)
     if text[:1] in ("[", "{") and (field.array or field.struct or field.type == "records"):
@@ -119,16 +119,16 @@ def _value(field: Field, text: str, path: str) -> Any:
         except msgspec.DecodeError as error:
             raise UserError(f"{path}: invalid JSON: {error}") from None
     if field.array:
-        return [_element(field, element, path) for element in text.split(",")] if text else []
-    return _element(field, text, path)
+        return [_parse_element(field, element, path) for element in text.split(",")] if text else []
+    return _parse_element(field, text, path)
 
 
-def _element(field: Field, text: str, path: str) -> Any:
-    """The value of a field that is not an array, or of one element."""
+def _parse_element(field: Field, text: str, path: str) -> Any:
+    """Return the value of a field that is not an array, or of one element of an array."""
     if field.struct is not None:
         main = main_field(field.struct)
-        return {main.name: _value(main, text, f"{path}.{main.name}")} if text else {}
-    return _scalar(field.type, text, path)
+        return {main.name: _parse_value(main, text, f"{path}.{main.name}")} if text else {}
+    return _parse_scalar(field.type, text, path)
 
 
 def _check_nullable(field: Field, path: str) -> None:
@@ -148,25 +148,33 @@ def _json_value(field: Field, value: Any, path: str) -> Any:
 
 def _json_element(field: Field, value: Any, path: str) -> Any:
     if field.struct is not None:
-        return from_json(field.struct, value, path) if isinstance(value, Mapping) else _element(field, str(value), path)
+        return (
+            from_json(field.struct, value, path)
+            if isinstance(value, Mapping)
+            else _parse_element(field, str(value), path)
+        )
     if field.type == "records" and isinstance(value, Mapping | list):
-        return _batches(value if isinstance(value, list) else [value], path)
+        return _encode_batch(value if isinstance(value, list) else [value], path)
     if field.type in ("string", "bytes", "records", "uuid") and not isinstance(value, str):
         raise UserError(f"{path} takes text, not {_json_excerpt(value)}")
-    return _scalar(field.type, str(value).lower() if isinstance(value, bool) else str(value), path)
+    return _parse_scalar(field.type, str(value).lower() if isinstance(value, bool) else str(value), path)
 
 
-def _scalar(kind: str, text: str, path: str) -> Any:
+def _parse_scalar(kind: str, text: str, path: str) -> Any:
     try:
         match kind:
             case "string":
                 return text
             case "bytes":
-                return _bytes(text)
+                return _parse_bytes(text)
             case "records":
-                return _bytes(text) if text.startswith(("hex:", "base64:")) else _batches([{"value": text}], path)
+                return (
+                    _parse_bytes(text)
+                    if text.startswith(("hex:", "base64:"))
+                    else _encode_batch([{"value": text}], path)
+                )
             case "uuid":
-                return _uuid(text)
+                return _parse_uuid(text)
             case "bool":
                 return _BOOLEANS[text.lower()]
             case "float64":
@@ -174,10 +182,10 @@ def _scalar(kind: str, text: str, path: str) -> Any:
             case _:
                 return int(text or "0", 0)
     except (ValueError, KeyError, binascii.Error):
-        raise UserError(f"{path} takes {_FORMS.get(kind, 'a whole number')}, not {text!r}") from None
+        raise UserError(f"{path} takes {_ACCEPTED_TEXT.get(kind, 'a whole number')}, not {text!r}") from None
 
 
-_FORMS: Final = {
+_ACCEPTED_TEXT: Final = {
     "bytes": "text, hex:0a0b or base64:Cgs=",
     "records": "text, hex:0a0b, base64:Cgs= or JSON",
     "uuid": "a UUID (22 characters of base64, or hex)",
@@ -186,7 +194,7 @@ _FORMS: Final = {
 }
 
 
-def _bytes(text: str) -> bytes:
+def _parse_bytes(text: str) -> bytes:
     if text.startswith("hex:"):
         return bytes.fromhex(text[4:])
     if text.startswith("base64:"):
@@ -194,7 +202,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _uuid(text: str) -> str:
+def _parse_uuid(text: str) -> str:
     if not text:
         return uuid_text(bytes(16))
     if len(text) != 22:
@@ -203,8 +211,8 @@ def _uuid(text: str) -> str:
     return text
 
 
-def _batches(entries: list[Any], path: str) -> bytes:
-    """One record batch of format 2 with the given records: objects with ``key``, ``value``, ``headers``, or values."""
+def _encode_batch(entries: list[Any], path: str) -> bytes:
+    """Encode a record batch of format 2. Records are objects with ``key``, ``value``, ``headers``, or bare values."""
     now = time.time_ns() // 1_000_000
     batch_records = []
     for entry in entries:
@@ -229,7 +237,7 @@ def _batches(entries: list[Any], path: str) -> bytes:
 def _payload(value: Any) -> bytes | None:
     if value is None:
         return None
-    return _bytes(value) if isinstance(value, str) else msgspec.json.encode(value)
+    return _parse_bytes(value) if isinstance(value, str) else msgspec.json.encode(value)
 
 
 def _json_excerpt(value: Any) -> str:

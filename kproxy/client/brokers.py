@@ -1,4 +1,4 @@
-"""Asks for the brokers of a cluster."""
+"""Fetches the brokers of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.proxy.address import TcpAddress
 
 
 async def fetch_brokers(connection: BrokerConnection) -> dict[int, TcpAddress]:
-    """The brokers by node id, from Metadata.
+    """Return the brokers by node id, from Metadata.
 
     Raises:
         UserError: The broker does not answer, or its answers do not decode.

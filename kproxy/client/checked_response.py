@@ -1,4 +1,4 @@
-"""Sends one frame to a broker and returns its response decoded, with the findings about it: for tests of a broker."""
+"""Sends one frame to a broker and returns the decoded response with its findings, for tests of a broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CheckedResponse:
 
     @property
     def errors(self) -> dict[str, str]:
-        """The names of the error codes other than 0, by path."""
+        """The names of the nonzero error codes, by path."""
         return {error.path: error.name for error in summary.errors(self.explanation.message)}
 
     @property
@@ -48,14 +48,14 @@ async def exchange(address: str, frame: bytes, *, within: float = 10.0) -> Check
     Args:
         address: ``HOST:PORT``.
         frame: With its length prefix, as `dissectors.encode_request` makes it, or wrong on purpose.
-        within: For the connection and for the response (s).
+        within: The time limit for the connection, and again for the response (s).
 
     Returns:
         None if no response is expected (Produce with acks=0).
 
     Raises:
         ValueError: The address is invalid.
-        UserError: The broker cannot be reached, no response arrives, or it has a different correlation id.
+        UserError: The broker cannot be reached, no response arrives, or the response has a different correlation id.
     """
     connection = await connect(parse_upstream(address, "address"), within)
     try:

@@ -1,4 +1,4 @@
-"""Words that may follow in a command line of `kproxy send`: APIs, and the fields of the last one."""
+"""Completes the command line of `kproxy send`: the names of APIs, and the fields of the last API."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _INDEX = re.compile(r"\[\d*\]")
 
 
 def candidates(line: str) -> list[str]:
-    """The words that may stand for the last one of a command line up to the cursor; fields end with ``=``."""
+    """Return the completions of the last word of a command line up to the cursor; fields end with ``=``."""
     *words, last_word = line.split(" ")
     if "send" not in words or not _operands(words):
         return []
-    names = {api.name.lower(): api for api in schemas.apis()}
-    matching = [name.name for name in names.values() if name.name.lower().startswith(last_word.lower())]
+    apis = {api.name.lower(): api for api in schemas.apis()}
+    matching = [api.name for api in apis.values() if api.name.lower().startswith(last_word.lower())]
     api, version = None, None
     for word in _operands(words)[1:]:
-        if (match := API_WORD.fullmatch(word)) and match[1].lower() in names:
-            api, version = names[match[1].lower()], match[2]
+        if (match := API_WORD.fullmatch(word)) and match[1].lower() in apis:
+            api, version = apis[match[1].lower()], match[2]
     if api is None:
         return matching
     version_option = _VERSION.search(line)
@@ -34,12 +34,12 @@ def candidates(line: str) -> list[str]:
 
 
 def _operands(words: Sequence[str]) -> list[str]:
-    """The words after ``send`` that are not options. The value of an option may be among them, which is harmless."""
+    """Return the words after ``send`` that are not options; option values among them do no harm."""
     return [word for word in words[words.index("send") + 1 :] if word and not word.startswith("-")]
 
 
 def _fields(struct: Layout, path: str) -> Iterator[str]:
-    """The fields of a request whose path begins with `path`: those of the struct that it names so far."""
+    """Yield the paths of the fields of a request that begin with `path`, down to the struct that it names so far."""
     parent, dot, name = path.rpartition(".")
     for part in parent.split(".") if dot else ():
         field_name = _INDEX.sub("", part)

@@ -1,4 +1,4 @@
-"""A connection to a broker: sends bytes unchanged, receives frames."""
+"""A connection to a broker that sends bytes unchanged and receives frames."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CHUNK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """TLS of a connection: its context, and the name to send and expect (None: the host's name)."""
+    """The TLS settings of a connection: the context, and the server name to send and expect (None: the host's name)."""
 
     context: ssl.SSLContext
     server_name: str | None = None
 
 
 class NoResponse(Exception):
-    """No complete response arrived. The message is one sentence; `closed`: the broker has ended the connection."""
+    """No complete response arrived. The message is one sentence; `closed` tells if the broker ended the connection."""
 
     def __init__(self, sentence: str, *, closed: bool) -> None:
         super().__init__(sentence)
@@ -34,9 +34,9 @@ class NoResponse(Exception):
 
 
 class BrokerConnection:
-    """Use `connect` to make one. `within` is the time in seconds that each answer may take.
+    """A connection, opened by `connect`. `within` is the time in seconds that each response may take.
 
-    `last_sent` are the bytes of the last `send`.
+    `last_sent` has the bytes of the last `send`.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, within: float) -> None:
@@ -46,7 +46,7 @@ class BrokerConnection:
         self.last_sent = b""
 
     def next_correlation_id(self) -> int:
-        """Ids count from 1."""
+        """Return the next correlation id, counted from 1."""
         return next(self._correlation_ids)
 
     def send(self, data: bytes) -> None:
@@ -55,14 +55,14 @@ class BrokerConnection:
         self._writer.write(data)
 
     def end(self) -> None:
-        """End the sending side (FIN), after what is still queued; TLS cannot, and closes instead."""
+        """End the sending side (FIN) after all queued bytes; with TLS, which has no half-close, close both sides."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
         else:
             self._writer.close()
 
     async def receive(self, within: float | None = None) -> bytes:
-        """The next frame, with its length prefix. `within` replaces the time limit of the connection.
+        """Receive the next frame, with its length prefix. `within` replaces the time limit of the connection.
 
         Raises:
             NoResponse: The connection was closed, or time ran out, before a whole frame arrived.
@@ -70,7 +70,7 @@ class BrokerConnection:
         within = self._within if within is None else within
         try:
             async with asyncio.timeout(within):
-                while (size := self._size()) is None or len(self._received) < size:
+                while (size := self._frame_size()) is None or len(self._received) < size:
                     data = await self._reader.read(_CHUNK)
                     if not data:
                         raise self._no_response("the broker closed the connection", closed=True)
@@ -84,11 +84,11 @@ class BrokerConnection:
         return frame
 
     def close(self) -> None:
-        """Close the connection; errors no longer matter."""
+        """Close the connection at once, and ignore errors."""
         self._writer.transport.abort()
 
-    def _size(self) -> int | None:
-        """The size of the next frame with its prefix; None while the prefix is incomplete."""
+    def _frame_size(self) -> int | None:
+        """Return the size of the next frame including its length prefix, None while the prefix is incomplete."""
         if len(self._received) < 4:
             return None
         size = int.from_bytes(self._received[:4], "big", signed=True)
@@ -107,10 +107,10 @@ class BrokerConnection:
 
 
 async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:
-    """Connect, and complete the TLS handshake.
+    """Connect to a broker, and complete the TLS handshake if `tls` is given.
 
     Raises:
-        UserError: Nothing answers there, or the handshake fails; its status is UNREACHABLE.
+        UserError: Nothing listens there, or the handshake fails; the status is UNREACHABLE.
     """
     try:
         sock = await sockets.connect(address, within)

@@ -1,4 +1,4 @@
-"""Sends requests at once (pipelined) and pairs each with its response."""
+"""Sends several requests at once (pipelined) and pairs each with its response."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MIN_REQUEST_SIZE = 12  # a length prefix, API key and version, a correlation id
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request frame and its response frame, both with their length prefix.
+    """A request frame and its response frame, both with their length prefixes.
 
-    `response` is None if none is expected (Produce with acks=0) or none arrived; then `problem` is a sentence.
-    `problem` also reports a response that answers another request. `latency_ms` counts from the moment when all
-    requests were sent.
+    `response` is None if none is expected (Produce with acks=0) or none arrived; in the latter case, `problem` is a
+    sentence. `problem` also reports a response that answers another request. `latency_ms` counts from the moment when
+    all requests were sent.
     """
 
     request: bytes
@@ -31,8 +31,8 @@ class SentRequest:
 async def send_pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> list[SentRequest]:
     """Send all requests without waiting, then receive their responses.
 
-    Kafka answers in the order of the requests, so each response is paired with the oldest request; another correlation
-    id than that request's is a problem. After the first missing response, no other is awaited.
+    Kafka answers in the order of the requests, so each response is paired with the oldest request; a correlation id
+    that differs from that request's is a problem. After the first missing response, no others are awaited.
     """
     connection.send(b"".join(requests))
     sent_at = time.perf_counter()
@@ -54,14 +54,14 @@ async def send_pipelined(connection: BrokerConnection, requests: Sequence[bytes]
 
 
 def expects_response(request: bytes) -> bool:
-    """Whether the broker answers this frame: every request but Produce with acks=0."""
+    """Whether the broker answers this request, which it does unless it is a Produce with acks=0."""
     if len(request) < _MIN_REQUEST_SIZE or int.from_bytes(request[4:6], "big") != ApiKey.PRODUCE:
         return True
     return read_request(request).body.get("acks") != 0
 
 
 def split_frames(data: bytes) -> tuple[list[bytes], bytes]:
-    """Cut bytes into whole frames by their length prefixes; the second value is what remains."""
+    """Cut bytes into whole frames by their length prefixes; return the frames and the remaining bytes."""
     frames, start = [], 0
     while start + 4 <= len(data):
         end = start + 4 + int.from_bytes(data[start : start + 4], "big", signed=True)
@@ -73,6 +73,6 @@ def split_frames(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def correlation_id_mismatch(request: bytes, response: bytes) -> str | None:
-    """A sentence if a response frame does not have the correlation id of the request frame."""
-    expected, actual = (int.from_bytes(part, "big", signed=True) for part in (request[8:12], response[4:8]))
+    """Return a sentence if the correlation ids of a request and a response frame differ, else None."""
+    expected, actual = (int.from_bytes(field, "big", signed=True) for field in (request[8:12], response[4:8]))
     return None if actual == expected else f"the response has correlation id {actual}, not {expected} as its request"

@@ -17,7 +17,7 @@ from kproxy.client.connection import BrokerConnection
 from kproxy.client.versions import VersionRanges, newest_version
 from kproxy.errors import FINDINGS, UserError
 
-#: Yields messages to send, and is sent the broker's; raises `_InvalidServerMessage` if these are wrong.
+#: Yields the messages to send, and receives the broker's; raises `_InvalidServerMessage` if one of those is wrong.
 _Steps: TypeAlias = Generator[bytes, bytes, None]
 
 _SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -28,21 +28,21 @@ _MAX_ITERATIONS: Final = 1_000_000  # seconds of computation; Kafka's default is
 
 @dataclass(frozen=True, slots=True)
 class ClientLogin:
-    """A mechanism, a user and a password; for OAUTHBEARER the password is the token, and there is no user."""
+    """A mechanism, a user name and a password. For OAUTHBEARER, the password is the token, without a user name."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
 
     def steps(self) -> _Steps:
-        """The messages of the mechanism."""
+        """Return a generator of the messages of the mechanism."""
         if self.mechanism in _SCRAM:
             return _scram(_SCRAM[self.mechanism], self.username, self.password)
         return _oauthbearer(self.password) if self.mechanism == "OAUTHBEARER" else _plain(self.username, self.password)
 
 
 async def log_in(connection: BrokerConnection, login: ClientLogin, served: VersionRanges) -> None:
-    """Log in as the first thing after ApiVersions.
+    """Log in immediately after ApiVersions.
 
     Raises:
         UserError: The broker rejects the login, or does not prove that it knows the password.
@@ -72,7 +72,7 @@ async def log_in(connection: BrokerConnection, login: ClientLogin, served: Versi
 
 
 class _InvalidServerMessage(Exception):
-    """The broker's message breaks the mechanism. The message says how, without secrets."""
+    """A message from the broker violates the mechanism. The text tells how, without secrets."""
 
 
 async def _send_request(
@@ -84,19 +84,19 @@ async def _send_request(
 
 
 def _plain(username: str, password: str) -> _Steps:
-    """RFC 4616."""
+    """Log in with PLAIN (RFC 4616)."""
     yield b"\0" + username.encode() + b"\0" + password.encode()
 
 
 def _oauthbearer(token: str) -> _Steps:
-    """RFC 7628. The answer to an error is 0x01, after which the broker fails the login."""
+    """Log in with OAUTHBEARER (RFC 7628). An error is answered with 0x01, after which the broker rejects the login."""
     response = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
     if response:
         yield b"\x01"
 
 
 def _scram(digest: str, username: str, password: str) -> _Steps:
-    """RFC 5802 without channel binding, as Kafka's ScramSaslClient."""
+    """Log in with SCRAM (RFC 5802) without channel binding, like Kafka's ScramSaslClient."""
     nonce = secrets.token_urlsafe(24)
     client_first_bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     server_first = (yield f"n,,{client_first_bare}".encode()).decode(errors="replace")

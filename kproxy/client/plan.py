@@ -1,4 +1,4 @@
-"""Requests as the user gives them: words of a command line or JSON Lines. Frames are made once versions are known."""
+"""Requests as the user writes them, in a command line or as JSON Lines. They are encoded once versions are known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kproxy.errors import UserError
 
 @dataclass(slots=True)
 class PlannedRequest:
-    """A request without a version yet, unless the user gave one. The fields depend on the version."""
+    """A request that has no version yet, unless the user gave one. Its fields depend on the version."""
 
     api: schemas.Api
     version: int | None
@@ -31,7 +31,7 @@ class PlannedRequest:
     edit: EditMaker | None = None
 
     def at(self, version: int) -> ClientRequest:
-        """The request at this version.
+        """Return the request in this version.
 
         Raises:
             UserError: The version lacks a field, or a value does not fit its type.
@@ -51,15 +51,15 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def from_words(words: Sequence[str], version: int | None, edit: str | None = None) -> list[PlannedRequest]:
-    """Parse ``API[:VERSION]``, each followed by its ``FIELD=VALUE`` and bodies in JSON.
+    """Parse requests: ``API[:VERSION]``, each followed by ``FIELD=VALUE`` words and JSON bodies.
 
     Args:
-        words: Of the command line.
-        version: For requests without their own.
-        edit: For the only request.
+        words: The words of the command line.
+        version: The version of requests without their own.
+        edit: The edit of the request, which must then be the only one.
 
     Raises:
-        UserError: A word is none of these, or there is no request.
+        UserError: A word has none of these forms, or there is no request.
     """
     requests: list[PlannedRequest] = []
     for word in words:
@@ -68,7 +68,7 @@ def from_words(words: Sequence[str], version: int | None, edit: str | None = Non
         elif not requests:
             raise UserError(f"{word!r} is before the first request: begin with an API, e.g. Metadata topics=orders")
         elif word.startswith("{"):
-            requests[-1].body = _json(word)
+            requests[-1].body = _parse_json(word)
         else:
             requests[-1].assignments.append(word)
     if not requests:
@@ -76,7 +76,7 @@ def from_words(words: Sequence[str], version: int | None, edit: str | None = Non
     if edit is not None:
         if len(requests) > 1:
             raise UserError("--edit applies to one request: send the others separately")
-        requests[0].edit = _edit(edit)
+        requests[0].edit = _parse_edit(edit)
     return requests
 
 
@@ -101,7 +101,7 @@ def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
         )
         request_version = version if entry.version is None else entry.version
         requests.append(
-            PlannedRequest(api_of(str(entry.api)), request_version, [], entry.body, _edit(edit) if edit else None)
+            PlannedRequest(api_of(str(entry.api)), request_version, [], entry.body, _parse_edit(edit) if edit else None)
         )
     if not requests:
         raise UserError('standard input has no requests: pass lines such as {"api": "Metadata"}')
@@ -119,10 +119,10 @@ def encode_requests(
     served: VersionRanges | None = None,
     next_correlation_id: Callable[[], int] | None = None,
 ) -> list[bytes]:
-    """The frames. Without the broker's versions, the newest that kproxy knows are used.
+    """Return the frames. If the broker's versions are not given, use the newest ones that kproxy knows.
 
-    The first one introduces the client, with an instance id if its header has one; later ones with such a header leave
-    both out (KIP-1313).
+    The first frame has the client id, and an instance id if its header version has that field; later frames with such
+    a header leave both out (KIP-1313).
 
     Raises:
         UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest`.
@@ -141,14 +141,14 @@ def encode_requests(
     return frames
 
 
-def _edit(text: str) -> EditMaker:
+def _parse_edit(text: str) -> EditMaker:
     try:
         return edit_of(text)
     except EditError as error:
         raise UserError(f"--edit: {error}") from None
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""Builds request frames: any API at any version, with Kafka's defaults for fields that are not given."""
+"""Builds request frames for any version of any API, with Kafka's defaults for fields that are not given."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from kproxy.version import __version__
 
 #: The header's ``client_id``, unless the user gives another.
 CLIENT_ID: Final = "kproxy"
-#: The version of the request header from which on only the first request of a connection has the client id.
-_FIRST_ONLY: Final = 3
+#: The first version of the request header with which only the first request of a connection has the client id.
+_CLIENT_ID_SENT_ONCE_SINCE: Final = 3
 #: ``API`` or ``API:VERSION`` in a command line.
 API_WORD: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request to send: its API and version, the values of its body, and the edit to write it with.
+    """A request to send: its API and version, the values of its body, and the edit to apply when it is written.
 
-    Kafka rejects an ApiVersions request without the name of a client, so kproxy's is the default there (KIP-511).
+    Kafka rejects an ApiVersions request without a client name, so kproxy's name is the default there (KIP-511).
     """
 
     api: schemas.Api
@@ -40,22 +40,22 @@ class ClientRequest:
     def frame(
         self, correlation_id: int, client_id: str | None = CLIENT_ID, client_instance_id: str | None = None
     ) -> bytes:
-        """The frame with its length prefix. A header before version 3 leaves the client instance id out.
+        """Return the frame with its length prefix. Headers before version 3 leave the client instance id out.
 
         Raises:
             UserError: A value does not fit its type, or the edit does not fit the request.
         """
         header = layout("RequestHeader", schemas.header_versions(self.api.key, self.version)[0])
         body = body_layout(self.api, self.version)
-        head = {
+        header_values = {
             "request_api_key": self.api.key,
             "request_api_version": self.version,
             "correlation_id": correlation_id,
             "client_id": client_id,
         }
         if client_instance_id is not None and any(field.name == "client_instance_id" for field in header.tagged):
-            head["client_instance_id"] = client_instance_id
-        values = {"header": head, "body": self._defaults(body) | dict(self.values)}
+            header_values["client_instance_id"] = client_instance_id
+        values = {"header": header_values, "body": self._default_values(body) | dict(self.values)}
         try:
             return write(self.edit(body) if self.edit else None, frame_layout(header, body), values)
         except EditError as error:
@@ -65,20 +65,20 @@ class ClientRequest:
 
     @property
     def omits_client_id(self) -> bool:
-        """Whether it leaves the client id out if it is not the first request of its connection (KIP-1313)."""
-        return schemas.header_versions(self.api.key, self.version)[0] >= _FIRST_ONLY
+        """Whether the request has no client id unless it is the first request of its connection (KIP-1313)."""
+        return schemas.header_versions(self.api.key, self.version)[0] >= _CLIENT_ID_SENT_ONCE_SINCE
 
-    def _defaults(self, body: Layout) -> dict[str, Any]:
+    def _default_values(self, body: Layout) -> dict[str, Any]:
         if self.api.key != ApiKey.API_VERSIONS or not body.fields:
             return {}
         return {"client_software_name": "kproxy", "client_software_version": __version__}
 
 
 def api_of(text: str) -> schemas.Api:
-    """The API with this name (in any case) or key.
+    """Return the API with this name (in any case) or key.
 
     Raises:
-        UserError: There is none; names a similar one.
+        UserError: There is none; the message suggests a similar name.
     """
     names = {api.name.lower(): api for api in schemas.apis()}
     known_api = schemas.api(int(text)) if text.isdecimal() else names.get(text.lower())
@@ -91,7 +91,7 @@ def api_of(text: str) -> schemas.Api:
 
 
 def body_layout(api: schemas.Api, version: int) -> Layout:
-    """The layout of a request's body.
+    """Return the layout of a request's body.
 
     Raises:
         UserError: No Kafka release has this version.

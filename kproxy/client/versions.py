@@ -38,10 +38,10 @@ async def fetch_versions(connection: BrokerConnection) -> VersionRanges:
 
 
 async def fetch_versions_from(address: Address, within: float, tls: ClientTls | None = None) -> VersionRanges:
-    """Ask for the broker's versions on a connection of its own, see `fetch_versions`.
+    """Call `fetch_versions` on a new connection, which is closed afterwards.
 
     Raises:
-        UserError: Also if the broker cannot be reached.
+        UserError: As `fetch_versions`, and if the broker cannot be reached.
     """
     connection = await connect(address, within, tls)
     try:
@@ -51,10 +51,10 @@ async def fetch_versions_from(address: Address, within: float, tls: ClientTls | 
 
 
 def newest_version(api: schemas.Api, served: VersionRanges) -> int:
-    """The newest version that the broker and kproxy know.
+    """Return the newest version of an API that both the broker and kproxy know.
 
     Raises:
-        UserError: The broker does not advertise the API, or only unknown versions.
+        UserError: The broker does not advertise the API, or only versions that kproxy does not know.
     """
     if api.key not in served:
         raise UserError(f"the broker does not advertise {api.name}: pass -v N to send it nevertheless", FINDINGS)

@@ -1,1 +1,1 @@
-"""Compares two traces: bodies field by field, exchanges, connections. It knows which values differ from run to run."""
+"""Compares two traces: connections, exchanges, and bodies field by field, except values that differ in every run."""

@@ -1,4 +1,4 @@
-"""Aligns connections by client and by what they do, and the exchanges of two connections by API and version."""
+"""Aligns connections by client and APIs, and the exchanges of two connections by API and version."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Final
 
 from kproxy.comparison.traffic import RecordedConnection, RecordedExchange
 
-#: APIs that clients repeat by a timer or in a loop. How often depends on the time that a run takes.
+#: APIs that clients call repeatedly, by a timer or in a loop; how often depends on how long a run takes.
 POLLS: Final = frozenset({
     "ConsumerGroupHeartbeat", "Fetch", "Heartbeat", "OffsetCommit", "Produce", "PushTelemetry", "ShareAcknowledge",
     "ShareFetch", "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
 })  # fmt: skip
 
-#: Above this product of lengths, sequences are aligned by counting: matching them would take seconds.
-_MAX_MATCHED: Final = 1_000_000
-_MIN_RATIO: Final = 0.5  # of connections with different client ids
+#: Above this product of their lengths, sequences are aligned by position: matching them would take seconds.
+_MAX_COMPARISONS: Final = 1_000_000
+_MIN_RATIO: Final = 0.5  # least similarity of connections with different client ids
 
 ExchangePair = tuple[RecordedExchange, RecordedExchange]
 
 
 @dataclass(slots=True)
 class AlignedExchanges:
-    """Exchanges of two connections. `moved` pairs are at other places in the order than those around them."""
+    """The exchanges of two connections. The pairs in `moved` are in a different place in the order on each side."""
 
     pairs: list[ExchangePair] = field(default_factory=list)
     moved: list[ExchangePair] = field(default_factory=list)
@@ -37,9 +37,9 @@ class AlignedExchanges:
 def align_connections(
     a: Sequence[RecordedConnection], b: Sequence[RecordedConnection]
 ) -> Iterator[tuple[RecordedConnection | None, RecordedConnection | None]]:
-    """Pair connections of the same client id, the most similar ones first; then similar ones of other client ids.
+    """Pair connections with the same client id, the most similar ones first; then similar ones with other client ids.
 
-    A client opens several connections at the same time, so their order alone decides only between equal ones.
+    A client opens several connections at the same time, so their order decides only between equally similar ones.
     """
     clients = dict.fromkeys(connection.client_id for connection in (*a, *b))
     unpaired_a: list[RecordedConnection] = []
@@ -59,8 +59,8 @@ def align_connections(
 def _pair_most_similar(
     a: list[RecordedConnection], b: list[RecordedConnection], min_ratio: float
 ) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
-    """Pair connections, and remove them from `a` and `b`."""
-    if len(a) * len(b) > _MAX_MATCHED // 100:
+    """Yield pairs of connections, the most similar ones matched first, and remove them from `a` and `b`."""
+    if len(a) * len(b) > _MAX_COMPARISONS // 100:
         while a and b and not min_ratio:
             yield a.pop(0), b.pop(0)
         return
@@ -80,24 +80,26 @@ def _pair_most_similar(
 
 
 def _apis(connection: RecordedConnection) -> list[str]:
-    """What a connection does: its APIs without repetitions, the first 100."""
+    """Return the APIs that a connection uses, in order and without repetitions, at most 100."""
     return [api for api, _ in groupby(exchange.api for exchange in connection.exchanges)][:100]
 
 
 def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
-    """Align by API and version, Metadata by topics too, so that an additional exchange does not shift those after it.
+    """Align by API and version (and topics, for Metadata), so that an extra exchange does not shift those after it.
 
-    An exchange of another version is paired if it is at the same place.
+    Exchanges that differ only in version are paired if they are in the same place.
     """
     exchanges = AlignedExchanges()
-    for slice_a, slice_b in _blocks([_key(exchange) for exchange in a], [_key(exchange) for exchange in b]):
+    for slice_a, slice_b in _corresponding_slices(
+        [_key(exchange) for exchange in a], [_key(exchange) for exchange in b]
+    ):
         _pair_block(a[slice_a], b[slice_b], exchanges)
     exchanges.moved = pair_remaining(exchanges.only_a, exchanges.only_b)
     return exchanges
 
 
 def pair_remaining(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
-    """Pair exchanges by API and version wherever they are, and remove them from `a` and `b`."""
+    """Pair exchanges by API and version, wherever they are, and remove them from `a` and `b`."""
     return [*_pair_equal(a, b, _key), *_pair_equal(a, b, _loose_key)]
 
 
@@ -119,13 +121,13 @@ def _key(exchange: RecordedExchange) -> tuple[object, int]:
 
 
 def _loose_key(exchange: RecordedExchange) -> tuple[object, ...]:
-    """Of FindCoordinator, the type of the key instead of the keys."""
+    """Return a key like `_key`, but for FindCoordinator with the type of the keys instead of the keys."""
     purpose = _purpose(exchange)
     return exchange.version, *(purpose[:2] if exchange.api == "FindCoordinator" else purpose)
 
 
 def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
-    """The API, and what several parts of a client ask for at any time: topics, coordinators, offsets."""
+    """Return the API, and what is requested if several parts of a client send it: topics, coordinators, offsets."""
     body = exchange.request.body or {}
     if exchange.api == "FindCoordinator":
         return exchange.api, body.get("key_type", 0), str(body.get("coordinator_keys") or [body.get("key")])
@@ -138,9 +140,9 @@ def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
     return (exchange.api,)
 
 
-def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:
-    """Slices that correspond to each other, equal or not, in order."""
-    if len(a) * len(b) > _MAX_MATCHED:
+def _corresponding_slices(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:
+    """Yield pairs of corresponding slices, equal or not, in order."""
+    if len(a) * len(b) > _MAX_COMPARISONS:
         equal_count = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         yield slice(0, equal_count), slice(0, equal_count)
         yield slice(equal_count, len(a)), slice(equal_count, len(b))
@@ -150,7 +152,7 @@ def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, s
 
 
 def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], exchanges: AlignedExchanges) -> None:
-    """Pair the exchanges with the same purpose in their order."""
+    """Pair exchanges with the same purpose, in order; add them and the unpaired ones to `exchanges`."""
     by_purpose: dict[object, deque[RecordedExchange]] = defaultdict(deque)
     for exchange in b:
         by_purpose[_purpose(exchange)].append(exchange)

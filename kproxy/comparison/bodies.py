@@ -18,7 +18,7 @@ _IDENTITY: Final = (
     "partition_id", "partition_index", "pattern_type", "principal_name", "resource_name", "resource_type",
     "subtopology_id", "topic", "topic_name", "transactional_id", "user",
 )  # fmt: skip
-#: Arrays whose elements have a meaning by their order.
+#: Arrays in which the order of the elements matters.
 _ORDERED: Final = frozenset({"records"})
 _WITHHELD: Final = "(redacted, "
 _MAX_DEPTH: Final = 64
@@ -39,9 +39,9 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A field that differs: `path` is that of the value in A, else in B: ``topics[2].name``.
+    """A field that differs: `path` is the path of the value in A, else in B, e.g. ``topics[2].name``.
 
-    `a` and `b` are the values as in JSON; None where the field does not exist, which `why` tells from null.
+    `a` and `b` are the values as in JSON; None if the field does not exist, which `why` distinguishes from null.
     `owner` is the message or payload that has the field, e.g. ``MetadataResponse``.
     """
 
@@ -54,7 +54,7 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class ValuePair:
-    """Two values of a kind at the same place: they stand for the same thing, equal or not."""
+    """Two values of a kind in the same field: they stand for the same thing, whether equal or not."""
 
     kind: ValueKind
     path: str
@@ -64,7 +64,7 @@ class ValuePair:
 
 @dataclass(slots=True)
 class BodyComparison:
-    """The differences, and the pairs of values of a kind; pairs without a value (null, -1) on both sides are absent."""
+    """The differences, and the pairs of values of a kind, except those in which a value is unset (null, -1)."""
 
     differences: list[FieldDifference] = field(default_factory=list)
     pairs: list[ValuePair] = field(default_factory=list)
@@ -85,32 +85,32 @@ def compare_bodies(
 
     Args:
         message: Such as ``MetadataResponse``.
-        a: The one body; bytes may be bytes or base64, as in JSON.
-        b: The other.
-        may_differ: Kinds whose values need not be equal. If only one of them is unset (null, -1), they do differ.
-        same_layout: Whether both are of the same version. If not, only fields that both have are compared.
-        topic_names: Names of the topic ids of A and of B, to compare topics that have only an id.
+        a: One body; its bytes may be bytes or base64, as in JSON.
+        b: The other body.
+        may_differ: Kinds whose values need not be equal. A set value and an unset one (null, -1) still differ.
+        same_layout: Whether both bodies have the same version. If not, only fields that both have are compared.
+        topic_names: Return the topic name for an id in A and in B, to compare topics that have only an id.
     """
     comparer = _Comparer(may_differ, same_layout, topic_names)
-    comparer.structs(message, (), a, b)
-    return comparer.found
+    comparer.compare_structs(message, (), a, b)
+    return comparer.comparison
 
 
 class _Comparer:
     def __init__(self, may_differ: frozenset[ValueKind], same_layout: bool, topic_names: tuple[TopicName, TopicName]):
-        self.found = BodyComparison()
+        self.comparison = BodyComparison()
         self._may_differ, self._same_layout, self._topic_names = may_differ, same_layout, topic_names
 
-    def structs(self, owner: str, path: tuple[str, ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
-        """Compare the fields of two structs; below a payload, its type is the owner."""
+    def compare_structs(self, owner: str, path: tuple[str, ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
+        """Compare the fields of two structs. The owner of fields inside a payload is the type of the payload."""
         inner = a.get("data")
         inner_owner = a["type"] if isinstance(inner, dict) and isinstance(a.get("type"), str) else owner
         for name in (*a, *(name for name in b if name not in a)):
             field_path = (*path, name)
             if name in a and name in b:
-                self._values(inner_owner, name, field_path, a[name], b[name])
+                self._compare_values(inner_owner, name, field_path, a[name], b[name])
             elif self._same_layout:
-                self._add(
+                self._add_difference(
                     owner,
                     field_path,
                     a.get(name),
@@ -118,17 +118,17 @@ class _Comparer:
                     DifferenceKind.ONLY_IN_A if name in a else DifferenceKind.ONLY_IN_B,
                 )
 
-    def _values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
+    def _compare_values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
         if len(path) > _MAX_DEPTH:
             return
         if isinstance(a, dict) and isinstance(b, dict):
-            self.structs(owner, path, a, b)
+            self.compare_structs(owner, path, a, b)
         elif isinstance(a, list) and isinstance(b, list):
-            self._arrays(owner, name, path, a, b)
+            self._compare_arrays(owner, name, path, a, b)
         else:
-            self._scalars(owner, name, path, _as_json_value(a), _as_json_value(b))
+            self._compare_scalars(owner, name, path, _as_json_value(a), _as_json_value(b))
 
-    def _arrays(self, owner: str, name: str, path: tuple[str, ...], a: list[Any], b: list[Any]) -> None:
+    def _compare_arrays(self, owner: str, name: str, path: tuple[str, ...], a: list[Any], b: list[Any]) -> None:
         is_keyed = name not in _ORDERED and kind_of(owner, name) is None
         elements_a = dict(_with_keys(a, self._topic_names[0]) if is_keyed else enumerate(a))
         elements_b = dict(_with_keys(b, self._topic_names[1]) if is_keyed else enumerate(b))
@@ -138,39 +138,39 @@ class _Comparer:
         for index, (key, value) in enumerate(elements_a.items()):
             element_path = (*path, str(index))
             if key in elements_b:
-                self._values(owner, name, element_path, value, elements_b.pop(key))
+                self._compare_values(owner, name, element_path, value, elements_b.pop(key))
             else:
-                self._add(owner, element_path, value, None, DifferenceKind.ONLY_IN_A)
+                self._add_difference(owner, element_path, value, None, DifferenceKind.ONLY_IN_A)
         for key, value in elements_b.items():
-            self._add(owner, (*path, str(indexes[key])), None, value, DifferenceKind.ONLY_IN_B)
+            self._add_difference(owner, (*path, str(indexes[key])), None, value, DifferenceKind.ONLY_IN_B)
 
     def _are_assigned(self, owner: str, elements: list[Any]) -> bool:
-        """Whether these are partitions that depend on the assignment of a group."""
+        """Whether these are partitions whose numbers depend on the assignment of a group."""
         return ValueKind.PARTITION in self._may_differ and all(
             isinstance(element, dict) and any(kind_of(owner, name) is ValueKind.PARTITION for name in element)
             for element in elements
         )
 
-    def _scalars(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
+    def _compare_scalars(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
         kind = kind_of(owner, name)
         if kind is not None and not isinstance(a, dict | list) and not isinstance(b, dict | list):
             unset = is_unset(kind, a), is_unset(kind, b)
             if not any(unset):
-                self.found.pairs.append(ValuePair(kind, render(path), a, b))
+                self.comparison.pairs.append(ValuePair(kind, render(path), a, b))
             is_special = kind is ValueKind.TIME and all(unset)  # -1 and -2 in ListOffsets
             if kind in self._may_differ and unset[0] == unset[1] and not is_special:
                 return
         if a != b and not (_is_withheld(a) and _is_withheld(b)):
-            self._add(
+            self._add_difference(
                 owner, path, a, b, DifferenceKind.ERROR_CODE if name.endswith("error_code") else DifferenceKind.VALUE
             )
 
-    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, kind: DifferenceKind) -> None:
-        self.found.differences.append(FieldDifference(render(path), a, b, kind, owner))
+    def _add_difference(self, owner: str, path: tuple[str, ...], a: Any, b: Any, kind: DifferenceKind) -> None:
+        self.comparison.differences.append(FieldDifference(render(path), a, b, kind, owner))
 
 
 def _with_keys(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
-    """Elements with what identifies them: names and numbers of a struct, a scalar itself; else their number."""
+    """Yield the elements with keys: the identifying fields of a struct or the scalar itself, and a running number."""
     counts: Counter[Any] = Counter()
     for element in elements:
         key: object = _identity(element, topic_name) if isinstance(element, dict) else _as_json_value(element)
@@ -183,12 +183,12 @@ def _identity(struct: Mapping[str, Any], topic_name: TopicName) -> tuple[tuple[s
     key = [(name, str(struct[name])) for name in _IDENTITY if name in struct]
     topic_id = struct.get("topic_id")
     if isinstance(topic_id, str) and not struct.get("name") and (name := topic_name(topic_id)):
-        key = [part for part in key if part[0] != "name"] + [("name", name)]
+        key = [field for field in key if field[0] != "name"] + [("name", name)]
     return tuple(key)
 
 
 def _as_json_value(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value as in JSON: bytes as base64."""
     return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
 
 

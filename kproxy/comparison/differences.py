@@ -1,4 +1,4 @@
-"""Differences of two traces."""
+"""The differences between two traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.comparison.traffic import RecordedTraffic
 
 
 class Aspect(StrEnum):
-    """What differs."""
+    """The aspect in which two traces differ."""
 
     FIELD = "field"
     ERROR_CODE = "error code"
@@ -27,10 +27,10 @@ class Aspect(StrEnum):
 class TrafficDifference:
     """A difference, and how often it occurs.
 
-    `subject` is the code of a finding, or the client id of a connection. `versions` has those of A and B where it
-    occurs; `path` is the field in the schema. `a` and `b` are the values where it first occurs, `place_a` and `place_b`
-    the exchanges (``#0:12``), empty if there is none. `why` tells a missing field from null, `owner` names the message
-    or payload that has the field.
+    `subject` is the code of a finding, or the client id of a connection. `versions` has the pairs of versions
+    in A and B with which it occurs; `path` is the field in the schema. `a` and `b` are the values where it first
+    occurs, `place_a` and `place_b` the exchanges (``#0:12``), empty if there is none. `why` distinguishes a missing
+    field from null, `owner` names the message or payload that has the field.
     """
 
     aspect: Aspect
@@ -50,7 +50,7 @@ class TrafficDifference:
 
 @dataclass(slots=True)
 class TrafficComparison:
-    """The differences, the most important ones first, and notes about what is no difference."""
+    """The differences, the most important ones first, and notes about deviations that do not count as differences."""
 
     a: RecordedTraffic
     b: RecordedTraffic

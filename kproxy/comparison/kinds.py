@@ -1,4 +1,4 @@
-"""Kinds of values that brokers, clients or the clock choose: they differ between two runs of the same client."""
+"""Kinds of values that brokers, clients or the clock choose, and that differ between two runs of the same client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ValueKind(StrEnum):
     TOPIC_ID = "topic id"
 
 
-#: Kinds whose values are not compared unless the user wants it. Two runs on new topics have the same offsets.
+#: Kinds whose values are compared only on request. Offsets are compared: two runs on new topics have the same ones.
 MAY_DIFFER: Final = frozenset(ValueKind) - {ValueKind.OFFSET}
 
 #: Kinds without a value that means "none": all their values correspond to each other.
@@ -95,7 +95,7 @@ _FIELDS: Final[dict[ValueKind, str]] = {
 }
 _BY_FIELD: Final = {name: kind for kind, names in _FIELDS.items() for name in names.split()}
 
-#: (message or payload, field) -> its kind, where the field's name means something else than elsewhere.
+#: (message or payload, field) -> kind, for fields whose name has a different meaning there than elsewhere.
 _IN_MESSAGE: Final[dict[tuple[str, str], ValueKind | None]] = {
     ("ConnectAssignment", "leader"): ValueKind.MEMBER_ID,
     ("CreateAclsRequest", "host"): None,  # the hosts that an ACL is for
@@ -105,7 +105,7 @@ _IN_MESSAGE: Final[dict[tuple[str, str], ValueKind | None]] = {
     ("JoinGroupResponse", "leader"): ValueKind.MEMBER_ID,
     ("ListOffsetsRequest", "replica_id"): None,  # -1 for every client
     ("FetchRequest", "replica_id"): None,
-    ("ProduceRequest", "timeout_ms"): None,  # other requests have the time that is left
+    ("ProduceRequest", "timeout_ms"): None,  # in other requests it is the remaining time
     # The partitions that a member of a group has been assigned.
     ("ConsumerProtocolAssignment", "partitions"): ValueKind.PARTITION,
     ("ConsumerProtocolSubscription", "partitions"): ValueKind.PARTITION,
@@ -119,7 +119,7 @@ _IN_MESSAGE: Final[dict[tuple[str, str], ValueKind | None]] = {
 
 
 def kind_of(message: str, field: str) -> ValueKind | None:
-    """The kind of a field's value, or of the elements of an array; None if equal runs have equal values.
+    """Return the kind of a field's value or array elements; None if equal runs have equal values.
 
     Args:
         message: The message or payload that has the field: ``JoinGroupResponse``, ``ConsumerProtocolSubscription``.
@@ -130,7 +130,7 @@ def kind_of(message: str, field: str) -> ValueKind | None:
 
 
 def is_unset(kind: ValueKind, value: Any) -> bool:
-    """Whether the value means that there is none, e.g. a producer id of -1. None corresponds only to none."""
+    """Whether the value stands for "no value", e.g. a producer id of -1. It corresponds only to another unset value."""
     if kind in _NEVER_UNSET:
         return False
     if kind is ValueKind.TIME and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The order of group members, which depends on their ids: brokers choose these at random."""
+"""Makes the order of group members independent of their ids, which brokers choose at random."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _IDS: Final = frozenset({"client_host", "client_id", "member_id"})
 
 
 def with_sorted_members(value: Any) -> Any:
-    """Return a body whose arrays of members are sorted by the members' fields other than their ids."""
+    """Return the body with its arrays of members sorted by the members' fields other than their ids."""
     if isinstance(value, dict):
         return {name: with_sorted_members(inner) for name, inner in value.items()}
     if not isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Compares requests that a client repeats: which values they and their responses had, not how often or in which order.
+"""Compares repeated requests: which values they and their responses had, not how often or in which order.
 
-How many records a fetch returns and in which heartbeat a rebalance is announced depends on time. That an error code
-occurs in one trace only does not.
+How many records a fetch returns, and which heartbeat announces a rebalance, depends on time. Whether an error code
+occurs at all does not.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind, is_unset, kind_of
 from kproxy.comparison.traffic import RecordedExchange
 
-#: Attributes of record batches; their other fields and their records depend on how records were batched.
-_BATCH: Final = frozenset({
+#: The fields of record batches that are compared; the others, and the records, depend on how records were batched.
+_COMPARED_BATCH_FIELDS: Final = frozenset({
     "compression", "crc_valid", "is_control", "is_transactional", "magic", "timestamp_type",
 })  # fmt: skip
-#: Which partitions a client polls depends on the assignment and on which broker leads them.
-_NUMBERS: Final = frozenset({"index", "partition", "partition_index"})
+#: Partition numbers: which ones a client polls depends on the assignment and on which broker leads them.
+_PARTITION_FIELDS: Final = frozenset({"index", "partition", "partition_index"})
 _MAX_DEPTH: Final = 64
 _ARRAY: Final = "[...]"
 _INSIDE_RECORDS: Final = "records[]."
@@ -27,9 +27,9 @@ _MAX_VALUES: Final = 20  # per field
 
 @dataclass(slots=True)
 class PollValues:
-    """The values of the polls of one API: by path in the schema, with the first exchange that has each.
+    """The values in the polls of one API, by path in the schema, each with the first exchange that has it.
 
-    Paths begin with ``request.`` or ``response.``. Values of kinds that may differ are ``(some)``.
+    Paths begin with ``request.`` or ``response.``. Values of kinds that may differ are replaced by ``(some)``.
     """
 
     count: int = 0
@@ -39,7 +39,7 @@ class PollValues:
 
 @dataclass(frozen=True, slots=True)
 class PollDifference:
-    """A field with values that occur in one trace only. `a` and `b` are these values, each with its place."""
+    """A field with values that occur in one trace only: `a` and `b`, each value with its exchange (``#0:12``)."""
 
     path: str
     a: list[tuple[Any, str]]
@@ -47,7 +47,7 @@ class PollDifference:
 
 
 def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
-    """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
+    """Return the requests without a response although a later one has one, except Produce with acks=0."""
     response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
     answered_exchanges = exchanges[: response_indexes[-1]] if response_indexes else ()
     return [
@@ -58,7 +58,7 @@ def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedE
 
 
 def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[ValueKind] = frozenset()) -> PollValues:
-    """Collect the values of the polls of one API; those of the kinds `compared`, too, and otherwise of no kind."""
+    """Collect the values in the polls of one API. Values of a kind are masked unless the kind is in `compared`."""
     values = PollValues()
     masked = (MAY_DIFFER | {ValueKind.OFFSET}) - compared
     for exchange in exchanges:
@@ -74,7 +74,7 @@ def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[Value
 
 
 def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
-    """Compare the values of fields that both have, or that one lacks although it has the struct around them."""
+    """Compare the fields that both have, or that one lacks although it has the enclosing struct."""
     same_layout = a.versions == b.versions
     for path in dict.fromkeys((*a.values, *b.values)):
         ours, theirs = a.values.get(path, {}), b.values.get(path, {})
@@ -98,16 +98,16 @@ def _fields(
     owner = struct["type"] if isinstance(inner, dict) and isinstance(struct.get("type"), str) else owner
     for name, value in struct.items():
         path = f"{parent_path}.{name}"
-        if path.count(".") > _MAX_DEPTH or (_INSIDE_RECORDS in path and name not in _BATCH):
+        if path.count(".") > _MAX_DEPTH or (_INSIDE_RECORDS in path and name not in _COMPARED_BATCH_FIELDS):
             continue
         if isinstance(value, dict):
             yield from _fields(owner, path, value, masked)
         elif isinstance(value, list):
-            yield path, _ARRAY  # distinguishes an array from null
+            yield path, _ARRAY  # so that an array differs from null
             for element in value:
                 if isinstance(element, dict):
                     yield from _fields(owner, f"{path}[]", element, masked)
-        elif name not in _NUMBERS:
+        elif name not in _PARTITION_FIELDS:
             yield path, _mask(kind_of(owner, name), value, masked)
 
 

@@ -1,4 +1,4 @@
-"""RecordedTraffic: the exchanges of a trace by connection, its findings, and the names of its topic ids."""
+"""RecordedTraffic: the exchanges of a trace by connection, its findings, and the topic names by id."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordedExchange:
 
     @property
     def api(self) -> str:
-        """Kafka's name of the API; ``API n`` for an unknown one."""
+        """Kafka's name for the API, ``API n`` if it is unknown."""
         return self.request.api or f"API {self.request.api_key}"
 
     @property
@@ -35,18 +35,18 @@ class RecordedExchange:
 
     @property
     def place(self) -> str:
-        """The exchange as `kproxy dissect` shows it and `kproxy export-test` takes it: ``#0:12``."""
+        """The exchange in the notation of `kproxy dissect` and `kproxy export-test`: ``#0:12``."""
         return place_of(self.request)
 
 
 def place_of(line: RequestLine | ResponseLine) -> str:
-    """A connection's number and a correlation id: ``#0:12``."""
+    """Return the connection's number and the correlation id of a line: ``#0:12``."""
     return f"#{line.connection_id.rpartition('-')[2]}:{line.correlation_id}"
 
 
 @dataclass(slots=True)
 class RecordedConnection:
-    """The exchanges of a connection in the order of their requests. `client_id` is that of the first request."""
+    """The exchanges of a connection in the order of their requests. `client_id` comes from the first request."""
 
     client_id: str | None
     exchanges: list[RecordedExchange] = field(default_factory=list)
@@ -54,13 +54,16 @@ class RecordedConnection:
 
 @dataclass(slots=True)
 class RecordedTraffic:
-    """What a trace has. `findings` has the first message per code, API and direction (of the run: without them)."""
+    """The contents of a trace. `findings` has the first message per code, API and direction.
+
+    API and direction are empty for findings about the whole run.
+    """
 
     name: str
     connections: list[RecordedConnection] = field(default_factory=list)
     findings: dict[tuple[str, str, str], str] = field(default_factory=dict)
     topic_names: dict[str, str] = field(default_factory=dict)
-    #: Whether a frame that kproxy decoded has no body, because the trace was written at another detail.
+    #: Whether a frame that kproxy decoded has no body, because the trace was written with less detail.
     lacks_bodies: bool = False
 
     @property
@@ -75,10 +78,10 @@ def traffic_of(
     """Collect the lines of a trace at full detail. A response without its request counts only with its findings.
 
     Args:
-        name: Of the trace.
-        lines: In their order.
-        about_clients: Whether to collect findings that blame the client, too.
-        text: What it matches in text, such as the names of topics, is replaced by ``*``.
+        name: The name of the trace.
+        lines: Its lines, in order.
+        about_clients: Whether to include findings that blame the client.
+        text: A pattern; its matches in text, such as the names of topics, are replaced by ``*``.
     """
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
@@ -113,19 +116,21 @@ def traffic_of(
     return traffic
 
 
-def _mask_line(line: Line, text: re.Pattern[str]) -> Line:
+def _mask_line(line: Line, pattern: re.Pattern[str]) -> Line:
     if not isinstance(line, RequestLine | ResponseLine):
         return line
-    topics = [replace(topic, topic=_mask_value(topic.topic, text)) for topic in line.topics]
-    return replace(line, body=_mask_value(line.body, text), client_id=_mask_value(line.client_id, text), topics=topics)
+    topics = [replace(topic, topic=_mask_value(topic.topic, pattern)) for topic in line.topics]
+    return replace(
+        line, body=_mask_value(line.body, pattern), client_id=_mask_value(line.client_id, pattern), topics=topics
+    )
 
 
-def _mask_value(value: Any, text: re.Pattern[str]) -> Any:
+def _mask_value(value: Any, pattern: re.Pattern[str]) -> Any:
     if isinstance(value, str):
-        return text.sub("*", value)
+        return pattern.sub("*", value)
     if isinstance(value, dict):
-        return {name: _mask_value(inner, text) for name, inner in value.items()}
-    return [_mask_value(element, text) for element in value] if isinstance(value, list) else value
+        return {name: _mask_value(inner, pattern) for name, inner in value.items()}
+    return [_mask_value(element, pattern) for element in value] if isinstance(value, list) else value
 
 
 def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:

@@ -1,4 +1,4 @@
-"""Recent trace lines for viewers that connect later: the last lines, and older ones of what is still open."""
+"""Recent trace lines for viewers that connect later, and older lines of connections and requests still open."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine, with_frame
 
 BACKLOG_BYTES: Final = 4 << 20
-#: Unanswered requests per connection that are sent although they are older than the last lines.
+#: The most unanswered requests per connection that are sent although they are older than the last lines.
 MAX_UNANSWERED: Final = 1000
 
 
 class _Identity(Struct, frozen=True):
-    """Identifies a line. Its bytes do not: they lack findings that another worker has reported."""
+    """Identifies a line. Its bytes cannot, because they may lack findings that another worker has reported."""
 
     ts: str
     kind: str
@@ -29,7 +29,7 @@ class _Identity(Struct, frozen=True):
 
 
 class Backlog:
-    """The last encoded lines, up to `limit` bytes."""
+    """The latest encoded lines, up to `limit` bytes."""
 
     def __init__(self, limit: int = BACKLOG_BYTES) -> None:
         self._limit = limit
@@ -44,9 +44,9 @@ class Backlog:
             self._size -= len(self._lines.popleft())
 
     def lines(self, inspector: WatchedInspector, *, frames: bool) -> Iterator[bytes]:
-        """Older lines of open connections and unanswered requests, then the last lines; by time, each once.
+        """Yield older lines of open connections and unanswered requests, then the latest lines; by time, each once.
 
-        With `frames`, unanswered requests have their frames. Those of other lines are not kept.
+        With `frames`, unanswered requests have their frames. Frames of other lines are not kept.
         """
         unfinished = {
             _identity(shared_line.encoded(Detail.SUMMARY)): shared_line
@@ -59,13 +59,13 @@ class Backlog:
         ):
             yield unfinished[identity].for_viewer(payloads=False, frames=frames)
         for line, identity in recent:
-            frame = unfinished.get(identity) if frames else None
-            yield line if frame is None or frame.frame is None else with_frame(line, frame.frame)
+            request = unfinished.get(identity) if frames else None
+            yield line if request is None or request.frame is None else with_frame(line, request.frame)
 
 
 def _open_connection_lines(inspector: WatchedInspector) -> Iterator[SharedLine]:
-    """The lines of open connections and unanswered requests."""
-    for connection in inspector.open_now():
+    """Yield the lines of open connections and unanswered requests."""
+    for connection in inspector.open_connections():
         yield SharedLine(connection.opened)
         yield from map(SharedLine, islice(connection.waiting, MAX_UNANSWERED))
 

@@ -25,21 +25,21 @@ from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
 _TIMEOUT_S: Final = 10.0
-#: Seconds without an answer after which a proxy counts as silent.
+#: A proxy that answers nothing for this many seconds counts as silent.
 SILENT_AFTER_S: Final = 5.0
 _BEAT_S: Final = 1.0
-#: Bytes of lines that are buffered. Beyond that, reading pauses, and the proxy drops lines that it has no room for.
+#: The most bytes of lines to buffer. Beyond that, reading pauses, and the proxy drops lines that it has no room for.
 _BUFFER_BYTES: Final = 16 << 20
-#: Longest valid line: a frame of 32 MiB in base64 is shorter, and longer frames are not decoded.
+#: The longest valid line: a frame of 32 MiB in base64 is shorter, and longer frames are not decoded.
 _MAX_LINE_BYTES: Final = 64 << 20
 
 
 @asynccontextmanager
 async def connect(path: Path) -> AsyncIterator[ControlClient]:
-    """Connect to the proxy with its control socket at `path`, for the duration of an `async with` block.
+    """Connect to the proxy whose control socket is at `path`, for the duration of an `async with` block.
 
     Raises:
-        ControlError: No process answers there, or none that uses this protocol.
+        ControlError: No process answers there, or it does not use this protocol.
     """
     client = ControlClient()
     try:
@@ -50,13 +50,13 @@ async def connect(path: Path) -> AsyncIterator[ControlClient]:
 
 
 class ControlClient(asyncio.Protocol):
-    """Sends requests to a proxy and iterates over its trace lines: bytes with their newline, not parsed.
+    """Sends requests to a proxy and iterates over its trace lines, as unparsed bytes with their newline.
 
-    The iteration ends with the connection; it raises `ControlError` if the proxy sent a reason.
+    The iteration ends with the connection; it raises `ControlError` if the proxy sent a reason for closing it.
 
     Attributes:
         greeting: The proxy's first line. Its `listeners` are kept up to date while the client watches.
-        on_listeners: Called when these have changed.
+        on_listeners: Called when the listeners have changed.
         on_late: Called with each late response that the proxy reports.
     """
 
@@ -68,7 +68,7 @@ class ControlClient(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._rest = bytearray()
+        self._incomplete_line = bytearray()
         self._lines: deque[bytes] = deque()
         self._buffered = 0
         self._changed = asyncio.Event()
@@ -76,8 +76,8 @@ class ControlClient(asyncio.Protocol):
         self._close_reason: str | None = None
         self._report_silence: Callable[[bool], None] = lambda _: None
         self._is_silent = False
-        self._is_asked = False  # for a sign of life, and nothing has arrived since
-        self._received_at = self._beat_at = 0.0
+        self._has_pinged = False  # and nothing has arrived since
+        self._received_at = self._checked_at = 0.0
         self.on_listeners: Callable[[], None] = lambda: None
         self.on_late: Callable[[LateResponse], None] = lambda _: None
 
@@ -103,30 +103,30 @@ class ControlClient(asyncio.Protocol):
             await self._disconnected.wait()
 
     def watch_silence(self, report: Callable[[bool], None]) -> None:
-        """Call `report` with True when the proxy sends nothing although it is asked to, with False when it does again.
+        """Call `report` with True when the proxy does not answer pings, and with False when it sends data again.
 
-        Time in which this process did not run does not count.
+        Time during which this process did not run does not count.
         """
         self._report_silence = report
-        self._beat_at = self._received_at = self._loop.time()
-        self._beat()
+        self._checked_at = self._received_at = self._loop.time()
+        self._check_silence()
 
-    def _beat(self) -> None:
+    def _check_silence(self) -> None:
         if self._transport is None or self._disconnected.is_set():
             return
         now = self._loop.time()
-        if now - self._beat_at > 3 * _BEAT_S:  # this process was suspended
+        if now - self._checked_at > 3 * _BEAT_S:  # this process was suspended
             self._received_at = now
-        self._beat_at = now
+        self._checked_at = now
         silence = now - self._received_at
         if silence >= SILENT_AFTER_S and not self._is_silent:
             self._is_silent = True
             self._report_silence(True)
-        elif silence >= _BEAT_S and not self._is_asked:
-            self._is_asked = True
+        elif silence >= _BEAT_S and not self._has_pinged:
+            self._has_pinged = True
             self._transport.write(encode_json({"id": next(self._numbers), "do": "ping"}) + b"\n")
             self._transport.resume_reading()
-        self._loop.call_later(_BEAT_S, self._beat)
+        self._loop.call_later(_BEAT_S, self._check_silence)
 
     async def ask(self, do: str, **fields: Any) -> dict[str, Any]:
         """Send a request and return the reply.
@@ -175,14 +175,14 @@ class ControlClient(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
         self._received_at = self._loop.time()
-        self._is_asked = False
+        self._has_pinged = False
         if self._is_silent:
             self._is_silent = False
             self._report_silence(False)
         whole, newline, incomplete = data.rpartition(b"\n")
         if newline:
-            lines = b"".join((self._rest, whole, newline)).splitlines(keepends=True)
-            self._rest = bytearray(incomplete)
+            lines = b"".join((self._incomplete_line, whole, newline)).splitlines(keepends=True)
+            self._incomplete_line = bytearray(incomplete)
             for line in lines:
                 if line.startswith(LINE_START):
                     self._lines.append(line)
@@ -191,8 +191,8 @@ class ControlClient(asyncio.Protocol):
                     self._handle_reply(line)
             self._changed.set()
         else:
-            self._rest += incomplete
-        if len(self._rest) > _MAX_LINE_BYTES:
+            self._incomplete_line += incomplete
+        if len(self._incomplete_line) > _MAX_LINE_BYTES:
             self._fail(f"the proxy sent a line longer than {_MAX_LINE_BYTES} bytes")
         elif self._buffered > _BUFFER_BYTES and not self._pending:
             self._transport.pause_reading()
@@ -205,7 +205,7 @@ class ControlClient(asyncio.Protocol):
                 future.set_exception(self._closed_error())
 
     def _handle_reply(self, line: bytes) -> None:
-        """Handle a line that is not a trace line: the greeting, a reply, or a reason to close."""
+        """Handle a line that is not a trace line: the greeting, a reply, an update, or a reason for closing."""
         try:
             if not self._greeted.done():
                 self._greeted.set_result(parse_greeting(line))
@@ -220,9 +220,9 @@ class ControlClient(asyncio.Protocol):
         elif "id" not in reply and "error" in reply:
             self._close_reason = str(reply["error"])
         elif "id" not in reply and ("listeners" in reply or "late" in reply):
-            self._update(line, LateUpdate if "late" in reply else ListenersUpdate)
+            self._handle_update(line, LateUpdate if "late" in reply else ListenersUpdate)
 
-    def _update(self, line: bytes, kind: type[LateUpdate | ListenersUpdate]) -> None:
+    def _handle_update(self, line: bytes, kind: type[LateUpdate | ListenersUpdate]) -> None:
         try:
             update = msgspec.json.decode(line, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
@@ -234,9 +234,9 @@ class ControlClient(asyncio.Protocol):
             self.greeting.listeners = update.listeners
             self.on_listeners()
 
-    def _fail(self, reason_text: str) -> None:
+    def _fail(self, close_reason: str) -> None:
         assert self._transport is not None
-        self._close_reason = reason_text
+        self._close_reason = close_reason
         self._transport.abort()
 
     def _closed_error(self) -> ControlError:

@@ -1,7 +1,7 @@
-"""The commands of the control socket. A command is a Struct of its fields with a method that runs it.
+"""The commands of the control socket. A command is a Struct with its fields and a method that runs it.
 
-Fields have defaults, and unknown fields are ignored, so that different versions of kproxy understand each other. A new
-command is a class here and a row in `COMMANDS`.
+Fields have defaults, and unknown fields are ignored, so that different versions of kproxy understand each other. To add
+a command, write a class here and add a row to `COMMANDS`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from kproxy.control.viewer import Viewer
     from kproxy.inspection.inspected_connection import OpenConnection
 
-#: Unanswered requests that are listed per connection, the oldest first.
+#: The most unanswered requests that are listed per connection, the oldest first.
 MAX_IN_FLIGHT: Final = 20
 
-#: Most causes that a reply lists, and how many it does if the request does not say.
+#: The most causes that a reply can list, and the number that it lists by default.
 MAX_CAUSES: Final = 1000
 DEFAULT_CAUSES: Final = 100
 
-#: Sends the reply with these fields.
+#: Sends a reply with these fields.
 Reply = Callable[..., None]
 
 
@@ -40,7 +40,7 @@ class Command(Protocol):
 
 
 class Ping(Struct):
-    """Reply: the inspector responds."""
+    """Reply, to show that the inspector responds."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply()
@@ -50,13 +50,13 @@ class ListConnections(Struct):
     """List the open connections."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
-        reply(connections=[_connection(connection) for connection in server.inspector.open_now()])
+        reply(connections=[_connection_as_json(connection) for connection in server.inspector.open_connections()])
 
 
 class ListCauses(Struct):
     """List what is wrong: the causes of all findings so far, the most urgent first, each followed by its consequences.
 
-    The reply has the first `most` of them, and `found`, their number.
+    The reply has the first `most` causes, and their total number as `found`.
     """
 
     most: Annotated[int, Meta(ge=0, le=MAX_CAUSES)] = DEFAULT_CAUSES
@@ -69,8 +69,8 @@ class ListCauses(Struct):
 class WatchLines(Struct):
     """Send trace lines from now on.
 
-    With `frames`, they have their frames; with `payloads`, the bodies with decoded records, if the proxy decodes them;
-    with `backlog`, the recent lines come first.
+    With `frames`, lines have their frames; with `payloads`, bodies with decoded records, if the proxy decodes them.
+    With `backlog`, recent lines come first.
     """
 
     frames: bool = False
@@ -91,7 +91,7 @@ class Unwatch(Struct):
 
 
 class Stop(Struct):
-    """End the proxy as Ctrl-C does: at once."""
+    """End the proxy at once, as Ctrl-C does."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         pid = server.greeting.pid
@@ -112,7 +112,7 @@ COMMANDS: Final[dict[str, type[Command]]] = {
 }
 
 
-def _connection(connection: OpenConnection) -> dict[str, Any]:
+def _connection_as_json(connection: OpenConnection) -> dict[str, Any]:
     opened = connection.opened
     return {
         "connection_id": opened.connection_id,

@@ -1,4 +1,4 @@
-"""Opening and removing the control socket of a proxy: private to this user, removed with the proxy."""
+"""Opens and removes the control socket of a proxy, which is private to this user and removed when the proxy ends."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class ControlSocket:
 
     def remove(self) -> None:
         """Delete the file, then close the socket. May be called again."""
-        with suppress(OSError):  # until the socket is closed, no new proxy replaces the file
+        with suppress(OSError):  # as long as the socket is open, no new proxy replaces the file
             if _identity(self.path) == self._identity:
                 self.path.unlink()
         self.socket.close()
 
 
 def open_socket(path: Path | None = None) -> ControlSocket:
-    """Bind and listen at `path`, by default at this process's own path. It does not accept connections yet.
+    """Bind and listen at `path`, by default at this process's own path. Connections are not accepted yet.
 
-    Call it before threads are started: it changes the umask for a moment.
+    Call this before threads are started, because it changes the umask for a moment.
 
     Raises:
         ControlError: The socket cannot be created.

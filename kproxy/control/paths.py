@@ -14,7 +14,7 @@ from typing import Final
 from kproxy.control.protocol import ControlError, Greeting, parse_greeting
 from kproxy.io.processes import is_alive
 
-_GREETING_S: Final = 3.0  # an inspector that is behind sends it late
+_GREETING_S: Final = 3.0  # an inspector that is behind sends its greeting late
 _GREETING_BYTES: Final = 64 * 1024
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104
 
@@ -28,28 +28,30 @@ class RunningProxy:
 
 
 class AmbiguousProxyError(ControlError):
-    """Several proxies match: `proxies`."""
+    """Several proxies match; `proxies` lists them."""
 
     def __init__(self, message: str, proxies: list[RunningProxy]) -> None:
         super().__init__(message)
         self.proxies = proxies
 
     def choices(self) -> list[tuple[str, str]]:
-        """For each proxy, an unambiguous name (an address, or its control socket) and a description."""
-        return [(self._name(proxy), _describe_proxies([proxy])) for proxy in self.proxies]
+        """Return for each proxy an unambiguous name (an address, or its control socket) and a description."""
+        return [(self._unambiguous_name(proxy), _describe_proxies([proxy])) for proxy in self.proxies]
 
-    def _name(self, proxy: RunningProxy) -> str:
-        for address in proxy.greeting.listeners:
+    def _unambiguous_name(self, proxy: RunningProxy) -> str:
+        for candidate in proxy.greeting.listeners:
             others = (other for other in self.proxies if other is not proxy)
             if not any(
-                _is_at(address.listen, listener.listen) for other in others for listener in other.greeting.listeners
+                _is_reachable_at(candidate.listen, listener.listen)
+                for other in others
+                for listener in other.greeting.listeners
             ):
-                return address.listen
+                return candidate.listen
         return str(proxy.path)
 
 
 def own_path(pid: int) -> Path:
-    """The path of the control socket of the proxy with this process id. Creates the directory if needed.
+    """Return the path of the control socket of the proxy with this process id. Create the directory if needed.
 
     Raises:
         ControlError: The directory cannot be created, or other users can access it.
@@ -65,9 +67,9 @@ def own_path(pid: int) -> Path:
 
 
 def list_proxies() -> list[RunningProxy]:
-    """The running proxies of this user. Blocks up to three seconds for each one that does not answer.
+    """Return the running proxies of this user. Blocks up to three seconds for each one that does not answer.
 
-    Removes sockets of processes that have ended.
+    Remove the sockets of processes that have ended.
     """
     proxies = []
     for directory in _directories():
@@ -83,31 +85,31 @@ def list_proxies() -> list[RunningProxy]:
 
 
 def find(address: str) -> RunningProxy:
-    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``. Blocks like `list_proxies`.
+    """Return the user's proxy that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``. Blocks like `list_proxies`.
 
     Raises:
-        ControlError: There is none, or more than one.
+        ControlError: There is no such proxy, or more than one.
     """
     proxies = list_proxies()
-    running_proxies = [
-        proxy for proxy in proxies if any(_is_at(address, listener.listen) for listener in proxy.greeting.listeners)
+    matches = [
+        proxy
+        for proxy in proxies
+        if any(_is_reachable_at(address, listener.listen) for listener in proxy.greeting.listeners)
     ]
-    if len(running_proxies) == 1:
-        return running_proxies[0]
-    if running_proxies:
-        message = (
-            f"several proxies listen on {address}: {_describe_proxies(running_proxies)}; pass the HOST:PORT of one"
-        )
-        raise AmbiguousProxyError(message, running_proxies)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        message = f"several proxies listen on {address}: {_describe_proxies(matches)}; pass the HOST:PORT of one"
+        raise AmbiguousProxyError(message, matches)
     found_text = f"; found {_describe_proxies(proxies)}" if proxies else ": this user runs no kproxy on this machine"
     raise ControlError(f"no kproxy listens on {address}{found_text}")
 
 
 def find_only() -> RunningProxy:
-    """The only running proxy of this user. Blocks like `list_proxies`.
+    """Return the only running proxy of this user. Blocks like `list_proxies`.
 
     Raises:
-        ControlError: There is none, or more than one.
+        ControlError: There is no proxy, or more than one.
     """
     match list_proxies():
         case [proxy]:
@@ -136,8 +138,8 @@ def _greeting(path: Path) -> Greeting:
     return parse_greeting(line)
 
 
-def _is_at(address: str, listener: str) -> bool:
-    """Whether `listener`, as in a greeting, is reachable at `address`."""
+def _is_reachable_at(address: str, listener: str) -> bool:
+    """Return whether `listener`, as in a greeting, is reachable at `address`."""
     host, _, port = address.rpartition(":")
     own_host, _, own_port = listener.rpartition(":")
     if address == listener or port != own_port or "unix" in (host, own_host):
@@ -153,7 +155,7 @@ def _ip_addresses(host: str) -> set[str]:
 
 
 def _directories() -> Iterator[Path]:
-    """Directories with control sockets of this user. A proxy started by a service may lack `XDG_RUNTIME_DIR`."""
+    """Yield the directories for control sockets of this user. A proxy run as a service may lack `XDG_RUNTIME_DIR`."""
     runtime = _runtime_directory(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}")
     for directory in (runtime, _temporary_directory()):
         if directory is not None and _is_private(directory):
@@ -175,7 +177,7 @@ def _temporary_directory() -> Path:
 
 
 def _is_private(directory: Path) -> bool:
-    """Whether it is a directory, not a link, that belongs to this user and that others cannot access."""
+    """Return whether this is a directory, not a link, that belongs to this user and that others cannot access."""
     with suppress(OSError):
         status = directory.lstat()
         return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077

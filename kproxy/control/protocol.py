@@ -10,7 +10,7 @@ from msgspec import Struct
 PROTOCOL: Final = 1
 MAX_REQUEST_BYTES: Final = 64 * 1024
 MAX_VIEWERS: Final = 16
-#: The start of every trace line; no reply starts like this.
+#: Every trace line starts like this, and no reply does.
 LINE_START: Final = b'{"kind":'
 
 
@@ -28,10 +28,10 @@ class Listening(Struct):
 class Greeting(Struct):
     """The first line that a proxy sends.
 
-    `started` is a timestamp as in a trace, `trace` the trace's directory or null, `detail` its detail. With
+    `started` is a timestamp as in a trace, `trace` the directory of the trace or null, `detail` its detail. With
     `built_in`, the upstream is the built-in broker, which has no address but the listener's. `restarts` counts earlier
-    inspectors, whose lines are not in the backlog; `sample` is the share of connections that is inspected, None if all
-    are. With `payloads`, records are decoded.
+    inspectors, whose lines are not in the backlog; `sample` is the share of connections that is inspected, or None for
+    all. With `payloads`, records are decoded.
     """
 
     kproxy: str
@@ -49,7 +49,7 @@ class Greeting(Struct):
 
     @property
     def pairs(self) -> list[str]:
-        """``LISTENER -> UPSTREAM`` of each listener."""
+        """``LISTENER -> UPSTREAM`` for each listener."""
         return [
             f"{listener.listen} -> {'built-in Kafka' if self.built_in else listener.upstream}"
             for listener in self.listeners
@@ -57,16 +57,16 @@ class Greeting(Struct):
 
 
 class ListenersUpdate(Struct):
-    """A line without `id` for viewers that watch: the proxy opened, retargeted or closed listeners; all of them now."""
+    """A line without `id` for watching viewers: all listeners, after some were opened, retargeted or closed."""
 
     listeners: list[Listening]
 
 
 class LateResponse(Struct):
-    """A request whose response is late: the oldest one that waits on its connection.
+    """A request whose response is late: the oldest unanswered one on its connection.
 
-    `ts` is that of the request, `at` the time of this report, `others` the number of requests behind it. `wait` is a
-    `dissectors.trackers.waits.WaitKind`, `why` the evidence as clauses.
+    `ts` is the timestamp of the request, `at` the time of this report, `others` the number of requests waiting behind
+    it. `wait` is a `dissectors.trackers.waits.WaitKind`, `why` the evidence as clauses.
     """
 
     connection_id: str
@@ -79,29 +79,29 @@ class LateResponse(Struct):
 
 
 class LateUpdate(Struct):
-    """A line without `id` for viewers that watch: a response has become late, by another step, or when they began."""
+    """A line without `id` for watching viewers: a response is late, or later by another step. Repeated for new ones."""
 
     late: LateResponse
 
 
 class Refusal(Struct):
-    """A line without `id`: the reason why the proxy closes this connection."""
+    """A line without `id`: the reason the proxy closes this connection."""
 
     error: str
 
 
 class ControlRequest(Struct):
-    """The fields of every request. Those of its command are on the same level."""
+    """The fields that every request has. The fields of its command are on the same level."""
 
     do: str
     id: int | str | None = None
 
 
 def parse_greeting(line: bytes) -> Greeting:
-    """Parse the first line of a proxy.
+    """Parse the first line that a proxy sends.
 
     Raises:
-        ControlError: It is not a greeting, of another protocol version, or a refusal.
+        ControlError: It is not a greeting, has another protocol version, or is a refusal.
     """
     try:
         greeting = msgspec.json.decode(line, type=Greeting)

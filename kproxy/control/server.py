@@ -1,4 +1,4 @@
-"""The server of the control socket, part of the event loop of the inspector's process. It never blocks."""
+"""The server of the control socket, which runs in the event loop of the inspector's process and never blocks."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
 from kproxy.verdict.causes import Causes
 
-_GRACE_S: Final = 1.0  # for viewers to read the rest when the proxy ends
+_GRACE_S: Final = 1.0  # how long viewers can read the rest when the proxy ends
 _CREDENTIALS: Final = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
-_MAX_ECHOED: Final = 50  # characters of a request that are repeated in its error
+_MAX_ECHOED: Final = 50  # the most characters of a request that an error message repeats
 
 
 class ControlServer:
-    """Accepts viewers, answers their requests, and sends trace lines to those that watch.
+    """Accepts viewers, answers their requests, and sends trace lines to watching viewers.
 
     Args:
         control: The bound socket. `close` closes and removes it.
         selector: The selector of the event loop, which calls the `data` of each ready key with its events.
         greeting: The first line for every viewer.
         inspector: The inspector that makes the lines. Its `frames` is true while a viewer watches with frames.
-        relay_ended: Whether the process in `greeting` has ended.
+        relay_ended: Returns whether the relay, whose process is in `greeting`, has ended.
         causes: The causes of the findings so far.
     """
 
@@ -66,13 +66,13 @@ class ControlServer:
         self._accept_again()
 
     def publish(self, line: SharedLine) -> None:
-        """Keep the summary of a line for viewers that come later, and send watching viewers what they want of it."""
+        """Keep the summary of a line for later viewers, and send the line to watching viewers in the form they want."""
         self._backlog.add(line.encoded(Detail.SUMMARY))
         for viewer in tuple(self._watching):
             viewer.put(line.for_viewer(payloads=viewer.payloads, frames=viewer.frames))
 
     def announce_listeners(self, listeners: list[Listening]) -> None:
-        """Send the listeners, which have changed, to watching viewers, and greet later viewers with them."""
+        """Send the changed listeners to watching viewers, and include them in the greeting of later viewers."""
         self.greeting = replace(self.greeting, listeners=listeners)
         for viewer in tuple(self._watching):
             self._update_listeners(viewer)
@@ -83,21 +83,22 @@ class ControlServer:
             viewer.reply(late=_late_response(waiting, at))
 
     def flush(self) -> None:
-        """Send what is buffered for viewers."""
+        """Send the data buffered for watching viewers."""
         for viewer in tuple(self._watching):
             viewer.flush()
 
     def tick(self) -> None:
-        """Do periodic work; call it every second."""
+        """Do periodic work; called every second."""
         self._accept_again()
         for viewer in tuple(self._viewers):
             viewer.tick()
 
     def watch(self, viewer: Viewer, *, frames: bool, backlog: bool, payloads: bool) -> None:
-        """Start to send lines to a viewer."""
+        """Start sending lines to a viewer."""
         if frames:
-            self.inspector.frames = True  # so that the backlog has frames, too
-        # Asking workers for open connections publishes lines, which the backlog has then: this viewer gets them there.
+            self.inspector.frames = True  # so that the backlog also has frames
+        # Asking workers for their open connections also makes pending lines arrive, which are published at once. They
+        # reach the backlog before it is read, so this viewer gets them from there and starts watching only afterwards.
         recent = list(self._backlog.lines(self.inspector, frames=frames)) if backlog else []
         viewer.watching, viewer.frames, viewer.payloads = True, frames, payloads
         self._update_watching()
@@ -114,7 +115,7 @@ class ControlServer:
         self._update_watching()
 
     def close(self, *, remove: bool = True) -> None:
-        """Close all viewers; they have one second to read the rest. Remove the socket unless `remove` is false."""
+        """Close all viewers, which have one second to read the rest. Remove the socket unless `remove` is false."""
         self._stop_accepting()
         if remove:
             self._control.remove()
@@ -163,13 +164,13 @@ class ControlServer:
             viewer.end(f"invalid request: {error}")
             return
         try:
-            self._do(viewer, request, line)
+            self._run_command(viewer, request, line)
         except WorkerLost:  # it ends the inspection
             raise
         except Exception as error:  # noqa: BLE001  # an error of one viewer must not end the trace
             viewer.end(f"{type(error).__name__}: {error}; this is a bug in kproxy")
 
-    def _do(self, viewer: Viewer, request: ControlRequest, line: bytes) -> None:
+    def _run_command(self, viewer: Viewer, request: ControlRequest, line: bytes) -> None:
         reply: Callable[..., Any] = partial(viewer.reply, id=request.id)
         command = COMMANDS.get(request.do)
         if command is None:
@@ -207,7 +208,7 @@ def _late_response(waiting: WaitingResponse, at: int) -> LateResponse:
 
 
 def _is_allowed(sock: socket.socket) -> bool:
-    """Whether the peer is this user or root. Without SO_PEERCRED, the mode of the directory decides."""
+    """Return whether the peer is this user or root. Without SO_PEERCRED, the mode of the directory decides."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

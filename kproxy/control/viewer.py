@@ -1,4 +1,4 @@
-"""Viewer: a connection to the control socket on the proxy's side. A slow or faulty viewer does not affect others."""
+"""Viewer: the proxy's end of a connection to the control socket. A slow or faulty viewer does not affect others."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kproxy.trace.lines import FORMAT, GapLine
 from kproxy.trace.timestamps import timestamp
 
 BUFFER_BYTES: Final = 8 << 20
-#: The reason of gap lines for dropped lines.
+#: The reason given in gap lines for dropped lines.
 BEHIND: Final = "the viewer is too slow"
-#: A viewer with dropped lines that reads nothing for this time is closed.
+#: A viewer that has missed lines is closed if it reads nothing for this long.
 READ_TIMEOUT_S: Final = 60.0
 _FLUSH_BYTES: Final = 64 * 1024
 _SEND_BYTES: Final = 256 * 1024
@@ -28,9 +28,9 @@ class Viewer:
 
     Args:
         sock: A connected socket. The viewer closes it.
-        selector: The viewer registers its socket here, with `ready` as data.
-        on_request: Called with the viewer and each line that it sent.
-        on_closed: Called once with the viewer.
+        selector: Where the viewer registers its socket, with `ready` as data.
+        on_request: Called with the viewer and each line that the peer sent.
+        on_closed: Called once with the viewer when it is closed.
         limit: Size of the send buffer in bytes.
     """
 
@@ -51,10 +51,10 @@ class Viewer:
         self._on_request = on_request
         self._on_closed = on_closed
         self._limit = limit
-        self._in = bytearray()
+        self._received = bytearray()
         self._out = bytearray()
         self._flush_at = _FLUSH_BYTES  # bytes in `_out` at which the next send is tried
-        self._mid_line = False  # whether the last sent byte is inside a line
+        self._is_mid_line = False  # whether the last sent byte is inside a line
         self._dropped = 0
         self._progress_at = time.monotonic()
         self._read_closed = False  # whether requests are no longer read
@@ -66,11 +66,11 @@ class Viewer:
         self._update_events()
 
     def reply(self, **fields: Any) -> None:
-        """Send a line that is never dropped, e.g. a reply."""
+        """Queue a line that is never dropped, e.g. a reply."""
         self._out += encode_json(fields) + b"\n"
 
     def put(self, line: bytes) -> None:
-        """Send a trace line, or drop it if the buffer is full. A line larger than the buffer is sent alone."""
+        """Queue a trace line, or drop it if the buffer is full. A line larger than the buffer is sent alone."""
         if self._dropped or (self._out and len(self._out) + len(line) > self._limit):
             self._dropped += 1
             return
@@ -82,9 +82,9 @@ class Viewer:
         """Send as much as the socket accepts."""
         try:
             while self._out:
-                with memoryview(self._out) as whole, whole[:_SEND_BYTES] as part:
-                    sent = self._socket.send(part)
-                    self._mid_line = part[sent - 1] != ord("\n")
+                with memoryview(self._out) as buffer, buffer[:_SEND_BYTES] as chunk:
+                    sent = self._socket.send(chunk)
+                    self._is_mid_line = chunk[sent - 1] != ord("\n")
                 del self._out[:sent]
                 self._progress_at = time.monotonic()
                 if self._dropped and len(self._out) <= self._limit // 2:
@@ -108,16 +108,16 @@ class Viewer:
             self.flush()
 
     def tick(self) -> None:
-        """Check whether the viewer still exists and reads; call it every second."""
+        """Close the viewer if its peer is gone or does not read; called every second."""
         if (self._dropped or self._ending) and time.monotonic() - self._progress_at > READ_TIMEOUT_S:
             self.close() if self._ending else self.end(f"the viewer read nothing for {READ_TIMEOUT_S:g} s")
         elif self._read_closed:
             self._probe()
 
     def end(self, reason: str | None = None) -> None:
-        """Send what is buffered, then close. With `reason`, send only the rest of the current line and the reason."""
+        """Send the buffer, then close. With `reason`, send only the rest of the current line and the reason."""
         if reason is not None:
-            del self._out[self._out.find(b"\n") + 1 if self._mid_line else 0 :]
+            del self._out[self._out.find(b"\n") + 1 if self._is_mid_line else 0 :]
             self.reply(error=reason)
             self._dropped = 0
         elif self._dropped:
@@ -148,19 +148,19 @@ class Viewer:
         if not data:
             self._read_closed = True
             self._probe()
-        self._in += data
-        *requests, self._in = self._in.split(b"\n")
+        self._received += data
+        *requests, self._received = self._received.split(b"\n")
         for request in requests:
             if len(self._out) > self._limit:
                 self.end("the viewer sends requests but does not read the answers")
             if self._read_closed:
                 return
             self._on_request(self, bytes(request))
-        if len(self._in) > MAX_REQUEST_BYTES:
+        if len(self._received) > MAX_REQUEST_BYTES:
             self.end(f"a request is limited to {MAX_REQUEST_BYTES} bytes")
 
     def _probe(self) -> None:
-        """Close the connection if the peer is gone. A peer that only shut down its sending side may still read."""
+        """Close the connection if the peer is gone. A peer that has only shut down its sending side may still read."""
         try:
             self._socket.send(b"")
         except BlockingIOError:

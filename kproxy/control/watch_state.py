@@ -1,4 +1,4 @@
-"""What viewers see of the inspection, besides lines."""
+"""The state of the inspection that viewers can see besides lines."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from kproxy.inspection.late_responses import WaitingResponse
 
 
 class WorkerLost(Exception):
-    """A worker of the inspector has ended, and no other one takes its place."""
+    """A worker of the inspector has ended, and no other worker takes its place."""
 
 
 class WatchedInspector(Protocol):
-    """An inspector, or the workers of one.
+    """An inspector, or the workers of an inspector.
 
     Attributes:
-        frames: Whether lines have their `frame` at any detail.
+        frames: Whether lines have their `frame` at every detail.
     """
 
     frames: bool
 
-    def open_now(self) -> Iterator[OpenConnection]:
-        """The open connections, and the lines of their unanswered requests.
+    def open_connections(self) -> Iterator[OpenConnection]:
+        """Yield the open connections, with the lines of their unanswered requests.
 
         Raises:
             WorkerLost: The inspection has ended.
         """
 
     def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection whose response has become late by another step.
+        """Yield the oldest unanswered request of each connection if its response has become late by another step.
 
         Raises:
             WorkerLost: The inspection has ended.

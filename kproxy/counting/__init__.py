@@ -1,1 +1,1 @@
-"""Counters in bounded memory."""
+"""Counters that use a bounded amount of memory."""

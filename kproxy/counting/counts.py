@@ -1,4 +1,4 @@
-"""Severities: findings by severity, which every overview counts."""
+"""Counts findings by severity, for all overviews."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Severities(NamedTuple):
 
     @classmethod
     def sum(cls, counts: Iterable[Severities]) -> Severities:
-        """The sum of several counts."""
+        """Return the sum of several counts."""
         return cls(*map(sum, zip(*counts, strict=True)))
 
 
@@ -31,10 +31,10 @@ class SeverityCounts:
         self._counts = [0] * len(RANK)
 
     def add(self, findings: Iterable[FindingEntry | FindingLine]) -> None:
-        """Count findings. An unknown severity counts as info."""
+        """Count findings; treat an unknown severity as info."""
         for finding in findings:
             self._counts[RANK.get(finding.severity, 0)] += 1
 
     def row(self) -> Severities:
-        """The counts so far."""
+        """Return the counts so far."""
         return Severities(*self._counts)

@@ -1,4 +1,4 @@
-"""Durations in given buckets, for Prometheus."""
+"""Counts durations in given buckets, for Prometheus."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class FixedBuckets:
     """Counts durations in us.
 
     Attributes:
-        counts: By bucket; the last one is for durations above all bounds.
-        sum: Of all durations.
+        counts: The number of durations by bucket; the last one is for durations above all bounds.
+        sum: The sum of all durations.
     """
 
     __slots__ = ("_bounds", "counts", "sum")
@@ -22,7 +22,7 @@ class FixedBuckets:
         self.sum = 0
 
     def add(self, us: int) -> None:
-        """Count one duration; below 0 (the clock may have been set back) counts as 0."""
+        """Count one duration; a negative one (the clock may have been set back) counts as 0."""
         us = max(us, 0)
         self.counts[bisect_left(self._bounds, us)] += 1
         self.sum += us

@@ -1,4 +1,4 @@
-"""The figures of requests and responses: those of an API, of a version, of a connection."""
+"""Figures of requests and responses, for an API, a version or a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.trace.lines import RequestLine, ResponseLine
 
 
 class Durations(Protocol):
-    """What counts latencies."""
+    """A counter of durations."""
 
     def add(self, us: int) -> None:
         """Count one duration."""
@@ -21,7 +21,7 @@ DurationsT = TypeVar("DurationsT", bound=Durations)
 
 
 class FrameFigures(Generic[DurationsT]):
-    """Counts frames, their bytes (with length prefix), latencies (us), and responses by error."""
+    """Counts frames, their bytes (with length prefixes), latencies (us), and responses by error."""
 
     __slots__ = ("errors", "latencies", "request_bytes", "requests", "response_bytes", "responses")
 
@@ -47,17 +47,17 @@ class FrameFigures(Generic[DurationsT]):
 
 
 def new_figures() -> FrameFigures[Histogram]:
-    """Figures with percentiles of latencies."""
+    """Return empty figures with percentiles of latencies."""
     return FrameFigures(Histogram())
 
 
-def merge_figures(parts: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
-    """The sum of several figures; of one, itself."""
-    if len(parts) == 1:
-        return parts[0]
-    total = FrameFigures(Histogram.merged(figures.latencies for figures in parts))
-    total.errors = ErrorCounts.merged(figures.errors for figures in parts)
-    for figures in parts:
+def merge_figures(all_figures: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
+    """Return the sum of several figures; a single one is returned as it is."""
+    if len(all_figures) == 1:
+        return all_figures[0]
+    total = FrameFigures(Histogram.merged(figures.latencies for figures in all_figures))
+    total.errors = ErrorCounts.merged(figures.errors for figures in all_figures)
+    for figures in all_figures:
         total.requests += figures.requests
         total.responses += figures.responses
         total.request_bytes += figures.request_bytes

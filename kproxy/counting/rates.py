@@ -20,7 +20,7 @@ _NONE = bytes(8 * BUCKETS)
 class RateClock:
     """The clock that all series of an overview share, so that they have the same buckets.
 
-    Call `move` with the time of an event, in any order, then `add` of each series that it belongs to.
+    For each event, in any order, call `move` with its time, and then `add` of each series that it belongs to.
 
     Attributes:
         width: Width of an all-time bucket in ns: the smallest of 1, 2, 4, ... ms with which `BUCKETS` cover all events.
@@ -32,12 +32,12 @@ class RateClock:
         self.second = 0  # the second of the event, at most a minute ago
         self.bucket = 0  # the bucket of the event, as an index
         self._first = self._last = 0  # ns since the epoch, with the precision of a bucket and a second
-        self._begins = 0  # the number of the first bucket since the epoch
+        self._first_bucket = 0  # its number, counted from the epoch
         self._series: list[RateSeries] = []
-        self._from = self._until = 0  # within these times, second and bucket stay the same
+        self._unchanged_from = self._unchanged_until = 0  # between these times, second and bucket stay the same
 
     def series(self) -> RateSeries:
-        """Add a series."""
+        """Add a series, and return it."""
         series = RateSeries(self)
         self._series.append(series)
         return series
@@ -48,51 +48,51 @@ class RateClock:
 
     def move(self, at: int) -> None:
         """Set the time of the next event, ns since the epoch. Times of 0 or less (a damaged line) are ignored."""
-        if self._from <= at < self._until or at <= 0:
+        if self._unchanged_from <= at < self._unchanged_until or at <= 0:
             return
         if not self._last:
             self._first = self._last = at
-            self._begins = at // self.width
+            self._first_bucket = at // self.width
         second = at // SECOND
         self.newest = max(self.newest, second)
         self.second = max(second, self.newest - MINUTE)
-        if not self._begins <= at // self.width < self._begins + BUCKETS:
+        if not self._first_bucket <= at // self.width < self._first_bucket + BUCKETS:
             self._widen(at)
         self._first, self._last = min(self._first, at), max(self._last, at)
         number = at // self.width
-        self.bucket = number - self._begins
-        self._from = max(second * SECOND, number * self.width)
-        self._until = min((second + 1) * SECOND, (number + 1) * self.width)
+        self.bucket = number - self._first_bucket
+        self._unchanged_from = max(second * SECOND, number * self.width)
+        self._unchanged_until = min((second + 1) * SECOND, (number + 1) * self.width)
 
     def _widen(self, at: int) -> None:
         """Make room for a time before the first or after the last bucket."""
         first, last = min(self._first, at), max(self._last, at)
-        old, begins = self.width, self._begins
+        old_width, old_first_bucket = self.width, self._first_bucket
         while last // self.width - first // self.width >= BUCKETS:
             self.width *= 2
-        # If events arrive in reverse order, leave all the room before them, so that this is not needed for each.
-        self._begins = first // self.width if at > self._first else last // self.width - BUCKETS + 1
+        # If events arrive in reverse order, leave all the free buckets before them, so that few of them need this.
+        self._first_bucket = first // self.width if at > self._first else last // self.width - BUCKETS + 1
         for series in self._series:
             counts = array("Q", _NONE)
             for bucket, count in enumerate(series.buckets):
                 if count:
-                    counts[(begins + bucket) * old // self.width - self._begins] += count
+                    counts[(old_first_bucket + bucket) * old_width // self.width - self._first_bucket] += count
             series.buckets = counts
 
     def minute(self, *series: RateSeries, now: int) -> tuple[int, ...]:
-        """Counts per second of the minute up to `now` (ns), the oldest first, summed over the series."""
+        """Return the counts per second in the minute up to `now` (ns), the oldest first, summed over the series."""
         newest = now // SECOND
         return tuple(map(sum, zip(*(rate.minute(newest) for rate in series), strict=True)))
 
     def rate(self, minute: tuple[int, ...], now: int) -> float:
-        """Events per second of a `minute`: over `RATE_SECONDS`, or since the first event if that is shorter."""
+        """Return the events per second in a `minute`: over `RATE_SECONDS`, or since the first event if it is later."""
         begins = (now // SECOND - RATE_SECONDS + 1) * SECOND
         return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begins, self._first), SECOND)
 
     def all_time(self, *series: RateSeries) -> tuple[int, ...]:
-        """Counts per `width` from the first event of any series to the last, summed over the series."""
-        begins = self._first // self.width - self._begins
-        ends = self._last // self.width - self._begins + 1
+        """Return the counts per `width` from the first event of any series to the last, summed over the series."""
+        begins = self._first // self.width - self._first_bucket
+        ends = self._last // self.width - self._first_bucket + 1
         return tuple(map(sum, zip(*(series.buckets[begins:ends] for series in series), strict=True)))
 
 
@@ -117,16 +117,16 @@ class RateSeries:
             self._minute[clock.second % MINUTE] += count
 
     def take_back(self, count: int) -> None:
-        """Uncount events that were counted at the clock's time or shortly before: they have failed since."""
+        """Uncount events that were counted at the clock's time or shortly before, because they have failed since."""
         clock = self._clock
         if self._newest != clock.newest:
             self._advance(clock.newest)
-        for counts, newest, most in (
+        for counts, newest, max_age in (
             (self.buckets, clock.bucket, clock.bucket),
             (self._minute, clock.second, MINUTE - 1 - (clock.newest - clock.second)),
         ):
             remaining = count
-            for age in range(most + 1):
+            for age in range(max_age + 1):
                 index = (newest - age) % len(counts)
                 removed = min(remaining, counts[index])
                 counts[index] -= removed
@@ -143,13 +143,13 @@ class RateSeries:
         self._minute = array("Q", map(sum, zip(self._minute, other._minute, strict=True)))
 
     def _advance(self, newest: int) -> None:
-        """Clear the buckets of new seconds."""
+        """Clear the buckets of the seconds up to `newest`."""
         for second in range(max(self._newest, newest - MINUTE) + 1, newest + 1):
             self._minute[second % MINUTE] = 0
         self._newest = newest
 
     def minute(self, newest: int) -> array[int]:
-        """Counts per second of the minute that ends with `newest`, a second since the epoch."""
+        """Return the counts per second in the minute that ends with `newest`, a second since the epoch."""
         oldest = (self._newest + 1) % MINUTE
         counts = self._minute[oldest:] + self._minute[:oldest]
         later = max(-MINUTE, min(newest - self._newest, MINUTE))

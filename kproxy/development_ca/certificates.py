@@ -1,4 +1,4 @@
-"""Makes the certificates of a development CA. Needs the extra ``tls``."""
+"""Makes the certificates of a development CA. This needs the extra ``tls``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PemPair:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A CA and a certificate that it has signed. The CA cannot sign other CAs."""
+    """A CA and a certificate that it has signed. The CA cannot sign certificates of other CAs."""
 
     ca: PemPair
     leaf: PemPair

@@ -1,4 +1,4 @@
-"""The files of a development CA: ``ca.pem``, ``ca-key.pem``, ``cert.pem``, ``key.pem``; only their owner reads keys."""
+"""Writes ``ca.pem``, ``ca-key.pem``, ``cert.pem`` and ``key.pem`` of a development CA; only the owner can read keys."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KEY: Final = "key.pem"
 
 
 def save(directory: Path, authority: Authority) -> None:
-    """Write all files into a directory, which is created if need be.
+    """Write all files into a directory, which is created if necessary.
 
     Raises:
         FileExistsError: One of them exists; nothing is written.
-        OSError: They cannot be written.
+        OSError: A file cannot be written.
     """
     contents = {
         _CA_KEY: authority.ca.key,
@@ -46,8 +46,8 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
     """Create a file with its mode set from the start, so that nobody else can read a key.
 
     Raises:
-        OSError: It exists, or cannot be written.
+        OSError: The file exists, or cannot be written.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
+    with open(descriptor, "wb") as file:  # noqa: PTH123  # opens a descriptor
         file.write(content)

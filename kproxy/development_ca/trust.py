@@ -43,5 +43,5 @@ Use security.protocol=SASL_SSL instead of SSL if clients log in. They must conne
 
 
 def instructions(path: str) -> str:
-    """The settings for Java, librdkafka, Python, Go and Node; `path` is the CA's certificate (PEM)."""
+    """Return the settings for Java, librdkafka, Python, Go and Node; `path` is the CA's certificate (PEM)."""
     return _INSTRUCTIONS.format(path=terminal(path), word=shell_word(path), string=python_docstring(path))

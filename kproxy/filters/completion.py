@@ -29,7 +29,7 @@ _NEXT = {
 
 
 def complete(text: str, cursor: int) -> list[str]:
-    """Words that may come at the cursor, in the order to show them.
+    """Return the words that may come at the cursor, in display order.
 
     Each replaces the word before the cursor and begins with it, ignoring case; without such a word, these are all words
     that may come next. Values are offered only for fields with a list of known values. After a syntax error, and inside

@@ -20,15 +20,16 @@ class FilterError(ValueError):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'latency'?``, or an empty string if no known name is similar. Ignores case."""
+    """Return ``did you mean 'latency'?``, or an empty string if no known name is similar, ignoring case."""
     nearest_name = nearest(word, known)
     return f"did you mean {nearest_name!r}?" if nearest_name else ""
 
 
 def corrected_name(word: str, known: Iterable[str]) -> str | None:
-    """The known name from which a word of at least five characters without digits differs by one letter, or by case.
+    """Return the known name that differs from a word by one letter or by case, if any.
 
-    A letter may be missing, added or different, or two neighbours swapped.
+    A letter may be missing, added or different, or two neighbours swapped. Words with digits or with fewer than five
+    characters are not corrected.
     """
     lowered = word.lower()
     if len(lowered) < 5 or any(character.isdecimal() for character in lowered):
@@ -45,7 +46,7 @@ def _is_one_edit(word: str, known_word: str) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The shortest known name that begins with `word`, else a similar one; None if there is none.
+    """Return the shortest known name that begins with `word`, else a similar one; None if there is none.
 
     Ignores case and leading dashes.
     """

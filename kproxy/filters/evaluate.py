@@ -14,7 +14,7 @@ from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern, 
 from kproxy.filters.values import closed_value, instant, number
 
 Test = Callable[[Line], bool]
-Check = Callable[[Any], bool]  # of one value that is not None
+Check = Callable[[Any], bool]  # tests one value that is not None
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -29,7 +29,7 @@ _NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
 
 
 def compile_node(node: Node) -> Test:
-    """The function of a node.
+    """Return the function that tests whether a line matches a node.
 
     Raises:
         FilterError: The field does not support the value or the operator.
@@ -110,7 +110,7 @@ def _any_check(node: Comparison) -> Check:
 
 
 def _value_check(node: Comparison, sign: str, value: Value) -> Check:
-    """The check of one value of the field, which is not None and has the field's type."""
+    """Return the check of one value of the field, which is not None and has the field's type."""
     field = node.field
     if field.kind is Kind.RECORD:
         return _record_check(field, sign, value)
@@ -119,7 +119,7 @@ def _value_check(node: Comparison, sign: str, value: Value) -> Check:
             raise FilterError(
                 f"{field.name} is a {field.kind}; '~' searches text only", node.start, node.end, "write ="
             )
-        return _without_codes(field, _pattern_check(field, value, value.text))
+        return _reject_codes(field, _pattern_check(field, value, value.text))
     compare = _ORDER[sign]
     if field.kind in _NUMBERS or (field.kind is Kind.ERROR and value.text.lstrip("-").isdecimal()):
         amount = number(field, value)
@@ -128,7 +128,7 @@ def _value_check(node: Comparison, sign: str, value: Value) -> Check:
         expected = closed_value(field, value) == "true"
         return lambda field_value: field_value is expected
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
-        return _without_codes(field, _pattern_check(field, value, glob_pattern(value.text)))
+        return _reject_codes(field, _pattern_check(field, value, glob_pattern(value.text)))
     if field.kind is Kind.TIME:
         moment = instant(field, value)
         return lambda field_value: compare(field_value, moment)
@@ -141,11 +141,11 @@ def _value_check(node: Comparison, sign: str, value: Value) -> Check:
     if field.kind is Kind.TEXT:
         return lambda field_value: field_value == exact_text
     lowered = exact_text.lower()
-    return _without_codes(field, lambda field_value: field_value == exact_text or field_value.lower() == lowered)
+    return _reject_codes(field, lambda field_value: field_value == exact_text or field_value.lower() == lowered)
 
 
 def _record_check(field: FilterField, sign: str, value: Value) -> Check:
-    """The check of one value in a record, which may have any type, and may be None."""
+    """Return the check of one value in a record, which may have any type or be None."""
     as_text, compare = record_fields.as_text, _ORDER.get(sign)
     is_glob = sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?")
     if compare is None or is_glob:
@@ -159,8 +159,8 @@ def _record_check(field: FilterField, sign: str, value: Value) -> Check:
     return lambda field_value: record_fields.compare_numbers(compare, field_value, amount)
 
 
-def _without_codes(field: FilterField, check: Check) -> Check:
-    """A check of text. An error field has codes, which are numbers, besides names."""
+def _reject_codes(field: FilterField, check: Check) -> Check:
+    """Return a check that rejects the numeric codes that an error field has besides names."""
     return (
         (lambda field_value: isinstance(field_value, str) and check(field_value)) if field.kind is Kind.ERROR else check
     )

@@ -1,4 +1,4 @@
-"""The table of filter fields. Parser, completion and docs/filters.md use it."""
+"""The table of filter fields, which the parser, completion and docs/filters.md use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FilterField:
     """A field.
 
     `read` returns the value in a line or None; with `many`, a sequence of values. `columns` are the keys of a line that
-    it reads. `known` returns values to suggest; if `closed`, no others are valid. `unit` is the size of 1 in the trace:
+    it reads. `known` returns values to suggest; if `closed`, no others are valid. `unit` is what 1 in the trace means:
     for a duration, in microseconds.
     """
 
@@ -53,12 +53,12 @@ class FilterField:
 
 
 def _line_field(name: str, kind: Kind, help_: str, *aliases: str, **options: Any) -> FilterField:
-    """A field that is a key of the line."""
+    """Return a field that reads a key of the line."""
     return FilterField(name, kind, help_, lambda line: line.get(name), frozenset({name}), aliases, **options)
 
 
 def _kind_field(line_kind: str, name: str, kind: Kind, help_: str, **options: Any) -> FilterField:
-    """A key of one kind of line. The trace omits 0 and false, so a missing key of such a line is 0 or false."""
+    """Return a field for a key of one kind of line. Traces omit 0 and false, so a missing key means 0 or false."""
     default = False if kind is Kind.FLAG else 0
 
     def read(line: Line) -> Any:
@@ -79,21 +79,21 @@ def _list_reader(name: str) -> Read:
 
 
 def _entries_reader(entries: str, key: str) -> Read:
-    """The values of one key of the entries of an array."""
+    """Return a function that reads one key from each entry of an array."""
     return lambda line: [value for entry in line.get(entries) or () if (value := entry.get(key)) is not None]
 
 
 def _nested_entries_reader(entries: str, key: str) -> Read:
-    """The values of one key of the entries of an array, where each entry has a list of them."""
+    """Return a function that reads one key, which holds a list, from each entry of an array, and joins the lists."""
     return lambda line: list(chain.from_iterable(entry.get(key) or () for entry in line.get(entries) or ()))
 
 
-_ages = _nested_entries_reader("topics", "ages_ms")
-_base_offsets = _nested_entries_reader("topics", "offsets")
+_read_ages = _nested_entries_reader("topics", "ages_ms")
+_read_base_offsets = _nested_entries_reader("topics", "offsets")
 
 
 def _read_software(line: Line) -> Sequence[str]:
-    """A client's software: its name, and its name with its version."""
+    """Return a client's software: its name, and its name with its version."""
     name, version = line.get("software_name"), line.get("software_version")
     if name is None:
         return ()
@@ -101,26 +101,26 @@ def _read_software(line: Line) -> Sequence[str]:
 
 
 def _finding_reader(key: str) -> Read:
-    """A key of the findings of a frame and of those it repeats, or of a finding or stall line."""
+    """Return a function that reads a key of a frame's findings and repeated findings, or of a finding or stall line."""
 
     def read(line: Line) -> Sequence[str]:
-        values_found = [entry.get(key) for name in ("findings", "repeats") for entry in line.get(name) or ()]
+        values = [entry.get(key) for name in ("findings", "repeats") for entry in line.get(name) or ()]
         if line.get("kind") in ("finding", "stall"):
-            values_found.append(line.get(key))
-        return [value for value in values_found if value is not None]
+            values.append(line.get(key))
+        return [value for value in values if value is not None]
 
     return read
 
 
-_finding_codes, _finding_names = _finding_reader("code"), _finding_reader("name")
+_read_finding_codes, _read_finding_names = _finding_reader("code"), _finding_reader("name")
 
 
 def _read_findings(line: Line) -> Sequence[str]:
-    return [*_finding_codes(line), *_finding_names(line)]
+    return [*_read_finding_codes(line), *_read_finding_names(line)]
 
 
 def _read_errors(line: Line) -> Sequence[int | str]:
-    """Codes and names of errors. A decoded response without errors has 0 and NONE."""
+    """Return the codes and names of errors. A decoded response without errors has 0 and NONE."""
     if errors := line.get("errors"):
         return [value for entry in errors for value in (entry["code"], entry["name"])]
     is_decoded_response = line.get("kind") == "response" and line.get("not_decoded") is None
@@ -133,11 +133,11 @@ def _read_direction(line: Line) -> str | None:
     return direction
 
 
-_topic_bytes = _entries_reader("topics", "bytes")
+_read_topic_bytes = _entries_reader("topics", "bytes")
 
 
 def _read_bytes(line: Line) -> Sequence[int]:
-    return _topic_bytes(line) if line.get("bytes") is None else [line["bytes"]]
+    return _read_topic_bytes(line) if line.get("bytes") is None else [line["bytes"]]
 
 
 # These functions import `dissectors` only when called: parsing a filter does not need it, and it has many modules.
@@ -176,14 +176,14 @@ def _known_words(*words: str) -> Callable[[], Sequence[str]]:
 
 @functools.lru_cache(maxsize=1000)  # so that filters with the same text are equal
 def _record_field(name: str) -> FilterField | None:
-    """A field inside decoded records; None if the name is not one."""
+    """Return a field inside decoded records; None if the name does not denote one."""
     if (path := record_fields.parse_path(name)) is None:
         return None
     help_ = record_fields.PARTS[path[0]]
     return FilterField(name, Kind.RECORD, help_, record_fields.path_reader(*path), frozenset({"body"}), many=True)
 
 
-#: From least to most.
+#: From least to most severe.
 SEVERITIES = ("info", "warning", "error")
 _FLAG: dict[str, Any] = {"known": _known_words("true", "false"), "closed": True}
 
@@ -235,11 +235,12 @@ FIELDS: tuple[FilterField, ...] = (
                  _entries_reader("topics", "lag"), columns=("topics",)),
     _multi_field("age", Kind.DURATION,
                  "age of the first record that a Fetch response has of any partition; a bare number is milliseconds",
-                 lambda line: [age for age in _ages(line) if age is not None], columns=("topics",), unit=1000),
+                 lambda line: [age for age in _read_ages(line) if age is not None], columns=("topics",), unit=1000),
     _multi_field("base_offset", Kind.NUMBER,
                  "base offset of the first record batch that a response has of any partition: the "
                  "same in the Produce and the Fetch response are the two ends of a delivery",
-                 lambda line: [offset for offset in _base_offsets(line) if offset is not None], columns=("topics",)),
+                 lambda line: [offset for offset in _read_base_offsets(line) if offset is not None],
+                 columns=("topics",)),
     _multi_field("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _read_bytes,
                  columns=("topics", "bytes")),
     _line_field("group_id", Kind.TEXT, "consumer group", "group"),
@@ -319,10 +320,10 @@ FIELDS: tuple[FilterField, ...] = (
     _kind_field("close", "unanswered", Kind.COUNT, "unanswered requests of a closed connection"),
 )  # fmt: skip
 
-#: Every name that a filter may use, aliases too, but for the fields below `record_fields.PARTS`.
+#: Every name that a filter may use, including aliases, except for the fields below `record_fields.PARTS`.
 BY_NAME: Mapping[str, FilterField] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
 
 
 def field_named(name: str) -> FilterField | None:
-    """The field of this name; None if there is none."""
+    """Return the field with this name; None if there is none."""
     return BY_NAME.get(name) or _record_field(name)

@@ -13,9 +13,9 @@ from kproxy.filters.parser import parse_node
 
 
 class Filter:
-    """A compiled filter. Filters with the same terms are equal; `str` returns text that parses to an equal one.
+    """A compiled filter. Filters with the same terms are equal; `str` returns text that parses to an equal filter.
 
-    ``matches(line)`` reports whether a trace line matches. The line is made of plain dicts and lists, as by
+    ``matches(line)`` reports whether a trace line matches. The line consists of plain dicts and lists, as from
     `kproxy.trace.encoding.as_mapping`; keys may be absent or None. ``columns`` are the keys that the filter reads.
     ``needed_columns`` leaves out ``kind`` if the filter reads it only to select frames, gaps or connections.
     """
@@ -30,12 +30,12 @@ class Filter:
 
     @property
     def reads_records(self) -> bool:
-        """Whether it needs decoded keys, values or headers of records."""
+        """Whether the filter needs decoded keys, values or headers of records."""
         return any(not isinstance(leaf, Text) and leaf.field.kind is Kind.RECORD for leaf in leaves(self.node))
 
     @property
     def searches_text(self) -> bool:
-        """Whether it searches all texts of a line, its body too if it has one."""
+        """Whether the filter searches all texts of a line, including its body if it has one."""
         return any(isinstance(leaf, Text) for leaf in leaves(self.node))
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ def parse(text: str) -> Filter:
     """Parse a filter such as ``api=Fetch and latency>50ms``.
 
     Raises:
-        FilterError: The filter is invalid. The message is a sentence with the column; `start` and `end` are the place.
+        FilterError: The filter is invalid. The message is a sentence with the column; `start` and `end` are the span.
     """
     return Filter(parse_node(text))
 
@@ -65,7 +65,7 @@ _PLAIN_KINDS = frozenset({"open", "request", "response", "gap", "close"})
 
 
 def _may_match_findings(leaf: Leaf) -> bool:
-    """Whether a term about the kind may be true of a line about a finding or a stall alone."""
+    """Whether a term about the kind may match a line that only reports a finding or a stall."""
     if isinstance(leaf, Text) or leaf.field.name != "kind":
         return False
     if isinstance(leaf, Presence):

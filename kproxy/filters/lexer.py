@@ -44,10 +44,10 @@ CONNECTIVES = ("and", "or", "not", "in")
 
 
 def tokens(text: str) -> list[FilterToken]:
-    """All tokens; the last one has type END.
+    """Return all tokens; the last one has type END.
 
     Raises:
-        FilterError: An unterminated string, or a character that must be quoted.
+        FilterError: A string is unterminated, or a character must be quoted.
     """
     result: list[FilterToken] = []
     position = 0
@@ -69,7 +69,7 @@ def tokens(text: str) -> list[FilterToken]:
 
 
 def quoted(value: str) -> str:
-    """The value as a quoted string token."""
+    """Return the value as a quoted string token."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

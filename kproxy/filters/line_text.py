@@ -1,7 +1,7 @@
 """The text of a trace line, which a search without a field reads: ``orders``, ``"order 17"``.
 
-It is what a person may look for: names, addresses, ids, errors, messages, notes, all texts of the body, and all texts
-and numbers of decoded records. It has no times, no other numbers, and no names of fields. The page's script has the
+It contains what a person may look for: names, addresses, ids, errors, messages, notes, all texts of the body, and all
+texts and numbers of decoded records. It omits times, other numbers and names of fields. The page's script follows the
 same rules (kproxy/html/filter_records.js).
 """
 
@@ -15,11 +15,11 @@ from kproxy.filters import record_fields
 from kproxy.trace.lines import KINDS
 from kproxy.trace.record_values import WITHHELD, is_decoded
 
-#: Columns of a line that are not searched: the same words in most lines, times, and bytes.
+#: Columns of a line that are not searched: those with the same words in most lines, times, or bytes.
 NOT_SEARCHED: Final = frozenset(
     {"v", "kind", "ts", "request_ts", "since", "until", "severity", "direction", "frame", "marked"}
 )
-#: Keys of the entries in the other columns that are not searched: also layouts as notation for programs.
+#: Keys that are not searched in entries of the other columns, including layouts in a notation for programs.
 _NOT_IN_ENTRIES: Final = NOT_SEARCHED | {"excerpt", "edit", "also", "rivals"}
 
 _BYTES: Final = (bytes, memoryview)
@@ -30,12 +30,12 @@ COLUMNS: Final = frozenset(name for kind in KINDS.values() for name in kind.__st
 
 
 def build_text_test(matches: Callable[[str], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function that reports whether `matches` accepts any text of a line."""
+    """Return a function that reports whether `matches` accepts any text of a line."""
     return lambda line: any(map(matches, line_texts(line)))
 
 
 def line_texts(line: Mapping[str, Any]) -> Iterator[str]:
-    """All texts of a line, in any order. Bytes are base64, as in a trace."""
+    """Yield all texts of a line, in any order. Bytes are base64, as in a trace."""
     pending = [value for name, value in line.items() if name not in NOT_SEARCHED and name != "body"]
     while pending:
         item = pending.pop()

@@ -12,7 +12,7 @@ from kproxy.filters.lexer import quoted
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value without its quotes. `start` and `end` are its place in the filter's text."""
+    """A value without its quotes. `start` and `end` are its position in the filter's text."""
 
     text: str
     quoted: bool
@@ -95,7 +95,7 @@ Node = Leaf | Not | And | Or
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
-    """The terms of a filter without connectives."""
+    """Yield the terms of a filter without connectives."""
     if isinstance(node, Leaf):
         yield node
     else:

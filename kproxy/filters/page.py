@@ -39,7 +39,7 @@ _VALUES = {
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return "".join(
         (
             _HEAD,

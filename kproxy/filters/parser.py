@@ -1,4 +1,4 @@
-"""Parses a filter to its syntax tree."""
+"""Parses a filter into its syntax tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kproxy.filters.fields import BY_NAME, FilterField, field_named
 from kproxy.filters.lexer import CONNECTIVES, FilterToken, TokenType, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Text, Value
 
-_MAX_NESTING = 50  # nested parentheses and nots: a limit, so that no text can exhaust the stack
+_MAX_NESTING = 50  # of parentheses and nots, so that no text can exhaust the stack
 
 
 def parse_node(text: str) -> Node:
@@ -23,25 +23,25 @@ def parse_node(text: str) -> Node:
 
 
 class _Parser:
-    """Recursive descent: ``not`` binds tighter than ``and``, ``and`` than ``or``."""
+    """A recursive-descent parser: ``not`` binds tighter than ``and``, ``and`` than ``or``."""
 
     def __init__(self, text: str) -> None:
         self._tokens = tokens(text)
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     @property
     def _token(self) -> FilterToken:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self) -> FilterToken:
         token = self._token
-        self._at += 1
+        self._position += 1
         return token
 
     def _take_sign(self, value: str) -> bool:
         is_next = self._token.type is TokenType.SIGN and self._token.value == value
-        self._at += is_next
+        self._position += is_next
         return is_next
 
     def _error(self, message: str, hint: str = "") -> FilterError:
@@ -69,7 +69,7 @@ class _Parser:
     def _parse_term(self) -> Node:
         token = self._token
         if token.type is TokenType.SIGN and token.value in ("not", "("):
-            self._at += 1
+            self._position += 1
             self._depth += 1
             if self._depth > _MAX_NESTING:
                 raise FilterError("parentheses are nested too deeply", token.start, token.end)
@@ -92,7 +92,7 @@ class _Parser:
         field = self._parse_field()
         operator = self._token
         if operator.type is TokenType.OPERATOR:
-            self._at += 1
+            self._position += 1
             negated = operator.value.startswith("!")
             sign = {"!=": "=", "!~": "~"}.get(operator.value, operator.value)
             return Comparison(field, sign, (self._parse_value(operator.value),), negated, operator.start, operator.end)
@@ -104,8 +104,8 @@ class _Parser:
         return Presence(field)
 
     def _parse_text(self) -> Text | None:
-        """A text to search for: a quoted one, or a word that is neither a field nor compared with something."""
-        token, next_token = self._token, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        """Parse a text to search for: a quoted one, or a word that is neither a field nor compared with something."""
+        token, next_token = self._token, self._tokens[min(self._position + 1, len(self._tokens) - 1)]
         is_compared = next_token.type is TokenType.OPERATOR or (
             next_token.type is TokenType.SIGN and next_token.value in ("in", "not")
         )
@@ -120,7 +120,7 @@ class _Parser:
                 raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         if not token.value:
             raise self._error("the text to search for is empty")
-        self._at += 1
+        self._position += 1
         return Text(Value(token.value, is_quoted, token.start, token.end))
 
     def _parse_field(self) -> FilterField:

@@ -1,7 +1,7 @@
 """Regular expressions that match in linear time, for ``~`` and the wildcards of ``=``.
 
 Python's `re` may take exponential time on a short text (``(a+)+$``), and a filter may come from a web page. This module
-makes a position automaton (Glushkov): each atom of the pattern is a position, states are sets of positions, and
+builds a position automaton (Glushkov): each atom of the pattern is a position, states are sets of positions, and
 transitions are computed when a text needs them.
 """
 
@@ -32,9 +32,9 @@ class PatternError(ValueError):
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
-    r"""A function that reports whether the pattern is found anywhere in a text.
+    r"""Return a function that reports whether the pattern is found anywhere in a text.
 
-    Supports Python's syntax without the features that need backtracking: literals, ``.`` (line breaks too), ``[...]``,
+    Supports Python's syntax without the features that need backtracking: literals, ``.`` (also line breaks), ``[...]``,
     ``\d \w \s`` and their opposites, ``* + ? {2,3}``, ``|``, ``(...)``, ``^`` and ``$`` (only the end of the text). A
     leading ``(?i)`` ignores case.
 
@@ -48,12 +48,12 @@ def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str
 
 
 def glob_pattern(glob: str) -> str:
-    """The pattern of a glob, in which ``*`` is any text and ``?`` any character."""
+    """Return the pattern of a glob, in which ``*`` is any text and ``?`` any character."""
     return f"^{wildcard_pattern(glob)}$"
 
 
 def wildcard_pattern(text: str) -> str:
-    """The pattern of a text anywhere, in which ``*`` is any text and ``?`` any character."""
+    """Return the pattern of a text anywhere, in which ``*`` is any text and ``?`` any character."""
     return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
 
 
@@ -85,50 +85,50 @@ _Node = _Atom | _Sequence | _Choice | _Repeat
 
 
 class _Reader:
-    """Recursive descent over the pattern."""
+    """A recursive-descent parser of the pattern."""
 
     def __init__(self, pattern: str, start: int, flags: re.RegexFlag) -> None:
         self._pattern = pattern
-        self._at = start
+        self._position = start
         self._flags = flags | re.DOTALL
         self._depth = 0
 
     def read_pattern(self) -> _Node:
         node = self._read_choice()
-        if self._at < len(self._pattern):
-            raise PatternError("unmatched ')': use \\) for the character", self._at)
+        if self._position < len(self._pattern):
+            raise PatternError("unmatched ')': use \\) for the character", self._position)
         return node
 
     def _next_is(self, characters: str) -> bool:
-        return self._at < len(self._pattern) and self._pattern[self._at] in characters
+        return self._position < len(self._pattern) and self._pattern[self._position] in characters
 
     def _read_choice(self) -> _Node:
         branches = [self._read_sequence()]
         while self._next_is("|"):
-            self._at += 1
+            self._position += 1
             branches.append(self._read_sequence())
         return _Choice(branches)
 
     def _read_sequence(self) -> _Node:
         nodes: list[_Node] = []
-        while self._at < len(self._pattern) and not self._next_is("|)"):
+        while self._position < len(self._pattern) and not self._next_is("|)"):
             nodes.append(self._read_repeated())
         return _Sequence(nodes)
 
     def _read_repeated(self) -> _Node:
         node = self._read_group() if self._next_is("(") else self._read_atom()
-        if (repeat := REPEAT.match(self._pattern, self._at)) is None:
+        if (repeat := REPEAT.match(self._pattern, self._position)) is None:
             return node
         sign, minimum, comma, maximum = repeat.groups()
         bounds = _BOUNDS[sign] if sign else (int(minimum), int(maximum) if maximum else None if comma else int(minimum))
         if bounds[1] is not None and bounds[1] < bounds[0]:
-            raise PatternError("the second number is smaller than the first", self._at)
-        self._at = repeat.end()
+            raise PatternError("the second number is smaller than the first", self._position)
+        self._position = repeat.end()
         return _Repeat(node, *bounds)
 
     def _read_group(self) -> _Node:
-        start = self._at
-        self._at += 3 if self._pattern.startswith("(?:", start) else 1
+        start = self._position
+        self._position += 3 if self._pattern.startswith("(?:", start) else 1
         if self._next_is("?"):
             raise PatternError("only (...) and (?:...) groups are supported", start)
         self._depth += 1
@@ -138,16 +138,16 @@ class _Reader:
         if not self._next_is(")"):
             raise PatternError("unclosed '(': use \\( for the character", start)
         self._depth -= 1
-        self._at += 1
+        self._position += 1
         return node
 
     def _read_atom(self) -> _Node:
-        start = self._at
+        start = self._position
         atom = ATOM.match(self._pattern, start)
         if atom is None:
             unexpected = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
             raise PatternError(f"unexpected {unexpected!r}", start)
-        self._at = atom.end()
+        self._position = atom.end()
         if atom[0] in "^$":
             return _Atom((_BEGIN if atom[0] == "^" else _END).__eq__)
         source = atom[0] if atom[0][0] in ".[\\" else re.escape(atom[0])
@@ -182,7 +182,7 @@ class _Automaton:
         return False
 
     def _next_state(self, state: int, character: str) -> int:
-        """The next state. It includes the first positions, because a match may start anywhere."""
+        """Return the next state. It includes the first positions, because a match may start anywhere."""
         next_state = self._first
         for position in _bits(state):
             if self._accepts[position](character):
@@ -196,7 +196,7 @@ class _Automaton:
         return next_state
 
     def _add_node(self, node: _Node) -> tuple[int, int, bool]:
-        """Number the atoms of a node; returns its first positions, its last positions, and whether it may be empty."""
+        """Number the atoms of a node; return its first positions, its last positions, and whether it may be empty."""
         if isinstance(node, _Atom):
             if len(self._accepts) >= _MAX_POSITIONS:
                 raise PatternError("the pattern is too long", 0)

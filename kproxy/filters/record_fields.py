@@ -1,8 +1,8 @@
 """Fields of the filter language inside decoded records: ``value.order.id``, ``key``, ``header.traceparent``.
 
-``PART[.FIELD...]``, where PART is ``key``, ``value`` or ``header``. Below a header is its name, which may have dots.
+``PART[.FIELD...]``, where PART is ``key``, ``value`` or ``header``; ``header`` is followed by its name with any dots.
 Names are case-sensitive, with the wildcards ``*`` and ``?``; ``**`` is any number of fields. Lists count as their
-elements, and an object as all values in it. The page's script has the same rules (kproxy/html/filter_records.js).
+elements, and an object as all values in it. The page's script follows the same rules (kproxy/html/filter_records.js).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kproxy.trace.record_values import MASKED, record_values
 
-#: The parts, with what they are in docs/filters.md.
+#: The parts, with their descriptions in docs/filters.md.
 PARTS: Final = {
     "key": "any key of a record; `key.order.id` is a field of it",
     "value": "any value of a record; `value.order.id` is a field of it",
@@ -30,7 +30,7 @@ _MAX_PLAIN: Final = 1 << 53  # whole numbers that are written without an exponen
 
 
 def parse_path(text: str) -> tuple[str, list[str]] | None:
-    """The part and the names below it; None if the text is not such a field."""
+    """Return the part and the names below it; None if the text is not such a field."""
     part, dot, remainder = text.partition(".")
     if part not in PARTS:
         return None
@@ -39,7 +39,7 @@ def parse_path(text: str) -> tuple[str, list[str]] | None:
 
 
 def path_reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """A function that returns the values of a field in the body of a line: text, numbers, true, false and None.
+    """Return a function that returns the values of a field in the body of a line: text, numbers, true, false and None.
 
     Masked values are left out.
     """
@@ -59,12 +59,12 @@ def path_reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]]
 
 
 def all_values(data: Any) -> Iterator[Any]:
-    """All values in the data of a key, value or header, without masked ones."""
+    """Yield all values in the data of a key, value or header, except masked ones."""
     return _values(data, ())
 
 
 def as_text(value: Any) -> str:
-    """A value as a filter compares it."""
+    """Return a value as text, as a filter compares it."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool):
@@ -75,12 +75,12 @@ def as_text(value: Any) -> str:
 
 
 def as_number(text: str) -> Decimal | None:
-    """A text as a number; None if it is not one."""
+    """Return a text as a number; None if it is not numeric."""
     return Decimal(text) if _NUMBER.fullmatch(text) else None
 
 
 def compare_numbers(compare: Callable[[Any, Any], bool], value: Any, amount: Decimal) -> bool:
-    """Compare a value with a number. Text counts as a number if it is one, as decimals and large numbers are text."""
+    """Compare a value with a number. Numeric text counts as a number, as decimals and large numbers are text."""
     if isinstance(value, str):
         number = as_number(value)
         return number is not None and compare(number, amount)
@@ -99,8 +99,8 @@ def _matcher(name: str) -> _Matcher:
 
 
 def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
-    """The values below the path. None in the path is any number of fields."""
-    pending = [(data, _with_any_depth({0}, path))]
+    """Yield the values below the path. None in the path stands for any number of fields."""
+    pending = [(data, _add_any_depth({0}, path))]
     while pending:
         item, positions = pending.pop()
         if isinstance(item, list):
@@ -114,18 +114,18 @@ def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
 
 
 def _next_positions(positions: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
-    """The places in the path after a field of this name. Its end is kept: all values below it belong to the field."""
+    """Return the positions in the path after a field of this name. The end of the path stays: values below it count."""
     if len(path) in positions:
         return {len(path)}
     next_positions = {position for position in positions if path[position] is None}
     next_positions |= {
         position + 1 for position in positions if (matches := path[position]) is not None and matches(name)
     }
-    return _with_any_depth(next_positions, path)
+    return _add_any_depth(next_positions, path)
 
 
-def _with_any_depth(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
-    """These places, and those behind any number of fields."""
+def _add_any_depth(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
+    """Add the positions after a step for any number of fields; return all."""
     for position, matches in enumerate(path):
         if position in positions and matches is None:
             positions.add(position + 1)

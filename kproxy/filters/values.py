@@ -11,9 +11,9 @@ from kproxy.filters.nodes import Value
 
 Number = int | Decimal
 
-#: In microseconds.
+#: Units of durations, in microseconds.
 DURATIONS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000}
-#: In bytes.
+#: Units of sizes, in bytes.
 SIZES = {"B": 1, "KB": 1_000, "KiB": 1 << 10, "MB": 1_000_000, "MiB": 1 << 20}
 
 _NUMBER = re.compile(r"(-?\d{1,20}(?:\.\d{1,9})?)([A-Za-zµ]*)")
@@ -22,10 +22,10 @@ _MIDNIGHT = "0000-00-00T00:00:00.000000"
 
 
 def number(field: FilterField, value: Value) -> Number:
-    """The value in the unit that the trace uses for the field. A bare number is in the field's own unit.
+    """Return the value in the unit that the trace uses for the field. A bare number is in the field's own unit.
 
     Raises:
-        FilterError: Not a number, or a unit that the field does not support.
+        FilterError: The value is not a number, or has a unit that the field does not support.
     """
     units = {Kind.DURATION: DURATIONS, Kind.SIZE: SIZES}.get(field.kind, {})
     example = {Kind.DURATION: "e.g. 50ms", Kind.SIZE: "e.g. 10KiB"}.get(field.kind, "use digits")
@@ -42,10 +42,10 @@ def number(field: FilterField, value: Value) -> Number:
 
 
 def instant(field: FilterField, value: Value) -> str:
-    """The time as in traces, where text order is time order. Omitted parts are 0.
+    """Return the time as in traces, where text order is time order. Omitted parts are 0.
 
     Raises:
-        FilterError: Not a time.
+        FilterError: The value is not a time.
     """
     if _INSTANT.fullmatch(value.text) is None:
         hint = "use 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
@@ -55,7 +55,7 @@ def instant(field: FilterField, value: Value) -> str:
 
 
 def closed_value(field: FilterField, value: Value) -> str:
-    """The value as in the field's list of values, ignoring case.
+    """Return the value as in the field's list of values, ignoring case.
 
     Raises:
         FilterError: The value is not in the list.

@@ -1,4 +1,4 @@
-"""Consumer groups from trace lines, as rows and as a timeline; `dissectors.groups` follows them."""
+"""Consumer groups from trace lines, as rows and as a timeline; `dissectors.groups` tracks them."""
 
 from kproxy.groups.overview import GroupsOverview
 from kproxy.groups.rows import GroupRow, GroupView, LaneView, MemberRow

@@ -1,4 +1,4 @@
-"""The groups of a trace, as rows, and the history of one, as a view."""
+"""The groups of a trace as rows, and the history of one group as a view."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Lin
 
 
 def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> None:
-    """Apply the next line: its row and its time (ns)."""
+    """Apply the next line, given its row and its time (ns)."""
     if isinstance(line, FRAME_LINES):
-        if line.not_decoded is not None:  # what its body says about a group is unknown
+        if line.not_decoded is not None:  # its body may have been about a group
             if line.api is None or line.api in EVENT_KINDS:
                 groups.on_gap(line.connection_id, at, responses=isinstance(line, ResponseLine))
             return
@@ -25,7 +25,7 @@ def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> None:
         groups.on_close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
     elif isinstance(line, FindingLine):
         groups.on_finding(line.connection_id, line, row, at)
-    elif isinstance(line, GapLine):  # without a connection, lines of the trace are missing
+    elif isinstance(line, GapLine):  # one without a connection stands for missing lines of the trace
         groups.on_gap(line.connection_id or None, at, responses=line.direction != "request")
 
 
@@ -41,14 +41,14 @@ class GroupsOverview:
         return self._groups.evicted
 
     def observe(self, line: Line, row: int, at: int) -> None:
-        """Apply the next line: its row in the index and its time (ns)."""
+        """Apply the next line, given its row in the index and its time (ns)."""
         observe_line(self._groups, line, row, at)
 
     def rows(self, now: int) -> list[GroupRow]:
-        """The groups at time `now` (ns), ordered by when they were first seen."""
+        """Return the groups at time `now` (ns), ordered by when they were first seen."""
         return [group_row(group, now) for group in sorted(self._groups, key=lambda group: group.first)]
 
     def view(self, group_id: str, now: int) -> GroupView | None:
-        """Everything about one group at time `now` (ns), None if it is not kept."""
+        """Return the view of one group at time `now` (ns), None if it is not kept."""
         group = self._groups.get(group_id)
         return None if group is None else group_view(group, now)

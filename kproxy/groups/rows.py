@@ -23,8 +23,8 @@ from dissectors.groups.stalls.all_stalls import all_stalls
 class GroupRow(Struct, frozen=True):
     """A group. Times are in ns since the epoch, 0 if unknown; `*_ns` are durations in ns; `row` is the latest row.
 
-    `members` is the number of members, `lanes` of all members ever seen. `worst` is the most severe stall that lasts,
-    else the latest one; `stalls` counts those that last, `ended_stalls` the others.
+    `members` is the number of current members, `lanes` that of all members ever seen. `worst` is the most severe
+    ongoing stall, else the latest ended one; `stalls` counts ongoing stalls, `ended_stalls` the others.
     """
 
     group: str
@@ -49,7 +49,7 @@ class GroupRow(Struct, frozen=True):
 
 
 class MemberRow(Struct, frozen=True):
-    """A lane of a group. Times are in ns since the epoch, 0 if unknown. It is in its state since `since`.
+    """A lane of a group. Times are in ns since the epoch, 0 if unknown; `since` is when its state began.
 
     `row` is its first row.
     """
@@ -73,10 +73,10 @@ class MemberRow(Struct, frozen=True):
 
 
 class LaneView(Struct, frozen=True):
-    """A lane with its events, as far as they are kept, and the times of its membership (ns; None: it lasts).
+    """A lane with its events, as far as they are kept, and its periods of membership (ns; end None: it is a member).
 
-    `transitions` change the membership, `recurring` events repeat during it; both are ordered. They are not copies
-    but grow while the overview reads lines.
+    `transitions` change the membership, `recurring` events repeat during it; both are in order. They are not copies,
+    and grow while the overview reads lines.
     """
 
     member: MemberRow
@@ -88,8 +88,8 @@ class LaneView(Struct, frozen=True):
 class GroupView(Struct, frozen=True):
     """Everything about a group, for its timeline (`kproxy.groups.timeline`) and the lists beside it.
 
-    `lanes` begin with current members, `stalls` with those that last, the most severe first; ended stalls follow, the
-    latest first. `lanes_evicted`, `events_evicted` and `stalls_evicted` count those that are no longer kept.
+    `lanes` begin with current members, `stalls` with ongoing ones, the most severe first; ended stalls follow, the
+    latest first. `lanes_evicted`, `events_evicted` and `stalls_evicted` count what is no longer kept.
     """
 
     row: GroupRow
@@ -103,7 +103,7 @@ class GroupView(Struct, frozen=True):
 
 
 def group_row(group: GroupHistory, now: int) -> GroupRow:
-    """A group at time `now` (ns)."""
+    """Return the row of a group at time `now` (ns)."""
     return _group_row(group, all_stalls(group, now))
 
 
@@ -134,7 +134,7 @@ def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
 
 
 def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
-    """A lane in its current state."""
+    """Return the row of a lane in its current state."""
     return MemberRow(
         key=lane.key,
         label=lane.label,
@@ -156,7 +156,7 @@ def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
 
 
 def group_view(group: GroupHistory, now: int) -> GroupView:
-    """Everything that is kept of a group, at time `now` (ns)."""
+    """Return everything that is kept about a group, as of time `now` (ns)."""
     member_keys = {lane.key for lane in group.current_members()}
     lanes = sorted(group.lanes.values(), key=lambda lane: (lane.key not in member_keys, lane.first, lane.row))
     stalls = all_stalls(group, now)

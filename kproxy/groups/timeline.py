@@ -1,7 +1,7 @@
-"""A group's timeline as a grid of characters: lanes are rows, time runs along the columns. It does no I/O.
+"""A group's timeline as a grid of characters: lanes are rows, and time runs along the columns. This does no I/O.
 
-The window is [start, end), in ns since the epoch; a column is a slice of it. Events of one slice share a cell, which
-shows the most severe of them, else the most informative, and links to its row.
+The window is [start, end), in ns since the epoch; each column is a slice of it. The events of a slice share a cell,
+which shows the most severe of them, else the most informative, and links to its row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_LENGTH = 366 * 24 * 3600 * SECOND
 #: Follows the label of a leader.
 LEADER = " *"
 
-#: What a cell shows besides the kinds of events.
+#: Kinds of cells besides the kinds of events.
 REJOIN = "rejoin"  # got REBALANCE_IN_PROGRESS
 REFUSED = "refused"
 MEMBER = "member"
@@ -67,10 +67,10 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (EventKind.COORDINATOR, "looks for its coordinator"),
 )
 
-#: Priority of kinds in one cell with equal severity: the highest is shown.
+#: The priorities of kinds: of several kinds in a cell with equal severity, the one with the highest is shown.
 _PRIORITY = {
-    kind: place
-    for place, kind in enumerate((
+    kind: priority
+    for priority, kind in enumerate((
         NOTHING, MEMBER, STALLED, WAITING, EventKind.HEARTBEAT, EventKind.OFFSETS, EventKind.COMMIT,
         EventKind.COORDINATOR, REJOIN, EventKind.SYNC, EventKind.JOIN, EventKind.CLOSED, EventKind.LEAVE, REFUSED,
     ))
@@ -79,7 +79,7 @@ _PRIORITY = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A character, its kind (an `EventKind` or a name above), its severity, and the row that it links to."""
+    """A character with its kind (an `EventKind` or a constant above), its severity, and the row that it links to."""
 
     glyph: str
     kind: str
@@ -98,7 +98,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells per lane, in the order of the lanes; `generations` and `times` go above them; `now` is a column."""
+    """The cells of each lane, in order. `generations` and `times` are shown above them; `now` is a column."""
 
     cells: tuple[tuple[Cell, ...], ...]
     generations: tuple[Mark, ...]
@@ -120,42 +120,42 @@ class Window:
 
     @classmethod
     def around(cls, start: int, end: int) -> Window:
-        """A window that contains [start, end], with a small margin at its end."""
+        """Return a window that contains [start, end], with a small margin at its end."""
         length = min(max((end - start) * 51 // 50, MIN_LENGTH), MAX_LENGTH)
         return cls(end - length, end) if end - start > MAX_LENGTH else cls(start, start + length)
 
     def zoomed(self, factor: float, at: int | None = None) -> Window:
-        """The window with its length multiplied by `factor`; `at` (ns; default: the middle) keeps its column."""
+        """Return the window with its length multiplied by `factor`; `at` (ns; default: the middle) keeps its column."""
         at = self.start + self.length // 2 if at is None else min(max(at, self.start), self.end)
         length = min(max(int(self.length * factor), MIN_LENGTH), MAX_LENGTH)
         start = at - (at - self.start) * length // self.length
         return Window(start, start + length)
 
     def panned(self, share: float) -> Window:
-        """The window moved by a fraction of its length; negative means earlier."""
+        """Return the window moved by a fraction of its length; negative means earlier."""
         step = int(self.length * share)
         return Window(self.start + step, self.end + step)
 
     def following(self, now: int) -> Window:
-        """A window of the same length with `now` near its end."""
+        """Return a window of the same length with `now` near its end."""
         end = now + self.length // 50 + 1
         return Window(end - self.length, end)
 
     def column(self, at: int, columns: int) -> int:
-        """The column of a time; outside the window, it is negative or at least `columns`."""
+        """Return the column of a time; outside the window, it is negative or at least `columns`."""
         return (at - self.start) * columns // self.length
 
     def time(self, column: int, columns: int) -> int:
-        """The start of a column (ns)."""
+        """Return the start of a column (ns)."""
         return self.start + column * self.length // columns
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a timeline shows, of any kind of lanes.
+    """A timeline of any kind of lanes, ready to be drawn.
 
-    Another `name` is another timeline. `lanes` have a key and a label each; times are in ns. `heading` names the marks
-    above the lanes, `legend` the glyphs.
+    Drawings with the same `name` show the same timeline. Each of the `lanes` has a key and a label; times are in ns.
+    `heading` names the marks above the lanes, `legend` explains the glyphs.
     """
 
     name: str
@@ -168,7 +168,7 @@ class Drawing:
 
 
 def group_drawing(view: GroupView) -> Drawing:
-    """The timeline of a group: its members."""
+    """Return the timeline of a group, with its members as lanes."""
     members = (lane.member for lane in view.lanes)
     lanes = [(member.key, member.label + (LEADER if member.leader else "")) for member in members]
     legend = [f"{UNICODE[kind]} {meaning}" for kind, meaning in LEGEND]
@@ -176,9 +176,9 @@ def group_drawing(view: GroupView) -> Drawing:
 
 
 def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
-    """A group's lanes as rows of `columns` cells.
+    """Return a group's lanes as rows of `columns` cells.
 
-    Requests in flight last until `view.now`; nothing is drawn after it.
+    Requests in flight extend to `view.now`; nothing is drawn after that time.
     """
     stalled = _stall_bands(view.stalls, view.now)
     now = window.column(view.now, columns)
@@ -194,7 +194,7 @@ Band = tuple[int, int, str, str, int | None]  # from, to (ns), kind, severity, r
 
 
 def _stall_bands(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
-    """Per lane key: the times in which the lane blocks others or makes no progress itself."""
+    """Return, by lane key, the periods in which the lane blocks others or makes no progress itself."""
     bands: dict[str, list[Band]] = {}
     for stall in stalls:
         until = now if stall.until is None else stall.until
@@ -241,7 +241,7 @@ _EMPTY: _Candidate = (0, 0, NOTHING, "", None)
 
 
 class CellRow:
-    """The columns of a lane in two layers: states below, events above.
+    """The columns of a lane in two layers, with events above states.
 
     `glyphs` are the characters of the kinds of cells; of two kinds with the same severity, the later one in `priority`
     is shown.
@@ -255,6 +255,7 @@ class CellRow:
         self._events: list[_Candidate] = [_EMPTY] * columns
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
+        """Show a state in a range of columns, unless one with precedence is there."""
         candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
         states = self._states
         for column in columns:
@@ -262,13 +263,14 @@ class CellRow:
                 states[column] = candidate
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
+        """Show an event in a column, unless one with precedence is there or the column is not visible."""
         if 0 <= column < len(self._events):
             candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
             if candidate[:2] >= self._events[column][:2]:
                 self._events[column] = candidate
 
     def cells(self) -> tuple[Cell, ...]:
-        """The cells: the event, else the state, with the higher severity of the two."""
+        """Return the cells, each with the event, else the state, and the higher severity of the two."""
         row_cells = []
         for state, event in zip(self._states, self._events, strict=True):
             _, _, kind, severity, row = event if event[1] else state
@@ -277,26 +279,26 @@ class CellRow:
 
 
 def _kind(event: Event) -> str:
-    """The kind that an event is shown as after its response."""
+    """Return the kind of cell for an event whose response has arrived."""
     if event.error == "REBALANCE_IN_PROGRESS":
         return REJOIN
     return REFUSED if event.error and event.severity else event.kind
 
 
 def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
-    """Marks where generations begin, and the current one at the left edge; marks without room are omitted."""
+    """Yield a mark where each generation begins (at the left edge, if before it), except those without room."""
     boundary_by_column: dict[int, Boundary] = {}
     for boundary in boundaries:
         if boundary.at < window.end:
             boundary_by_column[max(window.column(boundary.at, columns), 0)] = (
                 boundary  # the latest of several in one column
             )
-    free = 0
+    first_free_column = 0
     for column, boundary in boundary_by_column.items():
         text = str(boundary.generation)
-        if column >= free:
+        if column >= first_free_column:
             yield Mark(column, text, boundary.row)
-            free = column + len(text) + 1
+            first_free_column = column + len(text) + 1
 
 
 _MINUTE = 60 * SECOND
@@ -313,7 +315,7 @@ _STEPS = (
 
 
 def round_times(window: Window, columns: int) -> Iterator[Mark]:
-    """Round times, as many as fit."""
+    """Yield marks at round times, as many as fit."""
     for step in _STEPS:
         width = len(_clock_text(window.start, step)) + 2
         if step * columns >= width * window.length:
@@ -329,7 +331,7 @@ def round_times(window: Window, columns: int) -> Iterator[Mark]:
 
 
 def _clock_text(at: int, step: int) -> str:
-    """A time of day with the precision of its step."""
+    """Return a time of day, or a date, with the precision that the step between times needs."""
     seconds, remainder = divmod(at, SECOND)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)

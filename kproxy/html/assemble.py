@@ -56,7 +56,7 @@ _EXPORTS = re.compile(r"^export \{ ([^}]*) \};$", re.MULTILINE)
 
 
 def application_page(title: str, data: dict[str, Any]) -> str:
-    """Return the web application as a page in one file, with its data; it needs no server, and may ask none."""
+    """Return the web application as a page in one file, with its data; it needs no server, and may contact none."""
     script = f'"use strict";\n{join_modules(MODULES)}'
     head = _head(title, _text(_APP, "page.css"), f"script-src {_hash(script)}; ")
     return (
@@ -67,9 +67,9 @@ def application_page(title: str, data: dict[str, Any]) -> str:
 
 
 def index_page() -> str:
-    """Return the page of the web application for a server that serves its modules below ``app/``.
+    """Return the page of the web application for a server that serves its modules under ``app/``.
 
-    All modules are asked for at once; else each is found only in one that imports it, a round trip later.
+    The page requests all modules at once; otherwise each would be found only via its importer, a round trip later.
     """
     names = (*(name for name in MODULES if name != "embedded.js"), "server_source.js")
     modules = "".join(f'<link rel="modulepreload" href="app/{name}">\n' for name in names)
@@ -114,9 +114,9 @@ def static_page(title: str, body: Element) -> str:
     return _head(title, _text(__package__, "static_page.css")) + markup + "\n</html>\n"
 
 
-def _head(title: str, style: str, more_policy: str = "") -> str:
+def _head(title: str, style: str, script_policy: str = "") -> str:
     """Return everything before the body."""
-    policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src {_hash(style)}; {script_policy}base-uri 'none'; form-action 'none'"
     substitutions = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
     return _PLACEHOLDER.sub(lambda match: substitutions[match[1]], _text(__package__, "head.html"))
 

@@ -9,7 +9,7 @@ from kproxy.trace.formatting import safe
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
 
-#: Most causes on a page, and most clients and groups of each.
+#: Maximum number of causes on a page, and of connections and groups of each.
 MAX_CAUSES = 100
 _MAX_NAMES = 8
 

@@ -13,12 +13,12 @@ class Chunks:
     """Values in the order added, `each` per chunk.
 
     Attributes:
-        texts: The full chunks, after `close` also the last one: a JSON array in zlib format, encoded as base64.
-        size: Characters of all chunks.
+        texts: The full chunks and, after `close`, the last one: each is a JSON array in zlib format, encoded as base64.
+        size: Number of characters in all chunks.
     """
 
-    def __init__(self, size: int) -> None:
-        self.each = size
+    def __init__(self, each: int) -> None:
+        self.each = each
         self.texts: list[str] = []
         self.size = 0
         self._pending: list[Any] = []

@@ -14,7 +14,7 @@ from kproxy.trace.formatting import safe
 
 
 def comparison_page(comparison: TrafficComparison) -> str:
-    """The page: a table per aspect, then the notes. It loads nothing, and does not disclose the files' directories."""
+    """Return the page: a table per aspect, then the notes. It loads nothing, and hides the files' directories."""
     names = [Path(traffic.name).name for traffic in (comparison.a, comparison.b)]
     body = Element("body")
     header = SubElement(body, "header")

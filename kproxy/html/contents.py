@@ -19,10 +19,11 @@ from kproxy.trace.formatting import safe, size
 from kproxy.verdict.causes import Causes
 from kproxy.version import __version__
 
-#: Most characters of rows, lines, fields and bytes. Rows are added up to this size, then fields as far as they fit.
+#: Maximum number of characters of rows, lines, fields and bytes. Rows are added up to this size, then fields that
+#: still fit.
 MAX_SIZE = 9_000_000
 
-#: Rows of each API of each client whose fields come before those of others.
+#: Number of rows of each API and client whose fields come before those of others.
 _FIRST_ROWS = 4
 
 #: Rows between two reports of the progress.
@@ -30,7 +31,7 @@ _PROGRESS_STEP = 1_000
 
 _NARROW_HINT = "narrow it with -f, e.g. -f 'severity>=warning'"
 
-#: Gets rows done and rows in total.
+#: Called with the number of rows done and the total number.
 Progress = Callable[[int, int], object]
 
 
@@ -40,7 +41,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     Returns:
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.chunks`). A row and its lines are in
         `kproxy.html.frame_rows`; ``sides`` has pairs of request and response as in `kproxy.html.sides`, null if
-        missing; ``side_numbers`` has for each row the number of its pair, -1 if none. ``causes`` are in
+        missing; ``places`` has for each row the number of its pair, -1 if none. ``causes`` are in
         `kproxy.html.causes`, ``tables`` in `kproxy.browse.tables`, ``timelines``
         in `kproxy.browse.pictures.timelines`. ``notes`` are sentences about omissions.
         ``fields`` and ``units`` belong to the filter language (`kproxy.html.filter_fields`).
@@ -80,10 +81,10 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
         "notes": notes,
         **summary.as_json(),
         "causes": causes,
-        "tables": {name: table_json(make(session, session.view), numbers_by_row) for name, make in TABLES.items()},
+        "tables": {name: table_json(build(session, session.view), numbers_by_row) for name, build in TABLES.items()},
         "timelines": {
-            name: timeline_json(make(session, session.view), session, numbers_by_row)
-            for name, make in TIMELINES.items()
+            name: timeline_json(build(session, session.view), session, numbers_by_row)
+            for name, build in TIMELINES.items()
         },
         "rows": rows.texts,
         "lines": lines.texts,
@@ -138,10 +139,10 @@ class _Summary:
 
 
 def _add_sides(session: BrowseSession, rows: list[int], sides: Chunks, available: int) -> list[int]:
-    """Add the sides of these rows as far as they fit; return where each row's sides are.
+    """Add the sides of these rows as far as they fit; return the number of each row's sides, or -1.
 
-    Rows with findings and errors are first, then the first rows of each API of each client, so that all kinds of frames
-    are in a page with few of them; then the smallest, of which most fit.
+    Rows with findings and errors come first; then the first rows of each API and client, so that even a page with few
+    fields has all kinds of frames; then the smallest rows, because most of these fit.
     """
     index = session.index
     side_numbers = [-1] * len(rows)
@@ -169,7 +170,7 @@ def _notes(summary: _Summary, count: int, side_numbers: list[int], incomplete: i
     total = summary.exchanges + summary.events
     if count < total:
         notes.append(f"this page has only the first {count:,} of {total:,} rows: {_NARROW_HINT}")
-    with_sides = sum(place >= 0 for place in side_numbers)
+    with_sides = sum(side_number >= 0 for side_number in side_numbers)
     if with_sides < summary.exchanges:
         subset = f"{with_sides:,} of {summary.exchanges:,} exchanges, those with findings first"
         notes.append(f"this page has the fields and bytes of only {subset}: {_NARROW_HINT}")

@@ -1,4 +1,4 @@
-"""Elements of pages without a script; texts off the wire are only ever text in them."""
+"""Elements of pages without a script; texts from the wire only ever become text in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_table(parent: Element, *names: str) -> Element:
 
 
 def add(parent: Element, tag: str, text: str, **attributes: str) -> Element:
-    """Add an element with a text, made safe to show; return it."""
+    """Add an element with text that is made safe to show; return it."""
     element = SubElement(parent, tag, {name: safe(value) for name, value in attributes.items()})
     element.text = "\n".join(map(safe, text.split("\n")))
     return element

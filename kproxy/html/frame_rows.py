@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.rows.columns import api, problems, subject
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
@@ -23,7 +23,7 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
     Returns:
         ``[number, time in us since the epoch, connection, client, API, version, subject, bytes of both frames, latency
         in us, state, [[text, style]...], severity, kind of event, server, 1 if the response has an error]``. Bytes are
-        null for an event, the latency if it is unknown; a request that waits has its wait so far. The state is a
+        null for an event, the latency if it is unknown; that of a waiting request is its wait so far. The state is a
         `RowState`; the kind is empty for frames.
     """
     index = session.index
@@ -51,14 +51,14 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
 
 
 def lines_of(exchange: Exchange) -> list[Line]:
-    """Return the lines of an exchange in their order."""
+    """Return the lines of an exchange in order."""
     return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
 
 
 def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
-    """Return the lines of an exchange and their findings as text, most severe first; of bodies only decoded records.
+    """Return the lines of an exchange and their findings as text, most severe first, and a flag.
 
-    The flag reports whether some of these are left out.
+    Bodies are reduced to their decoded records; the flag reports whether some of these records are left out.
     """
     lines, findings, is_cut = [], [], False
     for line in lines_of(exchange):
@@ -78,8 +78,8 @@ def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
         return None
     request, response = exchange.request, exchange.response
     return [
-        None if request is None else side_json(side(request)),
-        None if response is None else side_json(side(response, request)),
+        None if request is None else side_json(build_frame_detail(request)),
+        None if response is None else side_json(build_frame_detail(response, request)),
     ]
 
 
@@ -88,9 +88,9 @@ def records_json(exchange: Exchange) -> list[dict[str, Any]]:
     if exchange.frame is None:
         return []
     request, response = exchange.request, exchange.response
-    details = [] if request is None else [side(request)]
+    details = [] if request is None else [build_frame_detail(request)]
     if response is not None:
-        details.append(side(response, request))
+        details.append(build_frame_detail(response, request))
     return [record for detail in details for record in side_records(detail)]
 
 

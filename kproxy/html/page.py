@@ -22,7 +22,7 @@ from kproxy.trace.lines import Detail, Line
 _BUFFER = 1 << 20
 
 
-class _Lines(Source):
+class _CompleteLines(Source):
     """A source of lines that are already complete."""
 
     async def run(self) -> None:
@@ -33,7 +33,7 @@ class HtmlOutput(Output):
     """Collects all lines; an exchange is included if the filter matches its request and response together.
 
     Raises:
-        UserError: The file is a terminal; later, if the disk is full.
+        UserError: The file is a terminal or, later, the disk is full.
     """
 
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
@@ -80,14 +80,14 @@ class HtmlOutput(Output):
     def close(self) -> None:
         """Write the page."""
         self._spill()
-        source = _Lines(", ".join(self._names[:3]), self._spool)
+        source = _CompleteLines(", ".join(self._names[:3]), self._spool)
         session = BrowseSession(source)
         session.visible.choose(self._filter)
-        _ = session.matching  # its overviews are those of the rows that match
+        _ = session.matching  # from now on, overviews of the matching rows are kept
         try:
             while session.work(0.5):
                 _show_progress(f"counting: {source.percent()} %")
-            page_data = contents(session, self._names, _report)
+            page_data = contents(session, self._names, _report_progress)
         finally:
             source.close()
         self.warnings = page_data["notes"]
@@ -96,12 +96,12 @@ class HtmlOutput(Output):
         super().close()
 
 
-def _report(done_count: int, total: int) -> None:
+def _report_progress(done_count: int, total: int) -> None:
     _show_progress(f"writing the page: {done_count:,} of {total:,} rows", end="\r" if done_count < total else "\n")
 
 
 def _show_progress(text: str, end: str = "\r") -> None:
-    """Show it on a terminal, where a long wait would be silent."""
+    """Show the progress on a terminal, where a long wait would otherwise be silent."""
     if sys.stderr.isatty():
         sys.stderr.write(f"kproxy: {text}{end}")
         sys.stderr.flush()

@@ -22,7 +22,7 @@ _NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip":
 
 
 def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[ClientScore]) -> str:
-    """Return the page; texts of the broker are only ever text in it."""
+    """Return the page; texts from the broker only ever become text in it."""
     counts = Counter(check_result.outcome for check_result in results)
     body = Element("body")
     header = SubElement(body, "header")

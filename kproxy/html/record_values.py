@@ -8,7 +8,7 @@ from kproxy.trace.encoding import encode_json
 from kproxy.trace.lines import Line
 from kproxy.trace.record_values import record_values
 
-#: Most characters of JSON per frame.
+#: Maximum number of characters of JSON per frame.
 MAX_SIZE = 50_000
 
 _MAX_EXACT = (1 << 53) - 1
@@ -17,7 +17,7 @@ _MAX_EXACT = (1 << 53) - 1
 def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
     """Return the decoded keys, values and headers of a line, each as a body of its own, and whether some are left out.
 
-    Whole numbers that JavaScript would round become text, which filters compare as numbers, too.
+    Whole numbers that JavaScript would round become text, which filters still compare as numbers.
     """
     records: list[dict[str, Any]] = []
     size = 0

@@ -49,7 +49,7 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     if side.frame is not None:
         result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
-    result["fields"] = list(_fields(side.fields, numbers))
+    result["fields"] = list(_field_rows(side.fields, numbers))
     result["marks"] = [
         _last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings
     ]
@@ -67,7 +67,7 @@ def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> li
         records_view = records(field, min(remaining, MAX_RECORDS))
         remaining -= len(records_view.records)
         rows = [
-            [*_record(record), _last_number([field, record.batch, record.field], numbers or {})]
+            [*_record_cells(record), _last_number([field, record.batch, record.field], numbers or {})]
             for record in records_view.records
         ]
         result.append(
@@ -110,7 +110,7 @@ def finding_json(finding: FindingEntry) -> dict[str, Any]:
     return {name: value for name, value in result.items() if value is not None}
 
 
-def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
+def _field_rows(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
     """Yield the fields in frame order as far as they fit; store the number of each in `numbers`."""
     pending = [(0, field) for field in reversed(fields)]
     count = 0
@@ -141,7 +141,7 @@ def _last_number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
     return next((numbers[id(field)] for field in reversed(chain) if id(field) in numbers), None)
 
 
-def _record(record: Record) -> list[Any]:
+def _record_cells(record: Record) -> list[Any]:
     timestamp = record.timestamp
     time = utc(timestamp) if timestamp is not None and 0 <= timestamp <= LAST_MS else None
     headers = [[safe(name), _part(value)] for name, value in record.headers[:MAX_ELEMENTS]]

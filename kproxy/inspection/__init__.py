@@ -1,1 +1,1 @@
-"""Inspection: the bytes of connections in, trace lines out."""
+"""Inspection: turns the bytes of connections into trace lines."""

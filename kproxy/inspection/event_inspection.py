@@ -50,14 +50,14 @@ _REST_OF_FRAME: Final = "rest of frame"
 
 #: The trackers whose state the inspection reads itself.
 _TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
-#: Those of them that lines need, apart from findings.
+#: The trackers that lines need even without findings.
 _TRACKERS_OF_LINES: Final = (AdvertisedAddresses, Authentication, Brokers)
 
 
 class EventInspection:
-    """Applies trackers and rules to the events of a run, and makes their lines. No method raises on any event.
+    """Applies trackers and rules to the events of a run, and makes their lines. No method raises, whatever the event.
 
-    The arguments are those of `kproxy.inspection.inspector.Inspector`.
+    For the arguments, see `kproxy.inspection.inspector.Inspector`.
 
     Attributes:
         run_state: The state that all connections share.
@@ -91,18 +91,18 @@ class EventInspection:
             withholds_records=withholds_records,
             record_budget=record_budget,
         )
-        self._finds = needs.findings
+        self._reports_findings = needs.findings
         self._follows_groups = needs.findings and not partial
         self._check = rules.check if needs.findings else _check_failures
         self.on_frame: Callable[[int, int], None] = _ignore
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
-        self._run = ConnectionState(self.run_state)  # of no connection
+        self._run = ConnectionState(self.run_state)  # for events outside any connection
 
     def is_due(self, at: int) -> bool:
-        """Whether `tick` may have lines at this time."""
+        """Whether `tick` may return lines at this time."""
         return (self._follows_groups and at >= self._stall_lines.due) or (
-            self._finds and at > self.run_state.deadlines.due
+            self._reports_findings and at > self.run_state.deadlines.due
         )
 
     def tick(self, *, at: int) -> list[Line]:
@@ -120,10 +120,13 @@ class EventInspection:
         return lines + self.tick_stalls(at=at) if at >= self._stall_lines.due else lines
 
     def await_rest(self, state: InspectedConnection, direction: Direction, *, at: int) -> None:
-        """The bytes of a direction end inside a frame: report it if no more of it arrives."""
+        """Set a deadline for the rest of the frame in which a direction's bytes end; `tick` reports it if missed."""
         state.received_at[direction] = at
-        # Later bytes need no new deadline: when it passes, it is set again for those.
-        if self._finds and (_REST_OF_FRAME, (state.connection_id, direction)) not in self.run_state.deadlines:
+        # Later bytes need no new deadline: when it passes, it is set again for them.
+        if (
+            self._reports_findings
+            and (_REST_OF_FRAME, (state.connection_id, direction)) not in self.run_state.deadlines
+        ):
             self._expect_rest(state, direction)
 
     def _expect_rest(self, state: InspectedConnection, direction: Direction) -> None:
@@ -139,11 +142,11 @@ class EventInspection:
         return state.connection.incomplete_frame(direction, at=at)
 
     def lines(self, received: Iterable[tuple[InspectedConnection, Event]]) -> list[Line]:
-        """The lines of the next events, each with its connection."""
+        """Return the lines of the next events, each given with its connection."""
         lines: list[Line] = []
-        deadlines, judge_frame = self.run_state.deadlines, self._frame
+        deadlines, judge_frame = self.run_state.deadlines, self._judge_frame
         for state, event in received:
-            if event.at > deadlines.due:  # set by an event before, of the same data
+            if event.at > deadlines.due:  # set by an earlier event in the same data
                 lines += self.tick(at=event.at)
             kind = type(event)
             if kind is RequestReceived or kind is ResponseReceived:
@@ -157,7 +160,7 @@ class EventInspection:
                 lines.append(token_line(state, event))
             elif isinstance(event, ConnectionEnded):
                 for direction in Direction:
-                    connection_state.met(_REST_OF_FRAME, (state.connection_id, direction))
+                    connection_state.meet_deadline(_REST_OF_FRAME, (state.connection_id, direction))
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 gap = gap_line(state.connection_id, event)
                 lines += (gap, *self.observe_stalls(gap, at=event.at))
@@ -165,7 +168,7 @@ class EventInspection:
         return lines
 
     def connect_failed(self, failed: ConnectFailed) -> list[Line] | None:
-        """The findings about a failed connection; None if no response has named its address."""
+        """Return the findings about a failed connection; None if no response has named its address."""
         brokers, advertised = self.run_state.state(Brokers), self.run_state.state(AdvertisedAddresses)
         address = advertised.find(failed, brokers)
         if address is None:
@@ -179,7 +182,7 @@ class EventInspection:
         ]
 
     def failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
-        """Report a bug in kproxy, in a connection or outside any; once per run."""
+        """Report a bug in kproxy, in a connection or outside all connections; once per run."""
         connection_state = self._run if state is None else state.connection_state
         event = InspectionFailed(at, failure)
         findings = rules.check(event, connection_state)
@@ -187,28 +190,28 @@ class EventInspection:
         return [finding_line(connection_id, event, finding, client_principal) for finding in findings]
 
     def lose_connections(self, *, at: int) -> None:
-        """Connections came and went uninspected."""
-        if self._finds:
+        """Note that connections came and went uninspected."""
+        if self._reports_findings:
             self.run_state.state(Losses).lose_connections(at)
 
     def observe_sample(self) -> None:
-        """Only some connections are inspected."""
-        if self._finds:
+        """Note that only some connections are inspected."""
+        if self._reports_findings:
             self.run_state.state(Losses).observe_sample()
 
     def observe_stalls(self, line: Line, *, at: int) -> list[Line]:
-        """Apply a frame of a group, a gap or the end of a connection; the lines of stalls that end with it."""
-        return self._stalls(self._stall_lines.observe, line, at=at)
+        """Apply a group's frame, a gap or the end of a connection; return the lines of stalls that it ends."""
+        return self._step_stalls(self._stall_lines.observe, line, at=at)
 
     def tick_stalls(self, *, at: int) -> list[Line]:
-        """The lines of stalls that last."""
-        return self._stalls(self._stall_lines.tick, at=at)
+        """Return the lines of ongoing stalls."""
+        return self._step_stalls(self._stall_lines.tick, at=at)
 
     def end_stalls(self, *, at: int) -> list[Line]:
-        """The lines of stalls that last at the end."""
-        return self._stalls(self._stall_lines.end, at=at)
+        """Return the lines of stalls that are still ongoing at the end."""
+        return self._step_stalls(self._stall_lines.end, at=at)
 
-    def _stalls(self, step: Callable[..., list[Line]], *line: Line, at: int) -> list[Line]:
+    def _step_stalls(self, step: Callable[..., list[Line]], *line: Line, at: int) -> list[Line]:
         if not self._follows_groups:
             return []
         try:
@@ -217,13 +220,15 @@ class EventInspection:
             self._stall_lines = StallLines()
             return self.failed(None, Failure.of("following a group", error), at=at)
 
-    def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived, lines: list[Line]) -> None:
+    def _judge_frame(
+        self, state: InspectedConnection, event: RequestReceived | ResponseReceived, lines: list[Line]
+    ) -> None:
         message, connection_state = event.message, state.connection_state
         if message is not None:
             self.on_frame(state.number, message.api_key)
         findings: list[Finding] = []
         decoded: DecodedRecords | None = None
-        if message is None or not message.head_only:  # no tracker observes the APIs of which only the head is read
+        if message is None or not message.head_only:  # no tracker observes the APIs whose head alone is read
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if self._checks_records:
@@ -231,29 +236,29 @@ class EventInspection:
                 findings += record_findings
         is_request = type(event) is RequestReceived
         state.frames[not is_request] += 1
-        make: Callable[..., RequestLine | ResponseLine] = self.frame_lines.response
+        make_line: Callable[..., RequestLine | ResponseLine] = self.frame_lines.response
         if is_request:
-            make = self.frame_lines.request
+            make_line = self.frame_lines.request
         try:
-            line = make(state, event, findings, decoded)
+            line = make_line(state, event, findings, decoded)
         except Exception as error:  # noqa: BLE001
             failure = Failure.of("writing a frame's line", error)
             connection_state.failures.append(failure)
             findings += rules.failure_findings(event, connection_state)
             if event.message is not None:
                 event.message = event.message.without_body(failure)
-            line = make(state, event, findings)
+            line = make_line(state, event, findings)
         if connection_state.repeats:
             line.repeats = repeated_findings(connection_state.repeats, line)
             connection_state.repeats.clear()
         lines.append(line)
         if line.group_id is not None or line.not_decoded is not None:
-            lines += self._stalls(self._stall_lines.observe, line, at=event.at)
+            lines += self._step_stalls(self._stall_lines.observe, line, at=event.at)
 
     def _check_records(
         self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState
     ) -> tuple[DecodedRecords | None, list[Finding]]:
-        """The decoded records of a frame, and the findings about them."""
+        """Return the decoded records of a frame, and the findings about them."""
         try:
             decoded = self.frame_lines.decode_records(event)
         except Exception as error:  # noqa: BLE001
@@ -271,7 +276,7 @@ def _ignore(_number: int, _api_key: int) -> None:
 
 
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
-    """The findings about bugs in kproxy alone."""
+    """Return only the findings about bugs in kproxy."""
     return rules.failure_findings(event, connection) if connection.failures else []
 
 

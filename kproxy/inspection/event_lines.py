@@ -42,7 +42,7 @@ from kproxy.trace.timestamps import timestamp
 ROW_BYTES = 16
 MAX_ROWS = 3
 
-_NAMES = ("request", "response")
+_DIRECTION_NAMES = ("request", "response")
 
 
 class ConnectionEnds(Protocol):
@@ -58,7 +58,7 @@ class ConnectionEnds(Protocol):
 
 
 def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
-    """A finding as an entry of a trace line. With `frame`, whose secrets are zeroed, it has an excerpt."""
+    """Return a finding as an entry of a trace line. With `frame`, whose secrets are zeroed, it has an excerpt."""
     problem = finding.problem
     entry = FindingEntry(
         finding.code,
@@ -84,14 +84,14 @@ def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
 
 
 def repeated_findings(repeats: Mapping[Repeat, int], line: RequestLine | ResponseLine) -> list[RepeatedFinding]:
-    """The repeats of a frame as entries of its line."""
+    """Return the repeated findings of a frame as entries of its line."""
     is_request = isinstance(line, RequestLine)
     return [
         RepeatedFinding(
             code,
             severity,
             None if first.connection_id == line.connection_id else first.connection_id,
-            None if first.is_request in (is_request, None) else _NAMES[not first.is_request],
+            None if first.is_request in (is_request, None) else _DIRECTION_NAMES[not first.is_request],
             first.offset,
             count,
         )
@@ -107,7 +107,7 @@ def _edit_entry(edit: dict[str, Any], confidence: float | None = None) -> EditEn
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
-    """The rows of `frame` with the start of a span, and rows around it while there is room."""
+    """Return the rows of `frame` with the start of a span, plus rows around it while there is room."""
     first = min(start, max(len(frame) - 1, 0)) // ROW_BYTES
     last = min(max(end - 1, start) // ROW_BYTES, first + MAX_ROWS - 1)
     if last - first + 1 < MAX_ROWS and first > 0:
@@ -121,7 +121,7 @@ def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
 def finding_line(
     connection_id: str, event: Event | GroupStalled, finding: Finding, principal: str | None = None
 ) -> FindingLine:
-    """A finding that is not tied to one frame, on a connection whose client has logged in as `principal`."""
+    """Return the line of a finding that is not tied to one frame. The client has logged in as `principal`."""
     problem = finding.problem
     direction, offset = getattr(event, "direction", None), getattr(event, "offset", None)
     request = problem.request
@@ -139,7 +139,7 @@ def finding_line(
         hint=problem.hint,
         expected=problem.expected,
         got=problem.got,
-        direction=None if direction is None else _NAMES[direction],
+        direction=None if direction is None else _DIRECTION_NAMES[direction],
         offset=offset,
         api=None if request is None else request.api,
         api_version=None if request is None else request.version,
@@ -149,14 +149,14 @@ def finding_line(
 
 
 def failure_line(line: Line, failure: Failure) -> FindingLine:
-    """The finding about an inspection step that failed at this line."""
+    """Return the finding about an inspection step that failed at this line."""
     line_of_failure = finding_line(line.connection_id, *_failure_event(failure))
     line_of_failure.ts = line.ts
     return line_of_failure
 
 
 def failure_entry(failure: Failure) -> FindingEntry:
-    """The finding about an inspection step that failed at a frame."""
+    """Return the finding about an inspection step that failed at a frame."""
     return finding_entry(_failure_event(failure)[1])
 
 
@@ -167,9 +167,9 @@ def _failure_event(failure: Failure) -> tuple[InspectionFailed, Finding]:
 
 
 def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> GapLine:
-    """A line for bytes without a frame, or with frames that were not inspected."""
+    """Return a line for bytes without a frame, or with frames that were not inspected."""
     if isinstance(event, BytesSkipped):
-        direction, frames, reason = _NAMES[event.direction], event.frames, event.reason
+        direction, frames, reason = _DIRECTION_NAMES[event.direction], event.frames, event.reason
     else:
         direction, frames, reason = "request", 0, f"PROXY protocol header, version {event.version}"
     return GapLine(
@@ -186,7 +186,7 @@ def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> G
 def not_connected_lines(
     connection_id: str, client: str, server: str, *, since: int, at: int, how: str
 ) -> tuple[OpenLine, CloseLine]:
-    """Lines for a connection that was never established: attempted `since`, given up `at` (ns)."""
+    """Return lines for a connection that was never established: attempted since `since`, given up at `at` (ns)."""
     opened = OpenLine(v=FORMAT, ts=timestamp(since), connection_id=connection_id, client=client, server=server)
     by = "server" if how == ConnectFailure.REFUSED else None
     return opened, CloseLine(
@@ -195,7 +195,7 @@ def not_connected_lines(
 
 
 def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
-    """The line about the end of a connection."""
+    """Return the line about the end of a connection."""
     return CloseLine(
         v=FORMAT,
         ts=timestamp(ended.at),
@@ -218,7 +218,7 @@ def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
 
 
 def token_line(ends: ConnectionEnds, event: TokenReceived) -> RequestLine | ResponseLine:
-    """The line of a SASL token: its size and the principal, but not its content."""
+    """Return the line of a SASL token: its size and the principal, but not its content."""
     kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
     return kind(
         v=FORMAT,

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 AnsweredRequest: TypeAlias = tuple[int, int] | bytes | None
 
 
-#: The names of rows for bytes after the last field, and for bytes of fields beyond the most that are shown.
+#: The names of rows for bytes after the last field, and for bytes of fields beyond `MAX_ROWS`.
 NOT_DECODED = "(not decoded)"
 NOT_SHOWN = "(not shown)"
 
-#: The most fields that are shown. A frame of 1 MB may have a million.
+#: The maximum number of fields shown. A frame of 1 MB may have a million.
 MAX_ROWS = 20_000
 
 
@@ -87,7 +87,7 @@ def explain(
 
 
 def add_decoded_records(explanation: Explanation, decoded: DecodedRecords) -> Explanation:
-    """The explanation with decoded records in its body, and the findings about them."""
+    """Return the explanation with decoded records in its body, and with the findings about them."""
     connection_state = ConnectionState(RunState(rules.trackers()))
     event = RecordsDecoded(0, 0, explanation.message, decoded.parts)
     connection_state.observe(event)
@@ -146,7 +146,7 @@ def _response_event(frame: bytes, request: RequestReceived) -> ResponseReceived:
 
 
 def _without_prefix(explanation: Explanation) -> Explanation:
-    """The explanation with offsets that do not count the length prefix."""
+    """Return the explanation with offsets that do not count the length prefix."""
     rows = [replace(row, start=max(row.start - 4, 0), end=row.end - 4) for row in explanation.rows if row.end > 4]
     findings = []
     for finding in explanation.findings:
@@ -174,16 +174,18 @@ def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iter
         first = node.children[0]
         if first.start > node.start:
             yield ExplainedRow(path, node.start, first.start, len(node.children), node.meaning, counts=True)
-        inside = decompressed or (len(node.children) > 1 and (first.start, first.end) == (node.start, node.end))
-        if inside and not decompressed:
+        is_decompressed = decompressed or (
+            len(node.children) > 1 and (first.start, first.end) == (node.start, node.end)
+        )
+        if is_decompressed and not decompressed:
             yield ExplainedRow(
                 path, node.start, node.end, len(node.children), node.meaning or "compressed", counts=True
             )
-        yield from _rows(node.children, path, decompressed=inside)
+        yield from _rows(node.children, path, decompressed=is_decompressed)
 
 
 def _with_undecoded_row(rows: Iterator[ExplainedRow], size: int, name: str) -> Iterator[ExplainedRow]:
-    """The rows, and one with a name for bytes after the last field."""
+    """Yield the rows, plus one named `name` for any bytes after the last field."""
     end = 0
     for row in rows:
         end = max(end, row.end)
@@ -198,7 +200,7 @@ def is_request(frame: bytes) -> bool:
 
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
-    """The APIs and versions whose response layout decodes this frame to its last byte, in the order of API keys."""
+    """Return the APIs and versions whose response layout decodes the whole frame, in the order of API keys."""
     candidates: list[tuple[str, list[int]]] = []
     for api in schemas.apis():
         versions = []

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
 PRODUCE, SYNC_GROUP = ApiKey.PRODUCE, ApiKey.SYNC_GROUP
 STREAMS_GROUP_HEARTBEAT = ApiKey.STREAMS_GROUP_HEARTBEAT.value
-#: APIs whose responses give a member of a group partitions, tasks or records, by other names than `topics`.
+#: APIs whose responses give a member of a group partitions, tasks or records, under names other than `topics`.
 _ASSIGNING_APIS = share_lines.API_KEYS | {SYNC_GROUP.value, STREAMS_GROUP_HEARTBEAT}
 
 #: APIs whose responses name the cluster and its brokers.
 _CLUSTER_APIS = {ApiKey.METADATA.value, ApiKey.DESCRIBE_CLUSTER.value}
-#: APIs whose response lines have facts that no others have.
+#: APIs whose response lines have facts that no other lines have.
 _APIS_WITH_FACTS = _ASSIGNING_APIS | _CLUSTER_APIS | {API_VERSIONS}
 
 
@@ -54,12 +54,12 @@ class FrameLines:
     """Makes lines of frames.
 
     Args:
-        cluster: The state of the run, which has the names of topic ids.
+        run_state: The state of the run, which has the names of topic ids.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         facts: Whether lines have the facts in bodies: topics, groups, errors, brokers; otherwise they have no detail.
         record_values: Decodes the records in bodies; None leaves them as bytes.
-        withholds_records: Whether bodies and excerpts have no part of keys, values and headers, but their sizes.
+        withholds_records: Whether bodies and excerpts have only the sizes of keys, values and headers.
         record_budget: How much work goes into records; by default, as much as a running proxy may spend.
 
     Attributes:
@@ -68,7 +68,7 @@ class FrameLines:
 
     def __init__(
         self,
-        cluster: RunState,
+        run_state: RunState,
         detail: Detail,
         *,
         excerpts: bool,
@@ -77,7 +77,7 @@ class FrameLines:
         withholds_records: bool = False,
         record_budget: RecordBudget | None = None,
     ) -> None:
-        self._run_state = cluster
+        self._run_state = run_state
         self._record_budget = record_budget or RecordBudget()
         self._record_values = record_values
         self._withholds_records = withholds_records
@@ -102,7 +102,7 @@ class FrameLines:
         findings: list[Finding],
         decoded: DecodedRecords | None = None,
     ) -> RequestLine:
-        """The line of a request. Stores it, without detail, in the event: its response line repeats facts.
+        """Return the line of a request; store it, without detail, in the event: the response line repeats facts.
 
         `decoded` is what `decode_records` has returned.
         """
@@ -120,7 +120,7 @@ class FrameLines:
             client_id=message.client_id,
             size=event.size + 4,
             offset=event.offset,
-            findings=self._entries(event, findings) if findings else [],
+            findings=self._finding_entries(event, findings) if findings else [],
         )
         # Attributes that are usually None are set below: each keyword argument takes time.
         if (principal := ends.principal) is not None:
@@ -128,14 +128,14 @@ class FrameLines:
         if message.client_instance_id is not None:
             line.client_instance_id = message.client_instance_id
         if self._facts:
-            has = summary.facts_in(message)
-            if has.topics:
+            facts = summary.facts_in(message)
+            if facts.topics:
                 line.topics = self._topics(message)
-            if has.group and (group_id := summary.group_id(message)) is not None:
+            if facts.group and (group_id := summary.group_id(message)) is not None:
                 line.group_id, line.generation_id = group_id, summary.generation_id(message)
-            if has.member:
+            if facts.member:
                 line.member_id = body.get("member_id")
-            if has.transaction:
+            if facts.transaction:
                 line.transactional_id = summary.transactional_id(message)
                 if line.transactional_id is not None:
                     transaction_lines.add_transaction(line, message)
@@ -153,7 +153,7 @@ class FrameLines:
         return self.repeat_request(event, decoded) if self._adds_detail else line
 
     def repeat_request(self, event: RequestReceived, decoded: DecodedRecords | None = None) -> RequestLine:
-        """The line of a request that `request` has already made one for. Only its detail may differ."""
+        """Return the line of a request again, which `request` made before. Only its detail may differ."""
         line: RequestLine = copy(event.line)
         if self._adds_detail:
             self._add_detail(line, event.message, event.at, decoded)
@@ -166,9 +166,9 @@ class FrameLines:
         findings: list[Finding],
         decoded: DecodedRecords | None = None,
     ) -> ResponseLine:
-        """The line of a response. `decoded` is what `decode_records` has returned."""
+        """Return the line of a response. `decoded` is what `decode_records` has returned."""
         request, message = event.request, event.message
-        entries = self._entries(event, findings) if findings else []
+        entries = self._finding_entries(event, findings) if findings else []
         if request is None or message is None:
             return ResponseLine(
                 v=FORMAT,
@@ -211,13 +211,13 @@ class FrameLines:
             line.not_decoded = event.damaged or message.opaque
         if not self._facts:
             return line
-        body, has = message.body, summary.facts_in(message)
-        group_id = request_line.group_id or (summary.group_id(message) if has.group else None)
+        body, facts = message.body, summary.facts_in(message)
+        group_id = request_line.group_id or (summary.group_id(message) if facts.group else None)
         if group_id is not None:
             response_generation = summary.generation_id(message)
             line.group_id = group_id
             line.generation_id = request_line.generation_id if response_generation is None else response_generation
-        if has.member or request_line.member_id:
+        if facts.member or request_line.member_id:
             line.member_id = request_line.member_id or body.get("member_id")
         if request_line.transactional_id is not None:
             line.transactional_id = request_line.transactional_id
@@ -232,7 +232,7 @@ class FrameLines:
             self._add_facts(line, event, request, message)
         # A Produce has its records in the request, a Fetch in the response.
         topics = request_line.topics
-        if has.topics and not (topics and topics[0].bytes is not None):
+        if facts.topics and not (topics and topics[0].bytes is not None):
             topics = self._topics(message, request.message, event.at) or topics
         elif topics and message.api_key == PRODUCE and message.well_formed:
             topics = _with_base_offsets(topics, message.body)
@@ -245,7 +245,7 @@ class FrameLines:
         return line
 
     def decode_records(self, event: RequestReceived | ResponseReceived) -> DecodedRecords | None:
-        """The body of a frame with decoded keys and values, for the rules and its line; None if it has none."""
+        """Return the body of a frame with decoded keys and values, for rules and its line; None if it has none."""
         message = event.message
         if self._record_values is None or message is None or event.damaged or message.opaque:
             return None
@@ -259,12 +259,14 @@ class FrameLines:
                 leave_out_damaged(message, body)
             return record_values.decode(message, body, topic_names, allowance)
 
-    def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
+    def _finding_entries(
+        self, event: RequestReceived | ResponseReceived, findings: list[Finding]
+    ) -> list[FindingEntry]:
         frame = self._redacted_frame(event) if self._excerpts else None
         return [finding_entry(finding, frame) for finding in findings]
 
     def _redacted_frame(self, event: RequestReceived | ResponseReceived) -> bytes | None:
-        """The frame with its secrets zeroed, None if secrets cannot be located."""
+        """Return the frame with its secrets zeroed, None if secrets cannot be located."""
         message = event.message
         if event.damaged or (message is not None and message.opaque):
             return None  # bytes that are not decoded may be a secret
@@ -278,7 +280,7 @@ class FrameLines:
     def _add_facts(
         self, line: ResponseLine, event: ResponseReceived, request: RequestReceived, message: Message
     ) -> None:
-        """Add the client's software, the brokers, or what a member of a group gets: partitions, tasks or records."""
+        """Add the client's software, the brokers, or the partitions, tasks or records that a group member gets."""
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
         elif not message.well_formed:
@@ -323,7 +325,7 @@ class FrameLines:
 
 
 def _assigned_partitions(message: Message) -> list[TopicEntry]:
-    """The partitions that a SyncGroup response assigns to a consumer; none if other clients have the group."""
+    """Return the partitions that a SyncGroup response assigns to a consumer; empty for other clients."""
     assignment = embedded.expand(message).get("assignment")
     if not isinstance(assignment, dict) or assignment.get("type") != "ConsumerProtocolAssignment":
         return []
@@ -334,7 +336,7 @@ def _assigned_partitions(message: Message) -> list[TopicEntry]:
 
 
 def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
-    """The topics of a Produce request with the offsets that its response assigns."""
+    """Return the topics of a Produce request with the offsets that its response assigns."""
     responses: Sequence[Any] = body.get("responses") or ()
     if len(topics) == len(responses) == 1:  # usual, and needs no index
         entry, topic = topics[0], responses[0]
@@ -351,7 +353,7 @@ def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[T
             offsets = [assigned.get(partition, -1) for partition in entry.partitions]
             if max(offsets, default=-1) >= 0:
                 known_offsets = [offset if offset >= 0 else None for offset in offsets] if min(offsets) < 0 else offsets
-                entry = replace(entry, offsets=known_offsets)  # the request's line has the entry, too
+                entry = replace(entry, offsets=known_offsets)  # the request's line shares the entry
         entries.append(entry)
     return entries
 

@@ -1,4 +1,4 @@
-"""A connection that is inspected: its state, and what callers see of it."""
+"""An inspected connection: its state, and what callers see of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Progress(NamedTuple):
 
 
 class OpenConnection(NamedTuple):
-    """An open connection: bytes and complete frames per direction; `waiting` are its unanswered requests."""
+    """An open connection: bytes and complete frames per direction; `waiting` yields its unanswered requests."""
 
     opened: OpenLine
     bytes: tuple[int, int]
@@ -35,8 +35,8 @@ class InspectedConnection:
     """The state of one connection in the inspector. Lists have an entry per direction.
 
     Attributes:
-        opened: Its line in the trace.
-        number: The caller's number of it.
+        opened: The line in the trace that opens it.
+        number: The caller's number for it.
         received_at: When the last bytes of an incomplete frame were received (ns).
         reported: The offset of the last request that was reported as waiting, and the steps that had passed.
     """
@@ -67,5 +67,5 @@ class InspectedConnection:
 
 
 def principal(connection_state: ConnectionState) -> str | None:
-    """Who the client of a connection has logged in as."""
+    """Return who the client of a connection has logged in as."""
     return connection_state.state(Authentication).principal

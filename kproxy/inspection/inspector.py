@@ -45,19 +45,19 @@ class Inspector:
 
     A caller that has several pieces of data at once gives them to `receive` and then calls `flush`. All frames are
     then decoded before the first is judged, which is faster: each stage finds its code and data in the processor's
-    caches. Any other method flushes first, so the order of lines is that of the calls.
+    caches. Any other method flushes first, so lines are in the order of the calls.
 
     Args:
         name: Prefix of connection ids, unique among traces that are analyzed together.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
-        needs: The parts of the inspection that are needed. Lines lack what the other parts add.
+        needs: The parts of the inspection that are needed. Lines lack the data that the other parts would add.
         record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
             does not wait for it.
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
-        partial: Whether it inspects a part of the connections only. It then makes no lines of stalls, which need the
-            lines of all connections, and `take_new_causes` has the root causes of its findings.
+        partial: Whether it inspects only some of the connections. It then makes no lines of stalls, which need the
+            lines of all connections, and `take_new_causes` returns the root causes of its findings.
         limits: The limits of rules that the user has set.
         record_budget: How much work goes into records; by default, as much as a running proxy may spend.
     """
@@ -90,7 +90,7 @@ class Inspector:
         )
         self._bodies_of = None if needs.decoding else _api_keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}
-        self._received: Received = []  # that is not yet judged
+        self._received: Received = []  # not yet judged
         self.frames = frames
 
     @property
@@ -131,10 +131,10 @@ class Inspector:
             at: The time (ns).
             listener: The relay's address that accepted it.
             tls: Whether it is encrypted.
-            plaintext_upstream: A relay ends its TLS and continues in plaintext.
+            plaintext_upstream: Whether a relay terminates its TLS and continues in plaintext.
             midstream: Whether its first bytes may be in the middle of a frame.
             resumed: How far another inspector has seen it, by direction.
-            sample: The share of connections that is inspected.
+            sample: The fraction of connections that is inspected.
         """
         midstream = midstream or resumed is not None
         if sample is not None and sample < 1:
@@ -169,7 +169,7 @@ class Inspector:
         return Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes, bodies_of=self._bodies_of)
 
     def progress(self, number: int) -> tuple[Progress, Progress] | None:
-        """How far each direction of a connection was inspected; None if it is not open."""
+        """Return how far each direction of a connection was inspected; None if it is not open."""
         if (state := self._connections.get(number)) is None:
             return None
         reported = state.connection.reported
@@ -178,9 +178,9 @@ class Inspector:
             Progress(reported(Direction.RESPONSE), state.frames[1]),
         )
 
-    def on_frame(self, began: Callable[[int, int], None]) -> None:
-        """Call `began` with the number of the connection and the API key of each frame before it is judged."""
-        self._inspection.on_frame = began
+    def on_frame(self, callback: Callable[[int, int], None]) -> None:
+        """Call `callback` with the number of the connection and the API key of each frame before it is judged."""
+        self._inspection.on_frame = callback
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
@@ -193,7 +193,7 @@ class Inspector:
     def receive(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Cut the next bytes of one direction into frames and decode them; `flush` does the rest.
 
-        Returns the lines that are due before, which are few.
+        Returns the few lines that are due before these bytes.
         """
         state = self._connections[number]
         lines = self.tick(at=at) if self._inspection.is_due(at) else []
@@ -209,38 +209,41 @@ class Inspector:
         return lines
 
     def flush(self) -> list[Line]:
-        """Judge what `receive` has got."""
+        """Judge the events that `receive` has collected."""
         if not (received := self._received):
             return []
         self._received = []
         return self._inspection.lines(received)
 
     def take_received(self) -> Received:
-        """What `receive` has got, for `judge`: a caller takes it after each piece of data to know the lines of each."""
+        """Take the events that `receive` has collected, for `judge`.
+
+        A caller takes them after each piece of data to know the lines of each.
+        """
         received, self._received = self._received, []
         return received
 
     def judge(self, received: Received) -> list[Line]:
-        """Judge what was taken; everything that was received before it must be judged."""
+        """Judge events that were taken; all events received before them must have been judged."""
         return self._inspection.lines(received) if received else []
 
     def is_due(self, at: int) -> bool:
-        """Whether `receive` may have lines that are due before its data; what was taken is judged before it."""
+        """Whether `receive` may return lines that are due before its data; judge all taken events before it."""
         return self._inspection.is_due(at)
 
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
-        """The relay sent `frame` in place of the next frame of one direction."""
+        """Note that the relay sent `frame` in place of the next frame of one direction."""
         self._connections[number].connection.replace_next(direction, frame)
 
     def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
-        """TLS with one of the two peers failed."""
+        """Report that TLS with one of the two peers failed."""
         return self._judge(self._connections[number], [failed])
 
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
-        """A client could not connect to an address that it was given in a response.
+        """Report that a client could not connect to an address from a response.
 
         Other attempts are unrelated to Kafka and have no lines, unless `always` is set. An attempt that was made has
-        lines of its own; an unknown name is a finding alone.
+        lines of its own; an unknown name has only a finding.
 
         Args:
             number: Identifies the attempt, as in `open`.
@@ -270,17 +273,17 @@ class Inspector:
         return self._judge(state, events)
 
     def lose_connections(self, gap: GapLine, *, at: int) -> list[Line]:
-        """Connections came and went uninspected, which `gap` reports."""
+        """Report that connections came and went uninspected, which `gap` describes."""
         lines = self.flush()
         self._inspection.lose_connections(at=at)
         return [*lines, gap, *self._inspection.observe_stalls(gap, at=at)]
 
     def bytes_differ(self, number: int, differ: BytesDiffer) -> list[Line]:
-        """TCP has sent bytes again, and they were not the same."""
+        """Report that TCP has sent bytes again that were not the same."""
         return self._judge(self._connections[number], [differ])
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
-        """Skip the body of a frame of which only the first bytes, `head`, are available."""
+        """Skip the body of a frame whose first bytes, `head`, are all that is available."""
         state = self._connections[number]
         state.bytes[direction] += size + 4
         try:
@@ -300,7 +303,7 @@ class Inspector:
     ) -> list[Line]:
         """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...).
 
-        `unacknowledged`: TCP has sent the last bytes of a direction so many times, without an acknowledgement.
+        `unacknowledged`: the direction whose last bytes TCP has sent without an acknowledgement, and how many times.
         """
         lines = self.tick(at=at)
         state = self._connections.pop(number)
@@ -317,12 +320,12 @@ class Inspector:
         return [*lines, closed, *self._inspection.observe_stalls(closed, at=at)]
 
     def _judge(self, state: InspectedConnection, events: Iterable[Event]) -> list[Line]:
-        """Judge events of a connection after those that `receive` has got."""
+        """Judge events of a connection after the events that `receive` has collected."""
         self._received += ((state, event) for event in events)
         return self.flush()
 
     def take_new_causes(self) -> list[str]:
-        """The root causes of the findings since the last call, in their order; empty unless `partial`."""
+        """Return the root causes of the findings since the last call, in their order; empty unless `partial`."""
         run_state = self._inspection.run_state
         causes = run_state.new_causes or []
         if causes:
@@ -331,11 +334,11 @@ class Inspector:
 
     @property
     def in_flight(self) -> int:
-        """Requests of all connections that are not answered."""
+        """The number of unanswered requests on all connections."""
         return sum(state.connection.in_flight for state in self._connections.values())
 
-    def open_now(self) -> Iterator[OpenConnection]:
-        """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
+    def open_connections(self) -> Iterator[OpenConnection]:
+        """Yield the open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
             judged_requests = (request for request in connection.waiting if request.line is not None)
@@ -344,9 +347,9 @@ class Inspector:
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
     def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection whose response has become late by another step.
+        """Return the oldest unanswered request of each connection whose response has become late by another step.
 
-        With `repeat_reported`, those that were returned before and still wait.
+        With `repeat_reported`, return the requests that were returned before and are still waiting.
         """
         return late_responses(
             self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported

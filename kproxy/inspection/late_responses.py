@@ -1,4 +1,4 @@
-"""Requests that wait for their response longer than expected."""
+"""Requests that have been waiting for their response longer than expected."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 from dissectors.connections.events import Direction
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
-from dissectors.trackers.waits import Wait, wait_of
+from dissectors.trackers.waits import Wait, explain_wait
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import RequestLine
 
-#: A waiting request is reported when its response is this late (s), later once an hour.
+#: A waiting request is reported when its response is this late (s), and then once an hour.
 LATE_STEPS: Final = (5, 15, 60, 300, 900, 3600)
 
 
@@ -30,9 +30,9 @@ class WaitingResponse(NamedTuple):
 def late_responses(
     connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int, repeat_reported: bool = False
 ) -> Iterator[WaitingResponse]:
-    """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns).
+    """Yield the oldest unanswered request of each connection whose response is late by another step at `at` (ns).
 
-    With `repeat_reported`, those whose step was reported already, and only those.
+    With `repeat_reported`, yield only the requests whose step was already reported.
     """
     for state in connections:
         oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
@@ -46,10 +46,10 @@ def late_responses(
             if not repeat_reported:
                 state.reported = request.offset, step
             line = frame_lines.repeat_request(request)
-            wait = wait_of(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
+            wait = explain_wait(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 
 
 def _steps_passed(seconds: int) -> int:
-    """The number of steps that have passed."""
+    """Return the number of steps that have passed."""
     return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

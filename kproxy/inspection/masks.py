@@ -27,16 +27,16 @@ class _Mask:
 class Masks:
     """What to mask: fields by paths, each ``[TOPIC:]PART[.FIELD...]``, and by tags of schemas; any `text`.
 
-    PART is ``key``, ``value`` or ``header``. Below it are the names of fields, of a header its name. TOPIC and names
-    are patterns of a shell (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
-    count as their list. ``value`` alone masks the whole value. `tags` are patterns, too. `text` applies to all topics.
+    PART is ``key``, ``value`` or ``header``. It is followed by names of fields, or by the name of a header. TOPIC and
+    names are shell patterns (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
+    count as their list. ``value`` alone masks the whole value. `tags` are also patterns. `text` applies to all topics.
 
     Raises:
         UserError: A mask is invalid.
     """
 
     def __init__(self, paths: Iterable[str], tags: Iterable[str] = (), text: TextMasks | None = None) -> None:
-        self._masks = [_parse(path) for path in paths]
+        self._masks = [_parse_mask(path) for path in paths]
         self.tags = tuple(tags)
         self.text = text
 
@@ -44,30 +44,32 @@ class Masks:
         return bool(self._masks or self.tags or self.text)
 
     def applies(self, topic: str | None, part: str) -> bool:
-        """Whether a path may lead into a part of a topic's records. A topic of unknown name is as every topic."""
-        return any(self._of(topic, part))
+        """Whether a path may lead into a part of a topic's records. An unknown topic matches every pattern."""
+        return any(self._matching_masks(topic, part))
 
     def masks_part(self, topic: str | None, part: str) -> bool:
         """Whether a whole part of a topic's records is masked."""
-        return any(not mask.path for mask in self._of(topic, part))
+        return any(not mask.path for mask in self._matching_masks(topic, part))
 
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
-        """A copy of the tree without the fields that paths mask. Data that is not a tree is masked completely."""
-        for mask in self._of(topic, part):
+        """Return a copy of the tree without the fields that paths mask. Other data is masked completely."""
+        for mask in self._matching_masks(topic, part):
             data = _mask_path(data, mask.path) if isinstance(data, dict | list) else MASKED
         return data
 
     def masks_header(self, topic: str | None, name: str) -> bool:
-        """Whether a header's value is masked. Names match in any case: writers of one header differ in it."""
+        """Whether a header's value is masked. The case of its name is ignored, because it differs between writers."""
         name = name.lower()
-        return any(not mask.path or fnmatchcase(name, mask.path[0].lower()) for mask in self._of(topic, "header"))
+        return any(
+            not mask.path or fnmatchcase(name, mask.path[0].lower()) for mask in self._matching_masks(topic, "header")
+        )
 
-    def _of(self, topic: str | None, part: str) -> list[_Mask]:
+    def _matching_masks(self, topic: str | None, part: str) -> list[_Mask]:
         return [mask for mask in self._masks if mask.part == part and (topic is None or fnmatchcase(topic, mask.topic))]
 
 
 def without_names(data: Any, names: Set[str]) -> Any:
-    """A copy of the tree without the values of fields with these names. Data that is not a tree is masked."""
+    """Return a copy of the tree without the values of fields with these names. Data that is not a tree is masked."""
     return _mask_names(data, names) if isinstance(data, dict | list) else MASKED
 
 
@@ -79,7 +81,7 @@ def _mask_names(data: Any, names: Set[str]) -> Any:
     return data
 
 
-def _parse(text: str) -> _Mask:
+def _parse_mask(text: str) -> _Mask:
     topic, colon, path = text.rpartition(":")
     part, *names = path.split(".")
     if part not in _PARTS or not all(names):

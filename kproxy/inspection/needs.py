@@ -1,4 +1,4 @@
-"""What an output needs of the inspection, which follows from the columns of a trace line that it reads."""
+"""What an output needs from the inspection, which follows from the columns of a trace line that it reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADS: Final = frozenset(
     }
 )  # fmt: skip
 _FACTS: Final = _FRAME - _HEADS - FINDING_COLUMNS
-#: Columns of frames for which a frame must be decoded. Even values of headers may change with a diagnosis.
+#: Columns for which a frame must be decoded. Even header values may change with a diagnosis.
 _DECODED: Final = _FACTS | {"correlation_id", "client_id", "client_instance_id", "not_decoded"}
 
 
@@ -34,9 +34,9 @@ class Needs:
     """The parts of the inspection that cost time and that only some columns need.
 
     Attributes:
-        findings: Rules with their trackers, and stalls of groups. Bugs in kproxy are reported without it, too.
+        findings: Rules with their trackers, and stalls of groups. Bugs in kproxy are reported even without it.
         facts: Content of bodies: topics, groups, errors, brokers.
-        decoding: Frames are decoded. Without it, that is left to frames that other lines depend on, e.g. logins.
+        decoding: Decoding of all frames. Without it, only frames that other lines depend on are decoded, e.g. logins.
     """
 
     findings: bool = True
@@ -49,7 +49,7 @@ EVERYTHING: Final = Needs()
 
 
 def needs_of(columns: Set[str]) -> Needs:
-    """What an output that reads only these columns needs. ``kind`` also means lines of findings and stalls."""
+    """Return what an output that reads only these columns needs. ``kind`` also means lines of findings and stalls."""
     findings = "kind" in columns or not FINDING_COLUMNS.isdisjoint(columns)
     facts = findings or not _FACTS.isdisjoint(columns)  # stalls follow from facts
     return Needs(findings, facts, decoding=facts or not _DECODED.isdisjoint(columns))

@@ -25,8 +25,8 @@ _Decodes: TypeAlias = Callable[[bytes], object]
 class FoundFrames(NamedTuple):
     """Frames with length prefixes.
 
-    `missing`: the bytes were one frame without a prefix, which was added. `problem` is a sentence about a wrong prefix
-    or a frame that is cut off, `note` one about bytes that belong to other frames.
+    `missing` means that the bytes were one frame without a prefix, which was added. `problem` is a sentence about a
+    wrong prefix or a frame that is cut off, `note` one about bytes that belong to other frames.
     """
 
     frames: list[bytes]
@@ -47,7 +47,7 @@ def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundF
 
     Bytes with a correct prefix are returned unchanged. Otherwise the prefix is missing if the bytes decode completely
     without one, but not if their first four bytes are taken as one. If nothing decodes at the first byte, frames are
-    searched after it; but a response whose request is not known could be anywhere.
+    searched for after it, but no responses to unknown requests: these could be anywhere.
     """
     if answered_request is None:
         return _find_frames(data, (_reads_as_request, candidates), _reads_as_request)
@@ -60,11 +60,11 @@ def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundF
 def pair_frames(
     streams: Sequence[bytes], answered_request: AnsweredRequest = None
 ) -> tuple[list[PastedFrame], list[str]]:
-    """The frames of a connection, and sentences about problems. A response follows its request, if both are there.
+    """Return the frames of a connection and sentences about problems. A response follows its request, if present.
 
     Args:
         streams: Bytes of one direction each, e.g. the requests and the responses of the connection.
-        answered_request: What the responses without their request answer.
+        answered_request: The request of responses whose request is not in the streams.
     """
     directions = [find_frames(stream) for stream in streams]
     requests = [
@@ -96,23 +96,23 @@ def pair_frames(
     ]
 
 
-def _find_frames(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> FoundFrames:
+def _find_frames(data: bytes, decoders: Sequence[_Decodes], search_test: _Decodes | None) -> FoundFrames:
     if (split := _split_frames(data, decoders[0])) is not None:
         return split
     with_prefix = [frame for frame in _candidate_frames(data) if len(frame) >= MIN_FRAME]
-    added = len(data).to_bytes(_PREFIX, "big") + data
+    with_added_prefix = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
         if (decodable := next(filter(decodes, with_prefix), None)) is not None:
             return FoundFrames([data], problem=_prefix_problem(data, cut=len(decodable) > len(data)))
-        if len(added) >= MIN_FRAME and decodes(added):
-            return FoundFrames([added], missing=True)
-        if decodes is decoders[0] and searched and (after_cut := _frames_after_cut(data, searched)) is not None:
+        if len(with_added_prefix) >= MIN_FRAME and decodes(with_added_prefix):
+            return FoundFrames([with_added_prefix], missing=True)
+        if decodes is decoders[0] and search_test and (after_cut := _frames_after_cut(data, search_test)) is not None:
             return after_cut
     return FoundFrames([data], problem=_prefix_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))
 
 
 def _split_frames(data: bytes, decodes: _Decodes) -> FoundFrames | None:
-    """The frames that the length prefixes delimit; None if these do not agree with the number of bytes.
+    """Return the frames that the length prefixes delimit; None if these do not agree with the number of bytes.
 
     The last frame may be cut off if the others decode.
     """
@@ -135,7 +135,7 @@ def _split_frames(data: bytes, decodes: _Decodes) -> FoundFrames | None:
 
 
 def _frames_after_cut(data: bytes, decodes: _Decodes) -> FoundFrames | None:
-    """The frames after the rest of a frame whose beginning is missing; None if there are none."""
+    """Return the frames after the rest of a frame whose beginning is missing; None if there are none."""
     for start in range(1, min(len(data) - MIN_FRAME, _MAX_SEARCHED) + 1):
         end = start + _PREFIX + _prefix_value(data[start : start + _PREFIX])
         if not (start + MIN_FRAME <= end <= len(data) and decodes(data[start:end])):
@@ -154,7 +154,7 @@ def _prefix_value(data: bytes) -> int:
 
 
 def _candidate_frames(data: bytes) -> list[bytes]:
-    """Possible frames if the first four bytes are a prefix: a wrong one, or the correct one of a truncated frame.
+    """Return possible frames if the first four bytes are a prefix: a wrong one, or that of a truncated frame.
 
     A truncated frame is padded with zeros, which do not decode if lengths are read from the wrong place.
     """
@@ -181,7 +181,7 @@ def _is_response_to(request: bytes, frame: bytes) -> bool:
 
 
 def _prefix_problem(data: bytes, *, cut: bool) -> str:
-    """What is wrong with the length prefix; if `cut`, the frame may be incomplete instead."""
+    """Return what is wrong with the length prefix; if `cut`, the frame may be incomplete instead."""
     if len(data) < _PREFIX:
         return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"
     value, actual = _prefix_value(data), len(data) - _PREFIX

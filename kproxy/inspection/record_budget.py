@@ -1,4 +1,4 @@
-"""How much work goes into the records in bodies, over the time of the traffic.
+"""Limits the work that goes into the records in bodies, over the time of the traffic.
 
 257 bytes can hold 100,000 records. Records are therefore decoded for as many steps (`dissectors.records.allowance`) as
 the traffic has earned: by its time, by its bytes, and some in advance. All connections share the steps.
@@ -14,13 +14,13 @@ from dissectors.records.allowance import RECORD_STEPS, Allowance
 
 #: Steps earned per second of traffic: 10,000 records with keys and values, decoded for 70 % of a core.
 PER_SECOND: Final = 700_000
-#: Bytes of a frame that earn a step. Uncompressed records of 100 bytes earn what they cost.
+#: Bytes of a frame that earn a step. Uncompressed records of 100 bytes earn as many steps as they cost.
 _BYTES_PER_STEP: Final = 3
-#: Steps in advance: what a run may spend at the start and after quiet seconds, live and in captures, and in one frame.
+#: Steps that a run may spend at the start and after quiet seconds, live and in captures, and in one frame.
 LIVE_ADVANCE: Final = 2_000_000
 CAPTURE_ADVANCE: Final = 10_000_000
 MAX_PER_FRAME: Final = 1_000_000
-#: What a record costs with its first key or value; more of them are charged when they are decoded.
+#: What a record costs with its first key or value; further ones are charged when they are decoded.
 DECODED_RECORD: Final = 32
 
 
@@ -28,8 +28,8 @@ class RecordBudget:
     """The steps that are left.
 
     Args:
-        advance: How many can be saved up.
-        per_second: How many are earned per second.
+        advance: How many steps can be saved up.
+        per_second: How many steps are earned per second.
     """
 
     def __init__(self, advance: int = LIVE_ADVANCE, per_second: int = PER_SECOND) -> None:
@@ -39,7 +39,7 @@ class RecordBudget:
 
     @contextmanager
     def allowance(self, size: int, *, at: int, decodes_values: bool) -> Iterator[Allowance]:
-        """Steps for a frame of `size` bytes that came at `at` (ns). Those that it has used are taken at the end."""
+        """Provide steps for a frame of `size` bytes that came at `at` (ns); deduct the used steps at the end."""
         if self._at is None:
             self._at = at
         elif (earned := (at - self._at) * self._per_second // 1_000_000_000) > 0:

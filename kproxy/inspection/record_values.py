@@ -19,7 +19,7 @@ from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
 from kproxy.inspection.withheld_records import leave_out_reasons
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.registry.observed_schemas import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from kproxy.inspection.text_masks import TextMasks
 
 _PARTS = ("key", "value")
-#: What a key, value or header costs to decode, and bytes of it (`dissectors.records.allowance`).
+#: The steps to decode a key, value or header, and how many of its bytes take another (`dissectors.records.allowance`).
 _STEPS_PER_PART: Final = 28
 _BYTES_PER_STEP: Final = 16
-#: Formats whose `type` is one of a few words, or comes from a schema. That of others is from the value itself.
+#: Formats whose `type` is one of a few words, or comes from a schema. In others, it comes from the value itself.
 _TYPE_IS_FIXED = frozenset({"avro", "protobuf", "json-schema", "debezium", "connect", "mirror-maker", "kafka-streams"})
 
 
 _NO_SCHEMA: Final = frozenset({ProblemKind.NO_SCHEMA, ProblemKind.NOT_REGISTERED, ProblemKind.NOT_LISTED})
-#: Why all of a value is masked. Without the schema's id: what seems to be one may be part of the value.
+#: Why a whole value is masked. It omits the schema's id: what seems to be an id may be part of the value.
 _UNKNOWN_SCHEMA: Final = "its schema is not known, so all of it is masked"
 
 
 class _Record(NamedTuple):
-    """A record, its batch, and its row in it, whose values are replaced."""
+    """A record, its batch, and its row in the batch, whose values are replaced."""
 
     batch: Row
     row: Row
@@ -52,7 +52,7 @@ class _Record(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether `written` has all that the row has: kproxy may have decoded or withheld a part."""
+        """Whether `written` has everything that the row has; kproxy may have decoded or withheld a part."""
         key, value = self.row.get("key"), self.row.get("value")
         return (key is None or self.written.key is not None) and (value is None or self.written.value is not None)
 
@@ -65,7 +65,7 @@ class DecodedRecords(NamedTuple):
 
 
 class RecordValues:
-    """Replaces the bytes of records in bodies by what they mean. Schemas in the traffic itself are used, too.
+    """Replaces the bytes of records in bodies with what they mean. It also uses schemas in the traffic itself.
 
     Args:
         source: Where schemas come from.
@@ -74,17 +74,17 @@ class RecordValues:
 
     def __init__(self, source: SchemaSource, masks: Masks) -> None:
         self._observed = ObservedSchemas()
-        self._source = Sources([self._observed, source])
+        self._source = SchemaSources([self._observed, source])
         self.masks = masks
 
     def decode(
         self, message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None = None
     ) -> DecodedRecords:
-        """The body, as `embedded.presentable_body` made it, with decoded records in place.
+        """Return the body, as `embedded.presentable_body` made it, with decoded records in place.
 
         Keys, values and the values of headers become objects (docs/payloads.md); null stays null, and what kproxy has
-        decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
-        masked bytes may be anywhere in it. Records are left out for which nothing of the `allowance` is left.
+        already decoded or withheld stays. With masks, the body of a message that does not decode is left out (None), as
+        masked bytes may be anywhere in it. Once the `allowance` is spent, the remaining records are left out.
         """
         if not record_fields(message):
             return DecodedRecords(body)
@@ -109,7 +109,7 @@ class RecordValues:
                 allowance.charge(_cost(record))
             for part in self._replace(record, schemas):
                 if allowance is not None and part.schema is not None:
-                    # By a schema, a byte takes about a microsecond. Few bytes can take many steps, too.
+                    # With a schema, a byte takes about a microsecond, and even a few bytes can take many steps.
                     allowance.charge(len(part.data) + part.value.steps)
                 parts.append(part)
         return DecodedRecords(body, parts)
@@ -134,7 +134,7 @@ class RecordValues:
                 yield _Record(batch, row, written, bool(batch.get("is_control")))
 
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
-        """Replace key, value and headers of a record by objects; gives its key and its value."""
+        """Replace key, value and headers of a record with objects; yield its key and its value."""
         _, row, written, is_control = record
         topic, headers = written.topic, self._unmasked_attributes(written)
         whole = written if record.is_whole and not is_control else None
@@ -144,7 +144,7 @@ class RecordValues:
         for part in _PARTS:
             if (data := record.part(part)) is not None:
                 value = values.decode(data, ValueContext(topic, part == "key", headers, schemas))
-                masked = self._masked(value, topic, part, schemas)
+                masked = self._mask_value(value, topic, part, schemas)
                 is_masked, is_known = masked is not value, isinstance(self._schema_of(value, schemas), Schema)
                 if is_masked:
                     masked = masked and _without_type(masked)
@@ -176,7 +176,7 @@ class RecordValues:
                 header["key"] = self.masks.text.text(header["key"])
 
     def _masked_payload(self, payload: Row, topic: str | None, part: str) -> Row:
-        """What kproxy decodes anyway, without what is masked."""
+        """Return a payload that kproxy decodes even without `--payloads`, without its masked parts."""
         if self.masks.masks_part(topic, part):
             return _masked_entry()
         if self.masks.applies(topic, part):
@@ -188,11 +188,12 @@ class RecordValues:
     def _hides_schema(self, record: WrittenRecord) -> bool:
         """Whether a masked header may name the schema."""
         return any(
-            name.startswith(_NAME_SCHEMAS) and self.masks.masks_header(record.topic, name) for name, _ in record.headers
+            name.startswith(_SCHEMA_HEADER_PREFIXES) and self.masks.masks_header(record.topic, name)
+            for name, _ in record.headers
         )
 
     def _unmasked_attributes(self, record: WrittenRecord) -> tuple[tuple[str, bytes | None], ...]:
-        """The headers, without the values of masked ones that become part of a decoded value."""
+        """Return the headers, without the values of masked headers that become part of a decoded value."""
         if not self.masks:
             return record.headers
         return tuple(
@@ -201,11 +202,11 @@ class RecordValues:
         )
 
     def may_mask(self, message: Message) -> bool:
-        """Whether the message may have records of which parts are masked: a broken one may have them anywhere."""
+        """Whether the message may have records with masked parts; a damaged message may have them anywhere."""
         return bool(self.masks and (record_fields(message) or _is_damaged(message)))
 
-    def _tagged(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
-        """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
+    def _tagged_fields(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
+        """Return the names of fields with masked tags; if the schema is not known, every field may have one."""
         if not self.masks.tags or (value.schema is None and value.subject is None):
             return frozenset()
         schema = self._schema_of(value, schemas)
@@ -215,27 +216,27 @@ class RecordValues:
     def _schema_of(value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Schema | str | None:
         return schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
 
-    def _masked(
+    def _mask_value(
         self, value: DecodedValue, topic: str | None, part: str, schemas: Mapping[SchemaKey, Schema | str]
     ) -> DecodedValue | None:
-        """The value without what paths and tags mask: itself if they mask nothing, None if they mask all of it."""
-        tagged = self._tagged(value, schemas)
+        """Return the value without what paths and tags mask: itself if they mask nothing, None if they mask all."""
+        tagged = self._tagged_fields(value, schemas)
         data = value.data
         for inner_value in value.inner:
-            if inner_value.name in value.data:  # else it is cut
+            if inner_value.name in value.data:  # otherwise it is cut off
                 inside = replace(inner_value.value, data=value.data[inner_value.name])
-                masked = self._masked(inside, topic, inner_value.part, schemas)
+                masked = self._mask_value(inside, topic, inner_value.part, schemas)
                 if masked is not inside:
                     data = data | {inner_value.name: MASKED if masked is None else masked.data}
         if data is value.data and not tagged and not self.masks.applies(topic, part):
             return value
         if value.problem is not None or EVERYTHING in tagged or self.masks.masks_part(topic, part):
-            return None  # with a problem, where the masked fields are is doubtful
+            return None  # after a problem, it is doubtful where the masked fields are
         data = self.masks.masked(data, topic, part)
         return replace(value, data=without_names(data, tagged) if tagged else data)
 
     def _entry(self, value: DecodedValue, shown_value: DecodedValue | None = None) -> dict[str, Any]:
-        """The object of a value of which text is masked. What does not decode may have any text in any form."""
+        """Return the object for a value, with its text masked. Undecodable data may contain any text in any form."""
         text = self.masks.text
         if text is None:
             return entry(value)
@@ -244,7 +245,7 @@ class RecordValues:
         return entry(replace(_mask_names(value, text), data=text.tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
-        """The value as rules see it: the path in a problem may have names from inside a masked value."""
+        """Return the value as rules see it: the path in a problem may contain names from inside a masked value."""
         problem, text = value.problem, self.masks.text
         if is_masked:
             value = _without_type(value)
@@ -255,12 +256,12 @@ class RecordValues:
         return replace(value, problem=replace(problem, text=MASKED))
 
 
-#: The headers that name schemas begin so (`dissectors.values.envelope`).
-_NAME_SCHEMAS = ("__key_schema_id", "__value_schema_id", "apicurio.", "content-type")
+#: Prefixes of the headers that name schemas (`dissectors.values.envelope`).
+_SCHEMA_HEADER_PREFIXES = ("__key_schema_id", "__value_schema_id", "apicurio.", "content-type")
 
 
 def _without_type(value: DecodedValue) -> DecodedValue:
-    """The value without a type that comes from its content."""
+    """Return the value without a type that comes from its content."""
     return value if value.format in _TYPE_IS_FIXED else replace(value, type=None)
 
 
@@ -274,12 +275,12 @@ def _without_schema(value: DecodedValue) -> DecodedValue:
 
 
 def entry(value: DecodedValue) -> dict[str, Any]:
-    """A value as an object of a trace; what is false or unknown is left out."""
+    """Return a value as an object in a trace; what is false or unknown is left out."""
     fields: dict[str, Any] = {"format": value.format, "data": value.data}
     if value.is_guess:
         fields["guess"] = True
     if value.schema is not None:
-        fields["schema"] = _schema(value.schema)
+        fields["schema"] = _schema_entry(value.schema)
     for name in ("subject", "type", "reencoding"):
         if (attribute := getattr(value, name)) is not None:
             fields[name] = attribute
@@ -293,14 +294,14 @@ def entry(value: DecodedValue) -> dict[str, Any]:
 
 
 def _cost(record: _Record) -> int:
-    """The steps that its keys, values and headers take."""
+    """Return the steps that decoding the key, value and headers of a record takes."""
     written = record.written
     data = [data for data in (written.key, written.value, *(value for _, value in written.headers)) if data is not None]
     return _STEPS_PER_PART * len(data) + sum(map(len, data)) // _BYTES_PER_STEP
 
 
 def _remove_records(records: Sequence[_Record]) -> None:
-    """Remove records from their batches. They are the last ones of each."""
+    """Remove records from their batches; they are the last ones of each batch."""
     counts: dict[int, tuple[Row, int]] = {}
     for record in records:
         _, count_before = counts.get(id(record.batch), (None, 0))
@@ -313,12 +314,12 @@ def _is_damaged(message: Message) -> bool:
     return bool(message.error or message.trailing or message.opaque or message.diagnosis)
 
 
-def _schema(key: SchemaKey) -> dict[str, int | str]:
+def _schema_entry(key: SchemaKey) -> dict[str, int | str]:
     return {key.form: key.value}
 
 
 def _masked_entry(value: DecodedValue | None = None, reason: str | None = None) -> dict[str, Any]:
-    schema = {} if value is None or value.schema is None else {"schema": _schema(value.schema)}
+    schema = {} if value is None or value.schema is None else {"schema": _schema_entry(value.schema)}
     return {"format": MASKED, "data": MASKED, **schema, **({} if reason is None else {"problem": reason})}
 
 
@@ -341,5 +342,5 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers, read before their values are replaced."""
+    """Return the headers; to be called before their values are replaced."""
     return tuple((header["key"], _bytes(header["value"])) for header in record.get("headers", ()))

@@ -10,31 +10,31 @@ from dissectors.messages.message import Message
 from dissectors.wire.paths import render
 from kproxy.trace.lines import RewrittenEntry
 
-#: Values of one frame that are listed.
+#: The maximum number of values listed for one frame.
 MAX_ENTRIES: Final = 1000
 
 
 def rewritten_entries(message: Message) -> list[RewrittenEntry]:
-    """The values that differ between a message and what was sent in its place, in wire order."""
+    """Return the values that differ between a message and the one sent in its place, in wire order."""
     if message.replaced_by is None:
         return []
     return list(islice(_differences(message.body, message.replaced_by.body, ()), MAX_ENTRIES))
 
 
-def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[RewrittenEntry]:
-    if isinstance(was, dict) and isinstance(now, dict):
-        for name in was.keys() | now.keys() if was.keys() != now.keys() else was:
-            yield from _differences(was.get(name), now.get(name), (*path, name))
-    elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        for index, (old, new) in enumerate(zip(was, now, strict=True)):
+def _differences(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[RewrittenEntry]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in before.keys() | after.keys() if before.keys() != after.keys() else before:
+            yield from _differences(before.get(name), after.get(name), (*path, name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
             if old is not new:
                 yield from _differences(old, new, (*path, str(index)))
-    elif was != now:
-        yield RewrittenEntry(render(path), _text(was), _text(now))
+    elif before != after:
+        yield RewrittenEntry(render(path), _text(before), _text(after))
 
 
 def _text(value: Any) -> str | None:
-    """A value as text; bytes and structs, which no interceptor changes by itself, are left out."""
+    """Return a value as text; bytes and structs, which no interceptor changes on its own, become ``...``."""
     if value is None or isinstance(value, str):
         return value
     return str(value) if isinstance(value, int | float) else "..."

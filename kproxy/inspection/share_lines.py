@@ -13,9 +13,9 @@ from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
 
 API_KEYS: Final = frozenset((ApiKey.SHARE_FETCH.value, ApiKey.SHARE_ACKNOWLEDGE.value))
 
-#: The most ranges of records of a frame in its line, of each kind.
+#: The maximum number of record ranges of each kind in a frame's line.
 _MAX_RANGES: Final = 200
-_NAMES: Final[Mapping[int, str]] = {
+_TYPE_NAMES: Final[Mapping[int, str]] = {
     acknowledge_type.value: acknowledge_type.name.lower() for acknowledge_type in AcknowledgeType
 }
 
@@ -23,7 +23,7 @@ _NAMES: Final[Mapping[int, str]] = {
 def add_records(
     line: ResponseLine, request_body: Mapping[str, Any] | None, message: Message, topic_names: Mapping[str, str]
 ) -> None:
-    """Add what a response to ShareFetch or ShareAcknowledge gives to the member, and what it has acknowledged."""
+    """Add the records that a ShareFetch or ShareAcknowledge response gives to the member, and its acknowledgements."""
     body = message.body
     line.lock_ms = body.get("acquisition_lock_timeout_ms") or None
     if request_body is None or body.get("error_code"):
@@ -32,15 +32,15 @@ def add_records(
     accepted = (
         acknowledgement
         for acknowledgement in acknowledgements(request_body)
-        if acknowledgement.place not in refused and acknowledgement.type in _NAMES
+        if acknowledgement.topic_partition not in refused and acknowledgement.type in _TYPE_NAMES
     )
     line.acknowledged = [
         AcknowledgedEntry(
-            topic_names.get(acknowledgement.place[0], acknowledgement.place[0]),
-            acknowledgement.place[1],
+            topic_names.get(acknowledgement.topic_partition[0], acknowledgement.topic_partition[0]),
+            acknowledgement.topic_partition[1],
             acknowledgement.first,
             acknowledgement.last,
-            _NAMES[acknowledgement.type],
+            _TYPE_NAMES[acknowledgement.type],
         )
         for acknowledgement in islice(accepted, _MAX_RANGES)
     ]

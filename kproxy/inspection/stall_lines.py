@@ -25,14 +25,14 @@ _MAX_REQUESTS = 40_000
 #: Groups are checked once a second; with more members than this, less often.
 _MEMBERS_PER_SECOND = 100
 
-#: Makes a named tuple without a call of Python code: once for each request of a group.
-_new: Final = tuple.__new__
+#: Creates a named tuple without running Python code, since this happens for each request of a group.
+_new_tuple: Final = tuple.__new__
 
 _Id: TypeAlias = tuple[str, StallKind, int, int]
 
 
 class _StallRequest(NamedTuple):
-    """What is kept of a request."""
+    """The facts that are kept about a request."""
 
     row: int
     connection_id: str
@@ -52,11 +52,11 @@ class _OngoingStall:
 
 
 class StallLines:
-    """Detects stalls in the lines of groups, which it must get in the order of the trace.
+    """Detects stalls in the lines of groups, which must be passed in the order of the trace.
 
     A stall is written when it is detected, when it becomes more severe, each time its duration has doubled, and when it
     ends. If it still lasts when the trace ends, its last line has its last known state. When it is detected, and when
-    it becomes more severe, a finding of family G stands before its line.
+    it becomes more severe, a finding of family G precedes its line.
 
     Attributes:
         due: When `tick` must be called next (ns).
@@ -68,16 +68,16 @@ class StallLines:
         self._row = 0
         self._requests: dict[int, _StallRequest] = {}  # of the latest requests
         self._lasting: dict[_Id, _OngoingStall] = {}
-        self._state = ConnectionState()  # of no connection
+        self._state = ConnectionState()  # for findings outside any connection
 
     def observe(self, line: Line, *, at: int) -> list[Line]:
         """Apply the next line, at time `at` (ns): a frame about a group, a gap or the end of a connection.
 
-        Returns lines of the stalls that it ended.
+        Returns the lines of the stalls that it ended.
         """
         row = self._row = self._row + 1
         if isinstance(line, RequestLine) and line.not_decoded is None:
-            self._requests[row % _MAX_REQUESTS] = _new(_StallRequest, (
+            self._requests[row % _MAX_REQUESTS] = _new_tuple(_StallRequest, (
                 row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id,
             ))  # fmt: skip
             group = self._groups.on_request(line, row, at)
@@ -85,11 +85,11 @@ class StallLines:
             group = self._groups.on_response(line, row, at)
         else:
             observe_line(self._groups, line, row, at)
-            return [stall for group in self._groups for stall in self._ended(group, at)]
-        return list(self._ended(group, at)) if group is not None and group.newly_ended else []
+            return [stall for group in self._groups for stall in self._ended_stall_lines(group, at)]
+        return list(self._ended_stall_lines(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[Line]:
-        """Advance the time to `at` (ns); returns lines of stalls that last."""
+        """Advance the time to `at` (ns); return the lines of ongoing stalls."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[Line] = []
         ongoing = {
@@ -107,56 +107,56 @@ class StallLines:
                 if not is_severity_changed and at - stall.since < 2 * (last.written_at - stall.since):
                     continue
                 last.written_at = at
-            lines += self._lines(group, stall, at, at)
+            lines += self._finding_and_stall_lines(group, stall, at, at)
         return lines
 
     def end(self, *, at: int) -> list[Line]:
-        """End the trace at `at` (ns); returns lines of stalls that still lasted."""
+        """End the trace at `at` (ns); return the lines of stalls that were still ongoing."""
         lines = [line for stall in self._lasting.values() for line in self._final_lines(stall, at)]
         self._lasting.clear()
         return lines
 
     def _vanished_stall_lines(self, ongoing: _OngoingStall, at: int) -> Iterator[Line]:
-        """The last line of a stall that lasts no longer, although no frame ended it."""
+        """Yield the last line of a stall that no longer lasts, although no frame ended it."""
         stall = replace(ongoing.stall, until=ongoing.seen_at)
-        yield self._line(ongoing.group, stall, ongoing.seen_at, at)
+        yield self._stall_line(ongoing.group, stall, ongoing.seen_at, at)
 
     def _final_lines(self, ongoing: _OngoingStall, at: int) -> Iterator[Line]:
         if ongoing.seen_at > ongoing.written_at:
-            yield from self._lines(ongoing.group, ongoing.stall, ongoing.seen_at, at)
+            yield from self._finding_and_stall_lines(ongoing.group, ongoing.stall, ongoing.seen_at, at)
 
-    def _ended(self, group: GroupHistory, at: int) -> Iterator[Line]:
+    def _ended_stall_lines(self, group: GroupHistory, at: int) -> Iterator[Line]:
         ended = list(islice(reversed(group.ended_stalls), group.newly_ended))
         group.newly_ended = 0
         for stall in reversed(ended):
             if stall.kind is not StallKind.FINDING and stall.until is not None:
                 self._lasting.pop(_stall_id(group, stall), None)
-                yield from self._lines(group, stall, stall.until, at)
+                yield from self._finding_and_stall_lines(group, stall, stall.until, at)
 
-    def _lines(self, group: GroupHistory, stall: Stall, until: int, at: int) -> Iterator[Line]:
-        """The line of a stall, after the finding if it is new or more severe."""
-        line = self._line(group, stall, until, at)
+    def _finding_and_stall_lines(self, group: GroupHistory, stall: Stall, until: int, at: int) -> Iterator[Line]:
+        """Yield the line of a stall, preceded by the finding if it is new or more severe."""
+        line = self._stall_line(group, stall, until, at)
         event = GroupStalled(at, group.id, stall.kind, stall.severity, stall.text, stall.hint, stall.since, stall.row)
         for finding in rules.check(event, self._state):
             finding_of_stall = finding_line(line.connection_id, event, finding)
             finding_of_stall.group_id = group.id
-            if (request := self._asked(stall)) is not None:
+            if (request := self._find_request(stall)) is not None:
                 finding_of_stall.direction, finding_of_stall.offset = "request", request.offset
                 finding_of_stall.api, finding_of_stall.api_version, finding_of_stall.correlation_id = request[4:]
             yield finding_of_stall
         yield line
 
-    def _asked(self, stall: Stall) -> _StallRequest | None:
-        """The request with which a stall began, None if it was too long ago."""
+    def _find_request(self, stall: Stall) -> _StallRequest | None:
+        """Return the request with which a stall began, None if it was too long ago."""
         request = self._requests.get(stall.row % _MAX_REQUESTS)
         return request if request is not None and request.row == stall.row else None
 
-    def _line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
-        request = self._asked(stall)
+    def _stall_line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
+        request = self._find_request(stall)
         return StallLine(
             v=FORMAT,
             ts=timestamp(at),
-            connection_id=_connection(group, stall) if request is None else request.connection_id,
+            connection_id=_connection_id(group, stall) if request is None else request.connection_id,
             server=None if request is None else request.server,
             group_id=group.id,
             stall=stall.kind.value,
@@ -185,11 +185,11 @@ def _labels(group: GroupHistory, keys: Iterable[str]) -> list[str]:
 
 
 def _member_ids(keys: Iterable[str]) -> list[str]:
-    """Member ids. A key that begins with NUL is a connection or a client whose member id is unknown."""
+    """Return the member ids. A key that begins with NUL is a connection or client whose member id is unknown."""
     return [key.lstrip("\0").replace("\0", " ") for key in keys]
 
 
-def _connection(group: GroupHistory, stall: Stall) -> str:
-    """The connection of the first member of a stall, for a stall whose request is unknown."""
+def _connection_id(group: GroupHistory, stall: Stall) -> str:
+    """Return the connection of the first member of a stall, for a stall whose request is unknown."""
     lanes = (group.lanes.get(key) for key in (*stall.waiting, *stall.blamed))
     return next((lane.connection_id for lane in lanes if lane is not None), "")

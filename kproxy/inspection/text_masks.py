@@ -1,7 +1,7 @@
 """`--mask-text`: text that never appears in an output, by regular expressions.
 
-The text comes from anyone, so the expressions are RE2's: a search takes linear time. There is one after each match, so
-their number and their work are limited. Needs the extra ``payloads``.
+The text can come from anyone, so the expressions are RE2's, whose searches take linear time. Each match is followed by
+another search, so the number of matches and the work are limited. Needs the extra ``payloads``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kproxy.trace.record_values import MASKED
 
 #: A text with more matches is masked completely: each costs microseconds.
 _MAX_MATCHES: Final = 1000
-#: The bytes after all matches in a value: a search may read all that is left. Beyond it, texts with a match are masked
-#: completely.
+#: The maximum of bytes after all matches in a value, as each search may read all remaining bytes. Beyond it, texts with
+#: a match are masked completely.
 _MAX_STEPS: Final = 32 << 20
-#: An expression that matches nothing in one of these is useless: there is no text to mask.
+#: An expression with an empty match in one of these is useless: there is no text to mask.
 _SAMPLES: Final = (b"", b"a", b"ab", b"a b", b"1")
 
 
@@ -34,14 +34,14 @@ class TextMasks:
         self._expressions = [_compile(expression) for expression in expressions]
 
     def text(self, text: str) -> str:
-        """The text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
+        """Return the text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
         return _ValueMasker(self._expressions).text(text)
 
     def tree(self, data: Any) -> Any:
-        """A copy of the tree with all its text masked, also the names of fields.
+        """Return a copy of the tree with all its text masked, including the names of fields.
 
-        A number with a match becomes ``(masked)``, and so do bytes: the text in them is not known. Of fields whose
-        names become equal, the last remains.
+        A number with a match becomes ``(masked)``, and so do bytes: the text in them is not known. If the names
+        of several fields become equal, the last field remains.
         """
         return _ValueMasker(self._expressions).tree(data)
 
@@ -81,7 +81,7 @@ class _ValueMasker:
         return MASKED
 
     def _spans(self, data: bytes) -> list[tuple[int, int]] | None:
-        """The matches; None if they are too many or too much work, or if one is empty."""
+        """Return the spans of the matches; None if they are too many or too much work, or if one is empty."""
         spans: list[tuple[int, int]] = []
         for expression in self._expressions:
             for match in expression.finditer(data):

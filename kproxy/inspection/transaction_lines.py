@@ -10,7 +10,7 @@ from kproxy.trace.lines import HeldEntry, MarkerEntry, RequestLine, ResponseLine
 
 
 def add_transaction(line: RequestLine, message: Message) -> None:
-    """Add whose transaction a request is about, and what it wants."""
+    """Add the producer whose transaction a request is about, and what the request asks for."""
     if (producer := producer_of(message)) is not None:
         line.producer_id, line.producer_epoch = producer
     line.committed = message.body.get("committed")

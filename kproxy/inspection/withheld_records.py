@@ -13,15 +13,15 @@ from dissectors.messages.message import Message
 from dissectors.wire.node import Node
 from kproxy.trace.record_values import WITHHELD
 
-#: What is at the same place in a batch of every format: offset, length, an epoch or a CRC, and the format (magic).
+#: Bytes of the fields in the same place in every format: offset, length, an epoch or a CRC, and the format (magic).
 _COMMON_HEADER: Final = 17
 _DAMAGED_BATCH_FIELDS: Final = frozenset({"base_offset", "batch_length", "magic", "error", "unread", "records"})
 
 
 def withhold_records(message: Message, body: Row) -> Row:
-    """The body, as `embedded.presentable_body` made it, with the sizes of keys, values and headers in their place.
+    """Return the body of `embedded.presentable_body` with the sizes of keys, values and headers in their place.
 
-    They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
+    Sizes have the form of decoded values (docs/payloads.md). Null stays null, and what kproxy always decodes stays.
     """
     leave_out_damaged(message, body)
     for field in record_data(message, body):
@@ -42,9 +42,9 @@ def withhold_records(message: Message, body: Row) -> Row:
 
 
 def leave_out_damaged(message: Message, body: Row) -> None:
-    """Remove numbers from a body that may be parts of keys and values.
+    """Remove the numbers that may be parts of keys and values from a body.
 
-    These are numbers of damaged batches, except those at their start, and of what seems to be batches after them.
+    These are the numbers in damaged batches, except at their start, and in what seem to be batches after them.
     """
     for field in record_data(message, body):
         batches = field.batches
@@ -55,7 +55,7 @@ def leave_out_damaged(message: Message, body: Row) -> None:
 
 
 def leave_out_reasons(record: Row) -> None:
-    """Remove reasons why parts of a record do not decode, and its control type if the key says none."""
+    """Remove the reasons why parts of a record do not decode, and its control type if the key is not decoded."""
     if not isinstance(record.get("key"), dict):
         record.pop("control", None)
     for name in ("key_error", "value_error"):
@@ -63,28 +63,28 @@ def leave_out_reasons(record: Row) -> None:
 
 
 def frame_without_records(message: Message) -> bytes:
-    """The frame with its secrets set to zero, and of its record data everything but numbers outside compression."""
+    """Return the frame with its secrets set to zero, and all record data except numbers outside compression."""
     frame = redaction.redacted_frame(message)
     if not (fields := record_fields(message)):
         return frame
     without_records = bytearray(frame)
-    for data in _record_data(embedded.expanded_body(message), fields):
+    for data in _record_data_nodes(embedded.expanded_body(message), fields):
         without_records[data.start : data.end] = bytes(data.end - data.start)
         for start, end in _batch_number_spans(data):
             without_records[start:end] = frame[start:end]
     return bytes(without_records)
 
 
-def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:
+def _record_data_nodes(node: Node, fields: frozenset[str]) -> Iterator[Node]:
     for child in node.children:
         if child.name in fields:
             yield child
         else:
-            yield from _record_data(child, fields)
+            yield from _record_data_nodes(child, fields)
 
 
 def _batch_number_spans(data: Node) -> Iterator[tuple[int, int]]:
-    """The spans of numbers; of a damaged batch, only those at its start, and none after it."""
+    """Yield the spans of numbers; in a damaged batch only those at its start, and none after it."""
     for batch in data.children:
         if _is_damaged(batch):
             yield batch.start, min(batch.start + _COMMON_HEADER, batch.end)
@@ -97,7 +97,7 @@ def _is_damaged(node: Node) -> bool:
 
 
 def _number_spans(node: Node) -> Iterator[tuple[int, int]]:
-    """The spans of numbers. Fields from decompressed bytes have the span of their struct: the compressed bytes."""
+    """Yield the spans of numbers. Fields from decompressed bytes have their struct's span: the compressed bytes."""
     for child in node.children:
         if child.children:
             yield from _number_spans(child)

@@ -1,4 +1,4 @@
-"""Reading gzip and zstd files, which are recognized by their first bytes."""
+"""Reads gzip and zstd files, recognizing them by their first bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zstandard
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: Errors of damaged data. A truncated gzip file raises `EOFError`; a truncated zstd file just ends.
+#: Errors that damaged data raises. A truncated gzip file raises `EOFError`; a truncated zstd file just ends.
 DAMAGE: Final = (gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
@@ -22,7 +22,7 @@ class Compressed(NamedTuple):
 
 
 def decompress(file: BinaryIO, start: bytes) -> Compressed | None:
-    """Open a file that begins with `start` (at least four bytes) for decompression; None if it is not compressed."""
+    """Open a file that begins with `start` (at least four bytes) for decompression; return None if not compressed."""
     if start.startswith(GZIP_MAGIC):
         return Compressed("gzip'd", gzip.GzipFile(fileobj=file))
     if start.startswith(ZSTD_MAGIC):

@@ -12,9 +12,9 @@ DISTRIBUTION: Final = "kafka-kproxy"
 
 
 def install_command(extra: str) -> str:
-    """A shell command that installs the packages of an extra (``tls``, ``web``, ``spark``) for this Python.
+    """Return a shell command that installs the packages of an extra (``tls``, ``web``, ``spark``) for this Python.
 
-    It names those packages and not kproxy, so it works for a checkout, a wheel, and a tool environment alike.
+    It names the packages rather than kproxy, so it works equally for a checkout, a wheel, and a tool environment.
     """
     from importlib import metadata  # imported here because it loads 20 modules, and only an error message needs it
 

@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own, for code that is not asynchronous."""
+"""An event loop in its own thread, for code that is not asynchronous."""
 
-# Rule 1: what was entered is exited in the same loop, before the loop ends, whatever raised in between.
+# Rule 1: the manager is exited in the loop in which it was entered, before the loop ends, whatever raised in between.
 #
-# Rule 2: after `exit` no thread, task or loop is left, also if entering failed or was interrupted.
+# Rule 2: after `exit`, no thread, task or loop is left, even if entering failed or was interrupted.
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs an async context manager, and functions on its event loop, in a thread.
+    """Runs an async context manager in an event loop in a thread, and runs functions in the same loop.
 
     Args:
         name: The name of the thread.
-        manager: What is entered and exited.
+        manager: The context manager to enter and exit.
     """
 
     def __init__(self, name: str, manager: AbstractAsyncContextManager[Any]) -> None:
@@ -36,7 +36,7 @@ class LoopThread:
         """Start the thread and enter the manager.
 
         Raises:
-            RuntimeError: It runs already.
+            RuntimeError: The thread is already running.
         """
         if self._thread is not None:
             raise RuntimeError(f"{self._name} runs already: use another one at the same time")
@@ -58,7 +58,7 @@ class LoopThread:
             self._end()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop; return its result. If the wait is interrupted, it is cancelled."""
+        """Run a coroutine in the loop; return its result. If waiting is interrupted, cancel the coroutine."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result()

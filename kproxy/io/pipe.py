@@ -1,4 +1,4 @@
-"""A pipe that reports when it is empty."""
+"""PipeReader: reads a pipe and reports when it is empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class PipeReader(io.RawIOBase):
-    """Reads what is available, and calls `idle` before it blocks.
+    """Reads the available bytes, and calls `idle` before it blocks.
 
     Args:
         file: The file descriptor to read. It is not closed.

@@ -1,4 +1,4 @@
-"""Other processes of this machine."""
+"""Checks and kills other processes on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process with this id exists, of any user."""
+    """Return whether a process with this id exists, whichever user it belongs to."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -19,13 +19,13 @@ def is_alive(pid: int) -> bool:
 
 
 def lead_group(pid: int = 0) -> None:
-    """Put a child, or this process, into a process group of its own. Both may call it: the first call counts."""
+    """Put a child, or this process, into its own process group. Both may call this; the first call counts."""
     with suppress(OSError):
         os.setpgid(pid, pid)
 
 
 def is_group_alive(pid: int) -> bool:
-    """Whether the process group that this process leads, or led, has members."""
+    """Return whether the process group that `pid` leads, or led, has members."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
@@ -36,6 +36,6 @@ def is_group_alive(pid: int) -> bool:
 
 
 def kill_group(pid: int) -> None:
-    """Kill the process group that this process leads, also members that are stopped. There may be none."""
+    """Kill the process group that `pid` leads, including stopped members. The group may not exist."""
     with suppress(OSError):
         os.killpg(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Standard input, read in a thread while an event loop does something else."""
+"""Reads standard input in a thread while an event loop does something else."""
 
 from __future__ import annotations
 

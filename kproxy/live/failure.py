@@ -1,4 +1,4 @@
-"""Reports a bug that ends a process of the inspection."""
+"""Reports a bug that ends an inspecting process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.outputs.stderr import warn
 
 
 def report_failure(error: Exception) -> None:
-    """Print one sentence; the traceback only if the user has asked for it."""
+    """Print one sentence, and the traceback if the user has asked for it."""
     if os.environ.get("KPROXY_TRACEBACK"):
         traceback.print_exception(error)
     warn(

@@ -1,4 +1,4 @@
-"""FirstReports: which worker's finding is the first of its root cause."""
+"""FirstReports: decides which worker's finding is the first of its root cause."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _Frame: TypeAlias = RequestLine | ResponseLine
 
 
 class FirstReports:
-    """Reports each root cause once, however many workers have found it, as `dissectors.rules.check` does for one."""
+    """Makes each root cause appear once, however many workers find it; `dissectors.rules.check` does so for one."""
 
     def __init__(self) -> None:
-        self._causes: BoundedDict[str, tuple[int, Place]] = BoundedDict(MAX_CAUSES)  # the time of the last finding, ns
+        self._causes: BoundedDict[str, tuple[int, Place]] = BoundedDict(MAX_CAUSES)  # last finding (ns), first place
         self._replaced: BoundedDict[tuple[Place, str], Place] = BoundedDict(MAX_CAUSES)
 
     def is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line, *, at: int) -> bool:
-        """Whether a finding is the first of its cause, or the first after an hour; if not, marks the line of a frame.
+        """Return whether a finding is the first of its cause, or the first in an hour; if not, add a repeat to `line`.
 
-        A finding without a cause (``""``) is new.
+        A finding without a cause (``""``) is always new.
         """
         location = Place(line.connection_id)
         if isinstance(line, FRAME_LINES):
@@ -41,15 +41,17 @@ class FirstReports:
         return False
 
     def follow(self, line: _Frame) -> None:
-        """Let the repeats of a line refer to the first report of all workers, instead of its worker's."""
+        """Make the repeats of a line refer to the first report among all workers, not to its own worker's."""
         if not line.repeats or not self._replaced:
             return
         is_request = isinstance(line, RequestLine)
         repeats: Counter[Repeat] = Counter()
         for repeat in line.repeats:
             direction = is_request if repeat.direction is None else repeat.direction == "request"
-            of_frame = repeat.offset is not None
-            location = Place(repeat.connection_id or line.connection_id, direction if of_frame else None, repeat.offset)
+            has_frame = repeat.offset is not None
+            location = Place(
+                repeat.connection_id or line.connection_id, direction if has_frame else None, repeat.offset
+            )
             first = self._replaced.get((location, repeat.code), location)
             repeats[Repeat(repeat.code, repeat.severity, first)] += repeat.count
         line.repeats = repeated_findings(repeats, line)

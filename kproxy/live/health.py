@@ -13,24 +13,24 @@ from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 from kproxy.trace.state import TraceState
 
-_CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
+_CONNECT_S: Final = 0.8  # Kubernetes waits one second for the whole answer
 _REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
-_FAILED_FOR_S: Final = 1.0  # nor one that did not answer, or that has refused a client since
+_FAILED_FOR_S: Final = 1.0  # the same for an upstream that did not answer, or has failed a client since
 
 
 class Health:
-    """Decides by the clients' connections; without any, connects to the upstreams itself.
+    """Judges health by the clients' connections; if there are none, connects to the upstreams itself.
 
     Otherwise, a proxy that gets no clients because it is not ready would never become ready again.
 
     Attributes:
-        draining: The relay is about to end.
+        draining: Whether the relay is about to end.
 
     Args:
         relay: Has the listeners and the clients.
-        tap: To the inspector.
-        watch: Whether the inspector responds.
-        trace: None if no trace is written.
+        tap: The tap that feeds the inspector.
+        watch: Knows whether the inspector responds.
+        trace: The state of the trace; None if no trace is written.
     """
 
     def __init__(self, relay: Relay, tap: Tap, watch: InspectorWatch, trace: TraceState | None = None) -> None:
@@ -41,10 +41,10 @@ class Health:
         self._watch = watch
         self._lock = asyncio.Lock()
         self._checked_at = -math.inf  # in the loop's time
-        self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
+        self._failures: dict[str, str] = {}  # from the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
-        """Whether clients can be served, and a report for people. Inspector and trace do not count."""
+        """Return whether clients can be served, regardless of inspector and trace, and a report for people."""
         listening = self._relay.addresses
         down = self._relay.down
         unreachable = {str(address): down[address] for address in self._relay.listeners.upstreams if address in down}
@@ -63,7 +63,7 @@ class Health:
             "status": status,
             "listening": listening,
             "unreachable": unreachable,
-            "inspector": self._inspector(),
+            "inspector": self._inspector_status(),
             "inspector_lag_s": round(self._watch.lag, 1),
         }
         if self._trace is not None:
@@ -71,7 +71,7 @@ class Health:
             report["trace_lost_lines"] = self._trace.lost_lines
         return status == "ok", report
 
-    def _inspector(self) -> str:
+    def _inspector_status(self) -> str:
         if self._tap.lost:
             return "stopped" if self._tap.gone else "restarting"
         if self._watch.is_stuck:
@@ -79,14 +79,14 @@ class Health:
         return "running, cannot be restarted" if self._tap.is_last and not self.draining else "running"
 
     async def _failed_upstreams(self) -> dict[str, str]:
-        """If all upstreams are unreachable, the reason for each."""
+        """Return the reason for each upstream if all are unreachable, otherwise an empty dictionary."""
         upstreams = self._relay.listeners.upstreams
-        refuses = all(upstream in self._relay.down for upstream in upstreams)
-        if self._relay.clients.is_connected and not refuses:
+        all_down = all(upstream in self._relay.down for upstream in upstreams)
+        if self._relay.clients.is_connected and not all_down:
             return {}
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
-            if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or refuses else _REACHED_FOR_S):
+            if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or all_down else _REACHED_FOR_S):
                 errors = await asyncio.gather(
                     *(check_upstream(upstream, _CONNECT_S, self._relay.own) for upstream in upstreams.values())
                 )

@@ -1,6 +1,6 @@
 """``--http``: health and metrics of the running proxy, served by the relay's own loop.
 
-It is not in the inspector's process: a failed inspector must not make the proxy look dead.
+They are not served by the inspector's process: a failed inspector must not make the proxy look dead.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from kproxy.live.relay_metrics import RelayMetrics
 
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_FRESH_S: Final = 1.0  # metrics are not computed more often
+_FRESH_S: Final = 1.0  # metrics are not computed more often than this
 
 
 class HttpEndpoint:
-    """The paths of ``--http``; `addresses` are those of the listening sockets."""
+    """Serves the paths of ``--http``; `addresses` are those of the listening sockets."""
 
     def __init__(
         self, relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch, trace: TraceState | None
     ) -> None:
         self.addresses: list[str] = []
         self.health = Health(relay, tap, watch, trace)
-        self._metrics = _metrics(relay, tap, figures, watch, trace)
-        self._text = b""
+        self._metrics = _open_metrics(relay, tap, figures, watch, trace)
+        self._metrics_text = b""
         self._fresh_until = -math.inf  # in the loop's time
 
     async def respond(self, request: HttpRequest) -> HttpResponse:
-        """The response to a GET."""
+        """Return the response to a GET request."""
         match request.path:
             case "/healthz":
                 is_ready, report = await self.health.report()
@@ -62,9 +62,9 @@ class HttpEndpoint:
             return HttpResponse.text(HTTPStatus.NOT_IMPLEMENTED, sentence)
         now = asyncio.get_running_loop().time()
         if now >= self._fresh_until:
-            self._text = self._metrics.text()
+            self._metrics_text = self._metrics.text()
             self._fresh_until = now + _FRESH_S
-        return HttpResponse(HTTPStatus.OK, self._text, _METRICS_TYPE)
+        return HttpResponse(HTTPStatus.OK, self._metrics_text, _METRICS_TYPE)
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def serve_http(
         server.close()
 
 
-def _metrics(
+def _open_metrics(
     relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch, trace: TraceState | None
 ) -> RelayMetrics | None:
     try:

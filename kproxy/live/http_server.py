@@ -1,7 +1,7 @@
-"""A small HTTP/1 server for the relay's process: one request for each connection, bounded in every way.
+"""A small HTTP/1 server for the relay's process: one request per connection, with limits on everything.
 
-It shares its loop with the traffic, so a client gets little: a request head of 8 KiB, a connection of five seconds,
-and one of 256 connections. When all are in use, the oldest is closed, so slow clients cannot keep others out.
+It shares its loop with the traffic, so clients get little: a request head of 8 KiB, five seconds per connection, and
+256 connections in total. When all are in use, the oldest is closed, so slow clients cannot keep others out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REQUEST_LINE: Final = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
 
 
 class HttpRequest(NamedTuple):
-    """A request; `path` and `query` are as sent, percent-encoded, `headers` have names in lower case."""
+    """A request; `path` and `query` are percent-encoded, as sent; the names of `headers` are in lower case."""
 
     method: str
     path: str
@@ -39,7 +39,7 @@ class HttpRequest(NamedTuple):
 
 
 class HttpResponse(NamedTuple):
-    """The body is for GET; a HEAD request gets its length."""
+    """A response. The body is for GET; a HEAD request gets only its length."""
 
     status: HTTPStatus
     body: bytes
@@ -58,12 +58,12 @@ class HttpServer:
     """Answers requests until `close`.
 
     Args:
-        sockets: Listening and non-blocking; closed by `close`.
+        sockets: Listening, non-blocking sockets; `close` closes them.
         respond: Returns the response to a request.
-        on_failure: Takes the exception of `respond`; the client gets status 500.
+        on_failure: Takes an exception that `respond` raises; the client gets status 500.
         methods: The methods that are accepted.
-        most_body_bytes: The size of a request's body. It needs a Content-Length.
-        lifetime_s: The time of a connection.
+        max_body_bytes: The largest size of a request's body, which needs a Content-Length.
+        lifetime_s: The longest duration of a connection.
     """
 
     def __init__(
@@ -73,22 +73,22 @@ class HttpServer:
         on_failure: Callable[[Exception], None],
         *,
         methods: Sequence[str] = ("GET", "HEAD"),
-        most_body_bytes: int = 0,
+        max_body_bytes: int = 0,
         lifetime_s: float = LIFETIME_S,
     ) -> None:
         self._respond = respond
         self._on_failure = on_failure
         self._methods = methods
-        self._most_body_bytes = most_body_bytes
+        self._max_body_bytes = max_body_bytes
         self._lifetime_s = lifetime_s
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}  # the oldest first
-        self._acceptors = [Acceptor(sock, self._take, self._pause) for sock in sockets]
+        self._acceptors = [Acceptor(sock, self._accept, self._pause) for sock in sockets]
         self._start()
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses of the listening sockets, with the real port."""
+        """The addresses of the listening sockets, with their real ports."""
         return [acceptor.name for acceptor in self._acceptors]
 
     def close(self) -> None:
@@ -103,12 +103,12 @@ class HttpServer:
             acceptor.start()
 
     def _pause(self, _error: OSError) -> None:
-        """No file descriptor is left. The relay reports that."""
+        """Stop accepting for a moment, because no file descriptor is left. The relay reports the shortage."""
         for acceptor in self._acceptors:
             acceptor.stop()
         self._loop.call_later(_ACCEPT_RETRY_S, self._start)
 
-    def _take(self, accepted: socket.socket, _client: str) -> None:
+    def _accept(self, accepted: socket.socket, _client: str) -> None:
         if len(self._tasks) >= MAX_CONNECTIONS:
             next(iter(self._tasks)).cancel()
         task = self._loop.create_task(self._serve(accepted))
@@ -116,12 +116,12 @@ class HttpServer:
 
         def end(_task: asyncio.Task[None]) -> None:
             del self._tasks[task]
-            accepted.close()  # also for a task that was cancelled before it began
+            accepted.close()  # even if the task was cancelled before it began
 
         task.add_done_callback(end)
 
     async def _serve(self, sock: socket.socket) -> None:
-        with suppress(OSError, TimeoutError):  # of the client or the network
+        with suppress(OSError, TimeoutError):  # caused by the client or the network
             async with asyncio.timeout(self._lifetime_s):
                 response = await self._answer(sock)
                 await self._loop.sock_sendall(sock, response)
@@ -132,21 +132,21 @@ class HttpServer:
                     discarded += len(data)
 
     async def _answer(self, sock: socket.socket) -> bytes:
-        """The bytes of the response."""
+        """Read a request; return the encoded response."""
         try:
-            request = await self._read(sock)
+            request = await self._read_request(sock)
         except _BadRequest as bad:
-            return self._encoded("GET", HttpResponse.text(bad.status, bad.sentence))
+            return self._encode("GET", HttpResponse.text(bad.status, bad.sentence))
         try:
-            return self._encoded(request.method, await self._respond(request))
+            return self._encode(request.method, await self._respond(request))
         except (OSError, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug here must not end the relay
             self._on_failure(error)
             sentence = f"{type(error).__name__}: {error}"
-            return self._encoded(request.method, HttpResponse.text(HTTPStatus.INTERNAL_SERVER_ERROR, sentence))
+            return self._encode(request.method, HttpResponse.text(HTTPStatus.INTERNAL_SERVER_ERROR, sentence))
 
-    async def _read(self, sock: socket.socket) -> HttpRequest:
+    async def _read_request(self, sock: socket.socket) -> HttpRequest:
         data = b""
         while (end := _END_OF_HEAD.search(data)) is None:
             if len(data) >= MAX_HEAD_BYTES:
@@ -161,7 +161,7 @@ class HttpServer:
             raise _BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {' or '.join(self._methods)}")
         rows = (row.partition(":") for row in head[line.end() :].decode("latin-1").split("\n"))
         headers = {name.lower(): value.strip() for name, colon, value in rows if colon}
-        if self._most_body_bytes:
+        if self._max_body_bytes:
             body = await self._read_body(sock, headers, body)
         return HttpRequest(method, path, query, headers, body)
 
@@ -171,9 +171,9 @@ class HttpServer:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or not length.isascii():
             raise _BadRequest(HTTPStatus.BAD_REQUEST, "invalid Content-Length")
-        if len(length) > 18 or (size := int(length)) > self._most_body_bytes:
+        if len(length) > 18 or (size := int(length)) > self._max_body_bytes:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            raise _BadRequest(status, f"the body is longer than {self._most_body_bytes} bytes")
+            raise _BadRequest(status, f"the body is longer than {self._max_body_bytes} bytes")
         if len(body) < size and headers.get("expect", "").lower() == "100-continue":
             await self._loop.sock_sendall(sock, b"HTTP/1.1 100 Continue\r\n\r\n")
         received = bytearray(body)
@@ -186,7 +186,7 @@ class HttpServer:
             raise ConnectionResetError  # the client has left
         return data
 
-    def _encoded(self, method: str, response: HttpResponse) -> bytes:
+    def _encode(self, method: str, response: HttpResponse) -> bytes:
         allow = f"Allow: {', '.join(self._methods)}\r\n" if response.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
         head = (
             f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
@@ -199,7 +199,7 @@ class HttpServer:
 
 
 class _BadRequest(Exception):
-    """The request is answered with a status and a sentence."""
+    """An invalid request, which is answered with a status and a sentence."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)

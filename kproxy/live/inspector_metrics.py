@@ -31,13 +31,13 @@ _BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
 
 
 class InspectorMetrics(Collector):
-    """Counts lines in plain numbers; prometheus-client sees them only when they are read, once a second.
+    """Counts lines in plain numbers, which prometheus-client reads only once a second.
 
     Args:
         in_flight: Returns the number of unanswered requests.
-        lost_lines: Returns the number of lines that the trace lacks because they could not be written.
+        lost_lines: Returns the number of lines missing from the trace because they could not be written.
         worker_restarts: Returns how often one of several inspectors was restarted.
-        ongoing: Returns the number of requests and groups that are stopped now, by code and severity.
+        ongoing: Returns the number of requests and groups that are currently stalled, by code and severity.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class InspectorMetrics(Collector):
         worker_restarts: Callable[[], int] = lambda: 0,
         ongoing: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
-        self._lasting = ongoing
-        self._lasted: dict[tuple[str, str], int] = {}  # 0 for what lasts no longer
+        self._count_ongoing = ongoing
+        self._ongoing: dict[tuple[str, str], int] = {}  # 0 for findings that no longer last
         self._in_flight = in_flight
         self._worker_restarts = worker_restarts
         self._lost_lines = lost_lines
@@ -63,15 +63,15 @@ class InspectorMetrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format."""
+        """Return all figures in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def add(self, line: Line) -> None:
         """Count a line of the trace."""
         if isinstance(line, RequestLine):
-            self._api(line).add_request(line)
+            self._count_findings(line).add_request(line)
         elif isinstance(line, ResponseLine):
-            self._api(line).add_response(line)
+            self._count_findings(line).add_response(line)
         elif isinstance(line, FindingLine):
             self._findings[line.code, line.severity] += 1
         elif isinstance(line, GapLine):
@@ -81,22 +81,22 @@ class InspectorMetrics(Collector):
             for repeat in line.repeated:
                 self._findings[repeat.code, self._severities.get(repeat.code, UNKNOWN)] += repeat.count
 
-    def _api(self, line: RequestLine | ResponseLine) -> FrameFigures[FixedBuckets]:
-        """The figures of a frame's API; counts its findings."""
+    def _count_findings(self, line: RequestLine | ResponseLine) -> FrameFigures[FixedBuckets]:
+        """Count the findings of a frame; return the figures of its API."""
         for finding in line.findings:
             self._findings[finding.code, finding.severity] += 1
         name = line.api if line.api in self._names else UNKNOWN
         return self._apis.get(name) or self._apis.setdefault(name, FrameFigures(FixedBuckets(_BUCKETS_US)))
 
-    def _known(self, errors: Iterable[tuple[str, int]]) -> Counter[str]:
-        """Responses by error name; those that a peer has made up count as unknown."""
+    def _by_known_error(self, errors: Iterable[tuple[str, int]]) -> Counter[str]:
+        """Return the number of responses by error name; names that a peer made up count as unknown."""
         counts: Counter[str] = Counter()
         for name, count in errors:
             counts[name if name in self._errors else UNKNOWN] += count
         return counts
 
     def collect(self) -> Iterator[Metric]:
-        """All figures, for prometheus-client."""
+        """Yield all figures for prometheus-client."""
         by_api = ("api", "direction")
         frames = CounterMetricFamily("kproxy_frames", "Kafka frames that were inspected.", labels=by_api)
         size = CounterMetricFamily("kproxy_frame_bytes", "Bytes of these frames.", labels=by_api)
@@ -113,19 +113,19 @@ class InspectorMetrics(Collector):
                 size.add_metric([name, label], total)
             buckets = zip(_BOUNDS, map(float, accumulate(api.latencies.counts)), strict=True)
             durations.add_metric([name], list(buckets), api.latencies.sum / 1e6)
-            for error, count in self._known(api.errors.row()).items():
+            for error, count in self._by_known_error(api.errors.row()).items():
                 errors.add_metric([name, error], count)
         yield from (frames, size, durations, errors)
         text = "Findings of the rules, including repeats, which are added when their connection closes."
         findings = CounterMetricFamily("kproxy_findings", text, labels=["code", "severity"])
-        for key, count in self._findings.items():
-            findings.add_metric(key, count)
+        for code_and_severity, count in self._findings.items():
+            findings.add_metric(code_and_severity, count)
         yield findings
         text = "Requests and groups that are stopped now, by what was found about them."
         ongoing = GaugeMetricFamily("kproxy_findings_lasting", text, labels=["code", "severity"])
-        self._lasted = {**dict.fromkeys(self._lasted, 0), **self._lasting()}
-        for key, count in self._lasted.items():
-            ongoing.add_metric(key, count)
+        self._ongoing = {**dict.fromkeys(self._ongoing, 0), **self._count_ongoing()}
+        for code_and_severity, count in self._ongoing.items():
+            ongoing.add_metric(code_and_severity, count)
         yield ongoing
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
         text = "How often one of several inspectors (--inspectors) was restarted."

@@ -21,9 +21,9 @@ from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresWriter
 from kproxy.proxy.loop import keep_freed_memory
 
-#: Exit status of an inspector that has reported the reason.
+#: Exit status of an inspector that has failed and reported the reason.
 FAILED = 1
-#: Exit status of an inspector that has seen everything, and a finding of at least `--fail-on`.
+#: Exit status of an inspector that has seen everything, including a finding at or above `--fail-on`.
 FOUND = 3
 
 _READ_BYTES: Final = 1 << 20
@@ -32,9 +32,10 @@ _HUNG_UP = select.POLLHUP | select.POLLERR
 
 
 def ignore_stop_signals() -> None:
-    """Ignore the signals that end the relay: its other processes end with it.
+    """Ignore the signals that end the relay, because its other processes end when it does.
 
-    These are in process groups of their own, so in the background of a terminal, to which they may write (SIGTTOU).
+    These processes have their own process groups, so they are in the background of a terminal; ignoring SIGTTOU lets
+    them write to it.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
@@ -43,7 +44,7 @@ def ignore_stop_signals() -> None:
 def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable) -> NoReturn:
     """Inspect the tap's messages until its end, then end this process.
 
-    So the trace is also completed if the relay is killed.
+    So the trace is completed even if the relay is killed.
     """
     keep_freed_memory()
     table.activity.begin(os.getpid())
@@ -74,7 +75,7 @@ class _InspectorLoop:
         self._ended = False
 
     def run(self) -> int:
-        """Run until the tap ends; return the exit status: 0 and `FOUND` mean that everything was inspected."""
+        """Run until the tap ends; return the exit status: 0 or `FOUND` if everything was inspected."""
         self._tap.setblocking(False)
         self._selector.register(self._tap, selectors.EVENT_READ, self._receive)
         try:
@@ -112,7 +113,7 @@ class _InspectorLoop:
                 self._send_figures(self._sink)
 
     def _is_readable(self) -> bool:
-        """Whether data has arrived since the last look, for example while this process was stopped."""
+        """Return whether data has arrived since the last check, for example while this process was stopped."""
         poll = select.poll()
         poll.register(self._tap, select.POLLIN)
         return bool(poll.poll(0))
@@ -142,7 +143,7 @@ class _InspectorLoop:
         self._received_at = time.monotonic()
 
     def _relay_ended(self) -> bool:
-        """Whether the other end of the tap is closed, also if data is left to read."""
+        """Return whether the other end of the tap is closed, even if data is left to read."""
         poll = select.poll()
         poll.register(self._tap, 0)
         return self._ended or any(events & _HUNG_UP for _, events in poll.poll(0))

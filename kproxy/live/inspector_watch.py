@@ -1,4 +1,4 @@
-"""Notices that the inspector does not respond: it is stopped, or busy with one frame. Runs in the relay's loop."""
+"""InspectorWatch: notices, in the relay's loop, that the inspector is stopped or stuck in one frame."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MAX_MARKS: Final = 4096
 
 
 class InspectorWatch:
-    """Compares what the tap has sent with what was inspected, twice a second while the `with` block lasts.
+    """Compares the messages sent with those inspected, twice a second while the `with` block lasts.
 
-    Time in which the relay itself did not run (a suspended laptop, a stopped container) does not count.
+    Time during which the relay itself did not run (a suspended laptop, a stopped container) does not count.
 
     Args:
         tap: Sends to the inspector.
-        activity: Written by the inspector.
+        activity: Progress that the inspector records.
         report: Takes events that the user should know about.
     """
 
@@ -34,11 +34,12 @@ class InspectorWatch:
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._looked_at = self._now = 0.0  # seconds in which the relay ran
-        self._state = (0, 0, 0)  # the inspector's number, what it has inspected, turns of its loop
+        self._looked_at = 0.0  # in the loop's time
+        self._now = 0.0  # seconds during which the relay ran
+        self._state = (0, 0, 0)  # the inspector's number, the messages it has inspected, the turns of its loop
         self._progress_at = 0.0
         self._is_stuck = False
-        #: When the tap had sent how many messages, for those that are not inspected.
+        #: Times at which the tap had sent certain numbers of messages, as long as these are not all inspected.
         self._marks: deque[tuple[float, int]] = deque()
 
     def __enter__(self) -> Self:
@@ -52,12 +53,12 @@ class InspectorWatch:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether an inspector runs and does not respond."""
+        """Whether an inspector is running but does not respond."""
         return self._is_stuck and not self._tap.lost
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest message that is not inspected, at most half a second too small."""
+        """The age in seconds of the oldest uninspected message, too small by at most half a second."""
         if self._tap.lost:
             return 0.0
         self._forget_inspected()
@@ -72,7 +73,7 @@ class InspectorWatch:
         self._timer = self._loop.call_later(_PERIOD_S, self._tick)
 
     def look(self, seconds: float) -> None:
-        """Compare; `seconds` have passed since the last time."""
+        """Compare the messages sent and inspected; `seconds` have passed since the last call."""
         self._now += min(seconds, 2 * _PERIOD_S)
         activity, tap = self._activity, self._tap
         sent_messages, (inspector, inspected, turns) = tap.messages, self._state
@@ -103,11 +104,11 @@ class InspectorWatch:
             self._marks.popleft()
 
     def _position(self) -> tuple[str | None, str | None]:
-        """The connection, with its client, and the API of the frame at which the inspector is, as far as known."""
-        number, key = self._activity.connection, self._activity.api_key
+        """Return the connection, with its client, and the API of the inspector's current frame, as far as known."""
+        number, api_key = self._activity.connection, self._activity.api_key
         if not number:
             return None, None
         client = self._tap.connections.client(number)
         connection = f"{number}" if client is None else f"{number} (client {client})"
-        api = None if key is None else schemas.api(key)
-        return connection, None if key is None else f"API key {key}" if api is None else api.name
+        api = None if api_key is None else schemas.api(api_key)
+        return connection, None if api_key is None else f"API key {api_key}" if api is None else api.name

@@ -1,4 +1,4 @@
-"""The source of lines that inspects in this process."""
+"""LocalSource: a source of lines that inspects in this process."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class LineSink(Protocol):
         """Pass lines to their consumers."""
 
     def flush(self) -> None:
-        """Write everything received so far."""
+        """Write out everything received so far."""
 
     def announce_listeners(self, message: tap_messages.ListenersChanged) -> None:
-        """The relay's listeners have changed, after the lines so far."""
+        """Announce that the relay's listeners changed, after the lines so far."""
 
 
 class LocalSource:
@@ -39,15 +39,15 @@ class LocalSource:
         inspector: Makes the lines.
         hello: The tap's first message.
         sink: Takes the lines.
-        table: Where to store how far the inspection is.
-        progress_of: Has the progress; by default, the inspector.
+        table: Where to store the progress of the inspection.
+        progress_of: Knows the progress; by default, the inspector.
 
     Attributes:
         at: The time of the last message whose lines the sink has (ns since the epoch).
         messages: Counts connections that were not inspected.
-        progress: How far connections are inspected.
-        watched: What has the state of connections.
-        restarts: How many processes of the inspection had ended early.
+        progress: Records how far connections are inspected.
+        watched: The inspector, which has the state of connections.
+        restarts: How many inspecting processes have ended early.
     """
 
     restarts: Final = 0
@@ -64,18 +64,18 @@ class LocalSource:
         self.watched = inspector
         self.progress = ProgressLog(table, progress_of or inspector)
         self._sink = sink
-        self._received: list[tap_messages.Message] = []  # whose lines the sink has not all got
+        self._received: list[tap_messages.Message] = []  # messages whose lines the sink does not have completely
         self._activity = InspectorActivity() if table is None else table.activity
         self.messages = MessageInspection(inspector, self.progress, sample=hello.sample, activity=self._activity)
         inspector.on_frame(self._activity.reach_frame)
 
     @property
     def in_flight(self) -> int:
-        """Requests without a response."""
+        """The number of requests without a response."""
         return self.watched.in_flight
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Take one message of the tap after the first. Data is judged together, by `flush` or before other messages."""
+        """Inspect a message of the tap after the first. Data is judged in batches: by `flush` or other messages."""
         if isinstance(message, tap_messages.ListenersChanged):
             self.flush()
             self._sink.announce_listeners(message)
@@ -87,7 +87,7 @@ class LocalSource:
             self.flush()
 
     def fail(self, step: str, error: Exception) -> Iterable[SharedLine]:
-        """The lines that report a bug in kproxy."""
+        """Return the lines that report a bug in kproxy."""
         return map(SharedLine, self.watched.fail(step, error, at=self.at))
 
     def flush(self) -> None:
@@ -101,21 +101,21 @@ class LocalSource:
         self._activity.finish_message(len(received))
 
     def tick(self) -> None:
-        """Do periodic work; call it every second."""
+        """Do periodic work; called every second."""
         self.flush()
 
     def idle(self) -> None:
-        """The tap was idle for `IDLE_NS`, so everything up to then has arrived: check deadlines."""
+        """Check deadlines, because the tap was idle for `IDLE_NS`, so everything up to that time has arrived."""
         self.flush()
         self.at = max(self.at, time.time_ns())
         self._sink.take(map(SharedLine, self.watched.tick(at=self.at - IDLE_NS)))
 
     def close(self) -> None:
-        """The relay has ended: close connections."""
+        """Close the connections, because the relay has ended."""
         self.flush()
         self._sink.take(map(SharedLine, self.watched.close_all(at=self.at, how="proxy ended")))
 
     def give_up(self) -> None:
-        """The inspection has failed: pass on what it has seen before."""
+        """Pass on the lines from before a failure of the inspection."""
         with suppress(Exception):
             self.flush()

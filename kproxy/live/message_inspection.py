@@ -16,7 +16,7 @@ from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FORMAT, GapLine, Line
 from kproxy.trace.timestamps import timestamp
 
-#: Messages with bytes of a connection.
+#: Messages that account for bytes of a connection.
 _MOVING: Final = (tap_messages.TapData, tap_messages.TapSkipped, tap_messages.TapGap)
 
 
@@ -25,9 +25,9 @@ class MessageInspection:
 
     Args:
         inspector: Makes the lines.
-        progress: Notes how far connections are inspected.
+        progress: Records how far connections are inspected.
         sample: The share of connections that is inspected.
-        activity: Where to note the message and the frame, for the relay.
+        activity: Where to record the current message and frame for the relay.
 
     Attributes:
         missed: Connections that came and went uninspected.
@@ -53,7 +53,7 @@ class MessageInspection:
             return self._inspector.fail("inspecting a message of the relay", error, at=message.at)
 
     def lines_of_each(self, messages: Iterable[tap_messages.TapData]) -> list[list[Line]]:
-        """The lines of each of several messages with data. Their frames are decoded before the first is judged."""
+        """Return the lines of each of several data messages. All frames are decoded before the first one is judged."""
         inspector = self._inspector
         lines: list[list[Line]] = []
         decoded: list[Received] = []
@@ -66,7 +66,7 @@ class MessageInspection:
         return lines
 
     def add_progress(self, message: tap_messages.Message) -> None:
-        """The lines of a message were handled."""
+        """Record the progress of a message whose lines were handled."""
         if isinstance(message, _MOVING):
             self._progress.moved(message.connection_id)
         elif isinstance(message, tap_messages.Close):
@@ -124,14 +124,14 @@ class MessageInspection:
 
 
 def _judge(inspector: Inspector, decoded: list[Received], lines: list[list[Line]]) -> None:
-    """Add the lines of the latest messages, which are decoded, to those that each had before."""
+    """Judge the decoded frames of the latest messages, and append the resulting lines to those of each message."""
     for received, message_lines in zip(decoded, lines[len(lines) - len(decoded) :], strict=True):
         message_lines += inspector.judge(received)
     decoded.clear()
 
 
 def run_gap(at: int, reason: str, size: int = 0, frames: int = 0) -> GapLine:
-    """A gap of the run as a whole and not of one connection; `at` in ns since the epoch."""
+    """Return a gap line for the whole run rather than one connection; `at` in ns since the epoch."""
     return GapLine(
         v=FORMAT, ts=timestamp(at), connection_id="", direction="both", bytes=size, frames=frames, reason=reason
     )

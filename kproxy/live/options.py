@@ -21,7 +21,7 @@ from kproxy.trace.state import TraceState
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
 
-#: Seconds in which a proxy ends, whatever its inspector does.
+#: Seconds within which a proxy ends, whatever its inspector does.
 END_TIMEOUT_S: Final = 10.0
 
 
@@ -30,17 +30,17 @@ class InspectorOptions:
     """What the inspector's process does with the traffic.
 
     Attributes:
-        output: How the terminal shows it.
+        output: How the terminal shows the traffic.
         selection: Which findings are shown.
-        detail: How much of each frame the trace has.
-        directory: Of the trace; None writes none.
+        detail: How much of each frame the trace contains.
+        directory: The directory of the trace; None writes no trace.
         compress: Whether the trace is compressed.
-        trace_state: Shared with the relay: lost lines, and whether the trace can be written.
+        trace_state: State shared with the relay: lost lines, and whether the trace can be written.
         control: The socket for viewers.
         built_in: Whether the upstream is the built-in broker.
-        metrics: Whether to count for Prometheus, which needs the extra of that name.
-        record_values: Decodes keys and values. Its source of schemas must not wait for a network.
-        workers: The number of processes that inspect; 1 inspects in the process that writes the lines.
+        metrics: Whether to count for Prometheus, which needs the extra ``metrics``.
+        record_values: Decodes keys and values of records. Its source of schemas must not wait for a network.
+        workers: The number of inspecting processes; with 1, the process that writes the lines also inspects.
         limits: The limits of rules that the user has set.
         end_timeout: Seconds for the inspector to finish after the relay has ended.
     """
@@ -60,7 +60,7 @@ class InspectorOptions:
     limits: Values = field(default_factory=lambda: NO_VALUES)
 
     def inspector(self, hello: tap_messages.Hello, *, partial: bool = False) -> Inspector:
-        """The inspector for all connections of a relay, or with `partial` for a part of them."""
+        """Make the inspector for all connections of a relay, or with `partial`, for some of them."""
         detail = output_for(self.output, sys.stdout, self.selection).detail(self.detail)
         return Inspector(
             run_name(node_name(hello.node), hello.pid, hello.started),
@@ -73,17 +73,17 @@ class InspectorOptions:
 
     @property
     def encodings(self) -> tuple[Detail, ...]:
-        """The details at which consumers need every line of a frame encoded. None if one needs the values in bodies.
+        """The details at which consumers need every line of a frame encoded; empty if one needs decoded bodies.
 
         Filters and rows with bodies read values as they were decoded, e.g. bytes. Other consumers parse the encoding.
         """
         if self.output.filter is not None or self.output.shows_bodies:
             return ()
-        is_whole = self.directory is not None or self.output.json or self.record_values is not None
-        has_summary = self.control is not None or not is_whole
-        return (self.detail,) * is_whole + (Detail.SUMMARY,) * has_summary
+        needs_detail = self.directory is not None or self.output.json or self.record_values is not None
+        needs_summary = self.control is not None or not needs_detail
+        return (self.detail,) * needs_detail + (Detail.SUMMARY,) * needs_summary
 
 
 def node_name(host: str) -> str:
-    """The name of this proxy in connection ids and file names."""
+    """Return the name of this proxy for connection ids and file names."""
     return re.sub(r"[^A-Za-z0-9.-]", "-", host) or "node"

@@ -1,6 +1,6 @@
-"""The source of lines with ``--inspectors N``: workers inspect, and their lines are passed on in the tap's order.
+"""PooledSource, for ``--inspectors N``: workers inspect, and their lines are passed on in the tap's order.
 
-What needs the lines of all connections is done here: stalls of groups, and reporting each root cause once.
+Work that needs the lines of all connections is done here: finding stalls of groups, and reporting each root cause once.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class PooledSource:
         options: What to do with the traffic.
         hello: The tap's first message.
         sink: Takes the lines.
-        table: Where to store how far the inspection is.
-        summary: Gets what workers have counted.
-        selector: Of the event loop; calls when workers have replied.
+        table: Where to store the progress of the inspection.
+        summary: Takes the counts of the workers.
+        selector: The selector of the event loop; it reports when workers have replied.
         relay_ended: Returns whether the relay has ended.
 
     Attributes:
-        local: For messages that no worker gets.
+        local: Handles messages that no worker gets.
         watched: The workers, which have the state of connections.
     """
 
@@ -75,7 +75,7 @@ class PooledSource:
         self._causes = FirstReports()
         self._repeated: dict[str, Counter[tuple[str, str]]] = {}  # by open connection
         self._in_flight: dict[int, int] = {}  # by worker, as of the last tick
-        self._put_at = hello.at
+        self._last_at = hello.at  # the time of the last message
         activity = InspectorActivity() if table is None else table.activity
         inspector = options.inspector(hello)  # before the workers: they need not load all rules again
 
@@ -89,29 +89,29 @@ class PooledSource:
 
     @property
     def restarts(self) -> int:
-        """How many workers had ended early."""
+        """How many workers have ended early."""
         return self.watched.restarts
 
     @property
     def in_flight(self) -> int:
-        """Requests without a response, as of the last tick."""
+        """The number of requests without a response, as of the last tick."""
         return sum(self._in_flight.values())
 
     def observe(self, message: tap_messages.Message) -> None:
-        self._put_at = message.at
+        self._last_at = message.at
         try:
             self.watched.put(message)
         except (OSError, WorkerLost):
             raise
         except Exception as error:  # noqa: BLE001  # as in `MessageInspection.lines`
-            self._take(self.local.watched.fail("inspecting a message of the relay", error, at=message.at))
+            self._pass_on(self.local.watched.fail("inspecting a message of the relay", error, at=message.at))
 
     def flush(self) -> None:
         self.watched.flush()
 
     def tick(self) -> None:
         self._in_flight = {pid: self._in_flight.get(pid, 0) for pid in self.watched.pids}
-        self.watched.query(TICK, self._put_at)
+        self.watched.query(TICK, self._last_at)
 
     def idle(self) -> None:
         self.watched.drain()
@@ -120,19 +120,19 @@ class PooledSource:
         self.local.idle()
 
     def close(self) -> None:
-        """The relay has ended: close connections and workers."""
+        """Close the connections and workers, because the relay has ended."""
         self.watched.drain()
-        self._take(self._stalls("tick", at=self.local.at))
+        self._pass_on(self._find_stalls("tick", at=self.local.at))
         for number in self.watched.open_numbers:
             self.watched.put(tap_messages.Close(number, self.local.at, None, "proxy ended", 0, 0))
         self.watched.query(TICK, self.local.at)
         self.watched.drain()
-        self._take(self._stalls("end", at=self.local.at))
+        self._pass_on(self._find_stalls("end", at=self.local.at))
         self._selector.unregister(self.watched.fileno())
         self.watched.close()
 
     def give_up(self) -> None:
-        """The inspection has failed. Workers end with this process."""
+        """Stop listening to the workers after a failure. They end with this process."""
         with suppress(KeyError, ValueError):  # unless `close` has failed
             self._selector.unregister(self.watched.fileno())
 
@@ -141,7 +141,7 @@ class PooledSource:
         self._sink.flush()
 
     def _on_reply(self, message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
-        """Pass on the lines of a message."""
+        """Pass on the lines of a message, and record its progress."""
         kind, at = type(message), message.at
         if kind is not tap_messages.Query:
             self.local.at = at
@@ -150,7 +150,7 @@ class PooledSource:
             self.local.flush()
             return
         if at >= self._stall_lines.due and kind in _TIMED:
-            self._take(self._stalls("tick", at=at))
+            self._pass_on(self._find_stalls("tick", at=at))
         if reply.lines:
             self._sink.take(self._complete_lines(reply, at=at))
         for number in progressed:
@@ -163,13 +163,13 @@ class PooledSource:
             self._in_flight[reply.value.pid] = reply.value.in_flight
             self._summary.merge(reply.value.summary)
 
-    def _take(self, lines: Iterable[Line]) -> None:
+    def _pass_on(self, lines: Iterable[Line]) -> None:
         self._sink.take(map(SharedLine, lines))
 
     def _complete_lines(self, reply: Reply, *, at: int) -> Iterator[SharedLine]:
-        """The lines of a worker, and those of stalls that begin or end with them.
+        """Yield the lines of a worker, and the lines about stalls that begin or end with them.
 
-        They lack findings whose root cause another worker has reported; the line of a connection's end counts these.
+        Findings whose root cause another worker has reported are left out; the line of a connection's end counts them.
         """
         causes = iter(reply.causes)
         for line in reply.lines:
@@ -192,9 +192,9 @@ class PooledSource:
             shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
             yield shared
             if shared.in_group or isinstance(line, CloseLine | GapLine):
-                yield from map(SharedLine, self._stalls("observe", shared.line, at=at))
+                yield from map(SharedLine, self._find_stalls("observe", shared.line, at=at))
 
-    def _stalls(self, step: str, *line: Line, at: int) -> list[Line]:
+    def _find_stalls(self, step: str, *line: Line, at: int) -> list[Line]:
         try:
             lines: list[Line] = getattr(self._stall_lines, step)(*line, at=at)
         except Exception as error:  # noqa: BLE001

@@ -1,4 +1,4 @@
-"""Records what the inspector has finished, so that another one can continue."""
+"""ProgressLog: records how far the inspector has got, so that another one can continue."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from kproxy.proxy.inspected_table import InspectedTable
 
 
 class HasProgress(Protocol):
-    """An inspector, or workers."""
+    """An inspector, or a pool of workers."""
 
     def progress(self, number: int) -> tuple[Progress, Progress] | None:
-        """How far each direction of a connection was inspected; None if it is not open."""
+        """Return how far each direction of a connection was inspected; None if the connection is not open."""
 
 
 class ProgressLog:
-    """Collects the connections with progress, and stores it once their lines are in the trace.
+    """Collects the connections that have progressed; stores their progress once their lines are in the trace.
 
     Args:
-        table: Where to store it; None stores nothing.
-        inspector: Has the progress.
+        table: Where to store the progress; None stores nothing.
+        inspector: Knows the progress.
     """
 
     def __init__(self, table: InspectedTable | None, inspector: HasProgress) -> None:
         self._table = table
         self._inspector = inspector
-        self._slots: dict[int, int] = {}  # of open connections
+        self._slots: dict[int, int] = {}  # by the number of an open connection
         self._moved: set[int] = set()
         self._ended: list[int] = []  # slots
         self._missed: list[tuple[int, int, int]] = []
 
     def opened(self, number: int, slot: int | None) -> None:
-        """A connection was opened with this slot of the table."""
+        """Note that a connection was opened, and its slot of the table."""
         if slot is not None and self._table is not None:
             self._slots[number] = slot
 
     def moved(self, number: int) -> None:
-        """Some bytes of a connection were inspected."""
+        """Note that some bytes of a connection were inspected."""
         if number in self._slots:
             self._moved.add(number)
 
     def closed(self, number: int) -> None:
-        """The end of a connection was inspected."""
+        """Note that the end of a connection was inspected."""
         if (slot := self._slots.pop(number, None)) is not None:
             self._moved.discard(number)
             self._ended.append(slot)
 
     def missed(self, connections: int, size: int, frames: int) -> None:
-        """The trace gets a gap line about connections that were never announced."""
+        """Note a gap line of the trace about connections that were never announced."""
         self._missed.append((connections, size, frames))
 
     def store(self, lost_lines: int = 0) -> None:
-        """Store the progress: everything so far is in the trace, except lines that are still to be reported as lost."""
+        """Store the progress. By now, the trace has everything except `lost_lines`, which it does not report yet."""
         if self._table is None:
             return
         self._table.store_lost_lines(lost_lines)

@@ -1,4 +1,4 @@
-"""``--registry-listen``: HTTP for the schema registry next to the built-in broker."""
+"""``--registry-listen``: serves the schema registry beside the built-in broker over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.proxy.address import Address
 from kproxy.proxy.sockets import listen
 
 _TYPE: Final = "application/vnd.schemaregistry.v1+json"
-#: Of requests with a body. Browsers send none of them to other sites without asking first.
+#: Content types of requests with a body. Browsers send none of them to other sites without a preflight request.
 _TYPES: Final = (_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _MAX_BODY_BYTES: Final = 1 << 20
@@ -27,7 +27,7 @@ _LIFETIME_S: Final = 30.0  # checking a large .proto file takes seconds
 
 @asynccontextmanager
 async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list[str]]:
-    """Answer requests while the block lasts; yields the addresses of the listening sockets.
+    """Answer requests while the block lasts; yield the addresses of the listening sockets.
 
     Raises:
         ListenError: The address cannot be listened on.
@@ -37,13 +37,13 @@ async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list
     sockets = await asyncio.to_thread(listen, address, "--registry-listen")
 
     async def respond(request: HttpRequest) -> HttpResponse:
-        return await _response(service, request)
+        return await _respond(service, request)
 
     def report(error: Exception) -> None:
         warn(f"the schema registry failed ({type(error).__name__}: {error}); this is a bug in kproxy")
 
     server = HttpServer(
-        sockets, respond, report, methods=_METHODS, most_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
+        sockets, respond, report, methods=_METHODS, max_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
     )
     try:
         yield server.addresses
@@ -51,7 +51,7 @@ async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list
         server.close()
 
 
-async def _response(service: SchemaRegistryService, request: HttpRequest) -> HttpResponse:
+async def _respond(service: SchemaRegistryService, request: HttpRequest) -> HttpResponse:
     body = None
     if request.method in ("POST", "PUT"):
         if request.headers.get("content-type", _TYPE).partition(";")[0].strip().lower() not in _TYPES:

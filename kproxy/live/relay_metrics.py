@@ -1,4 +1,4 @@
-"""The metrics for Prometheus: those of the relay, then those that the inspector has sent."""
+"""RelayMetrics: the relay's metrics for Prometheus, followed by those that the inspector has sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.version import __version__
 
 
 class RelayMetrics(Collector):
-    """Reads the figures on request, so relaying does not become slower."""
+    """Reads the figures only on request, so that relaying does not become slower."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class RelayMetrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format; those of the inspector only while one runs."""
+        """Return all figures in Prometheus' text format; those of the inspector only while one is running."""
         relay_metrics = generate_latest(self._registry)
         return relay_metrics if self._tap.lost else relay_metrics + self._figures.text
 
     def collect(self) -> Iterator[Metric]:
-        """The relay's figures, for prometheus-client."""
+        """Yield the relay's figures for prometheus-client."""
         relay, tap, totals = self._relay, self._tap, self._relay.totals
         yield InfoMetricFamily("kproxy_build", "The version of kproxy.", {"version": __version__})
         yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", len(relay.clients))

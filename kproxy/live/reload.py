@@ -1,4 +1,4 @@
-"""SIGHUP: a running proxy reads its configuration file again."""
+"""Lets a running proxy reread its configuration file on SIGHUP."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
 
-#: Returns the listeners of the configuration; None if it is invalid, which was reported.
+#: Returns the listeners of the configuration, or None after reporting that it is invalid.
 Reload: TypeAlias = Callable[[], Sequence[Listener] | None]
-#: Applies them; returns what failed, as sentences.
+#: Applies these listeners; returns the failures, as sentences.
 Change: TypeAlias = Callable[[Sequence[Listener]], Awaitable[list[str]]]
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-#: At most this many restarts within this many seconds.
+#: There are at most this many restarts within this many seconds.
 MAX_RESTARTS: Final = 5
 WINDOW_S: Final = 60.0
 
 
 class RestartPolicy:
-    """When to restart a process that has failed; times are in seconds of a monotonic clock."""
+    """Decides when to restart a process that has failed; times are in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._failures: deque[float] = deque()
 
     def delay(self, now: float) -> float | None:
-        """The process has failed now: the seconds until its restart, or None for no restart.
+        """Record a failure of the process; return the seconds until its restart, or None for no restart.
 
-        Each is twice as long as the previous one, from 1 s. Workers of an inspector are restarted without waiting.
+        The first delay is 1 s, each further one twice the previous. Workers of an inspector are restarted immediately.
         """
         while self._failures and now - self._failures[0] >= WINDOW_S:
             self._failures.popleft()

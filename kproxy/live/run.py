@@ -1,4 +1,4 @@
-"""The live proxy: the relay in this process, the inspector in another, until a signal ends both."""
+"""Runs the live proxy: the relay in this process, the inspector in another, until a signal ends both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kproxy.proxy.tap import Tap
 #: The exit statuses of an inspector that has seen everything to the end.
 _SUCCESS_STATUSES: Final = ([0], [FOUND])
 
-#: Seconds for connections to become quiet after SIGTERM.
+#: Seconds that connections have to become quiet after SIGTERM.
 DRAIN_S = 5.0
 
 
@@ -49,13 +49,13 @@ class RelayOptions:
         listeners: The addresses to listen on, and their upstreams.
         inspector: What the inspector does.
         upstream: What is behind the listeners.
-        strict: The relay waits for the inspector, so that nothing is dropped.
-        stop_with_stdin: The end of standard input ends the relay too.
+        strict: Whether the relay waits for the inspector, so that nothing is dropped.
+        stop_with_stdin: Whether the end of standard input also ends the relay.
         watch_command: The command that shows the traffic elsewhere; printed on a terminal.
         rewriting: What the relay changes in frames.
-        sample: The share of connections that is inspected, above 0 to 1; None inspects all.
-        reload: Called at SIGHUP; returns the listeners of the configuration, None if that failed.
-        http: The address for health and metrics.
+        sample: The share of connections that is inspected, above 0 and up to 1; None inspects all.
+        reload: Called on SIGHUP; returns the listeners of the configuration, or None if that failed.
+        http: The address that serves health and metrics.
     """
 
     listeners: Sequence[Listener]
@@ -74,7 +74,7 @@ def run(options: RelayOptions) -> int:
     """Relay until SIGINT or SIGTERM, then let the inspector finish.
 
     Returns:
-        CLEAN or FINDINGS if one inspector saw everything to the end, and the trace has it; else UNWATCHED.
+        CLEAN or FINDINGS if a single inspector saw everything to the end and the trace is complete; else UNWATCHED.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -84,10 +84,10 @@ def run(options: RelayOptions) -> int:
             outcome, statuses, deadline = run_loop(_relay(options, spawner, tap))
         statuses += spawner.close(max(deadline - time.monotonic(), 0))
     if outcome is _Outcome.KILLED:
-        if statuses not in _SUCCESS_STATUSES:  # the one that was to write what is missing, neither
+        if statuses not in _SUCCESS_STATUSES:  # nor did the inspector that was to write the gap lines
             report_unfinished(options.inspector, "did not finish in time")
         return UNWATCHED
-    if outcome is _Outcome.LOST or not _check_statuses(statuses):
+    if outcome is _Outcome.LOST or not _check_completeness(statuses):
         return UNWATCHED
     if outcome is not _Outcome.WHOLE or options.inspector.trace_state.lost_lines:
         return UNWATCHED
@@ -99,17 +99,17 @@ class _Outcome(Enum):
 
     WHOLE = auto()
     RESTARTED = auto()
-    LOST = auto()  # and reported
-    KILLED = auto()  # because it did not finish, after which another one wrote what is missing
+    LOST = auto()  # the user was told
+    KILLED = auto()  # the inspector did not finish; another one wrote gap lines
 
 
-def _check_statuses(statuses: Sequence[int]) -> bool:
-    """Whether the last inspector has seen everything to the end; if not, report it."""
+def _check_completeness(statuses: Sequence[int]) -> bool:
+    """Return whether the last inspector has seen everything to the end; if not, report it."""
     match statuses:
         case _ if statuses in _SUCCESS_STATUSES:
             return True
         case [status]:
-            if status != FAILED:  # otherwise it has reported the reason
+            if status != FAILED:  # if it is, the inspector has reported the reason
                 warn(str(InspectorLost(describe_exit(status))))
         case _:
             warn(f"the trace may lack lines: {SPAWNER_LOST}, so it is not known how the inspector has ended")
@@ -119,7 +119,7 @@ def _check_statuses(statuses: Sequence[int]) -> bool:
 async def _relay(
     options: RelayOptions, spawner: Spawner, tap_socket: socket.socket
 ) -> tuple[_Outcome, list[int], float]:
-    """Relay until a signal; return the outcome, statuses of inspectors, and when all processes must have ended."""
+    """Relay until a signal; return the outcome, the inspectors' statuses, and when all processes must have ended."""
     lost = False
 
     def report(event: Event) -> None:
@@ -133,7 +133,7 @@ async def _relay(
             warn(str(event))
         notify(status=str(event))
 
-    watch, upstream, sample = options.inspector, options.upstream, options.sample
+    inspector, upstream, sample = options.inspector, options.upstream, options.sample
     figures = None if options.http is None else FiguresReader()
     tap = Tap(
         tap_socket, node=socket.gethostname(), strict=options.strict, table=spawner.table, sample=sample,
@@ -143,7 +143,7 @@ async def _relay(
     inspector_watch = InspectorWatch(tap, spawner.table.activity, report)
     stop = StopRequest()
     deadline = math.inf
-    trace = None if watch.directory is None else str(watch.directory)
+    trace = None if inspector.directory is None else str(inspector.directory)
     async with AsyncExitStack() as final, AsyncExitStack() as stack:
         final.callback(stop.release_signals)
         stack.callback(supervisor.close)
@@ -157,11 +157,11 @@ async def _relay(
         await upstream.check(listeners)
         endpoint = None
         if options.http is not None and figures is not None:
-            state = None if watch.directory is None else watch.trace_state
+            state = None if inspector.directory is None else inspector.trace_state
             endpoint = await stack.enter_async_context(
                 serve_http(options.http, relay, tap, figures, inspector_watch, state)
             )
-        stop.take_signals()  # from here on: a user who reads that it runs may stop it
+        stop.take_signals()  # before anything says that the proxy runs: a user who reads it may stop the proxy
         stack.enter_context(inspector_watch)
         if sample is not None:
             say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
@@ -174,13 +174,13 @@ async def _relay(
             say(f"health and metrics on {' and '.join(f'http://{address}' for address in endpoint.addresses)}")
         notify_ready(relay.pairs)
         await stop.wait()
-        deadline = time.monotonic() + watch.end_timeout
-        supervisor.start_shutdown(asyncio.get_running_loop().time() + watch.end_timeout, stop.at_once)
+        deadline = time.monotonic() + inspector.end_timeout
+        supervisor.start_shutdown(asyncio.get_running_loop().time() + inspector.end_timeout, stop.at_once)
         notify("STOPPING=1", status="draining" if stop.gently else "stopping")
         if endpoint is not None:
             endpoint.health.draining = True
         if stop.gently:
-            await relay.drain(min(DRAIN_S, watch.end_timeout / 2), stop.at_once)
+            await relay.drain(min(DRAIN_S, inspector.end_timeout / 2), stop.at_once)
         supervisor.close(restart=True)
     if supervisor.killed:
         return _Outcome.KILLED, supervisor.statuses, deadline
@@ -189,7 +189,11 @@ async def _relay(
 
 
 async def _check_own_upstreams(relay: Relay) -> None:
-    """Check that no upstream is a listener of the relay itself."""
+    """Check that no upstream is a listener of the relay itself.
+
+    Raises:
+        UserError: One is.
+    """
     for own_upstream in await relay.own_upstreams():
         raise UserError(
             f"--upstream {own_upstream.upstream} is this proxy's own listener {own_upstream.listener}: use the address "

@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 
 
 def notify(*states: str, status: str | None = None) -> None:
-    """Send states such as ``READY=1``, and a sentence for people, to ``$NOTIFY_SOCKET``.
+    """Send states such as ``READY=1``, and a sentence for people, to ``$NOTIFY_SOCKET``. Never wait.
 
-    Does nothing if that is not set. Errors are ignored: the relay must continue without a service manager. Never waits.
+    Do nothing if the variable is not set. Ignore errors: the relay must continue without a service manager.
     """
     path = os.environ.get("NOTIFY_SOCKET", "")
-    if not path.startswith(("/", "@")):  # "vsock:" is for virtual machines as a whole
+    if not path.startswith(("/", "@")):  # "vsock:" is for whole virtual machines
         return
     lines = [*states] if status is None else [*states, f"STATUS={' '.join(status.splitlines())}"]
     address = "\0" + path[1:] if path.startswith("@") else path
@@ -25,7 +25,7 @@ def notify(*states: str, status: str | None = None) -> None:
 
 
 def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
-    """Clients can connect; `relayed` are listeners and their upstreams."""
+    """Report that clients can connect; `relayed` are the listeners and their upstreams."""
     notify(
         "READY=1",
         status="relaying " + ", ".join(f"{listen_address} -> {upstream}" for listen_address, upstream in relayed),
@@ -34,7 +34,7 @@ def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
 
 @contextmanager
 def notify_reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
-    """The configuration is read again while the block lasts; `relayed` returns the argument of `notify_ready`."""
+    """Report that the configuration is reread while the block lasts; `relayed` returns what `notify_ready` takes."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:

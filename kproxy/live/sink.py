@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class InspectionSink:
-    """Takes lines from a source: each consumer gets a line, and encodes of it what it needs, if no other one has.
+    """Takes lines from a source and gives each to all consumers, which share its encodings.
 
     Args:
         options: What to do with the traffic.
         hello: The tap's first message.
-        selector: Of the event loop, which also serves the control socket.
+        selector: The selector of the event loop, which also serves the control socket.
         relay_ended: Returns whether the relay has ended.
-        table: Where to store how far the inspection is, for the next inspector.
+        table: Where to store the progress of the inspection, for the next inspector.
     """
 
     def __init__(
@@ -92,36 +92,37 @@ class InspectionSink:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no process of the inspection has ended early."""
+        """Whether no inspecting process has ended early."""
         return not self._source.restarts
 
     @property
     def has_failed(self) -> bool:
-        """Whether there was a finding of at least `--fail-on`."""
+        """Whether there was a finding at or above `--fail-on`."""
         return self._terminal.has_failed
 
     def lasting(self) -> Mapping[tuple[str, str], int]:
-        """The number of requests and groups that are stopped now, by code and severity of what was found."""
+        """Return the number of requests and groups that are currently stalled, by code and severity of the finding."""
         return self._terminal.causes.lasting()
 
     @property
     def lost_lines(self) -> int:
-        """Lines that the trace lacks because they could not be written, since this inspector began."""
+        """Lines missing from the trace because they could not be written, since this inspector began."""
         return self._trace_state.lost_lines - self._lost_before
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Take one message of the tap after the first."""
+        """Inspect a message of the tap after the first."""
         self._source.observe(message)
 
     def announce_listeners(self, message: tap_messages.ListenersChanged) -> None:
-        """Send the relay's listeners, which have changed, to viewers."""
+        """Send viewers the relay's listeners, which have changed."""
         if self._control is not None:
             self._control.announce_listeners([Listening(*pair) for pair in message.listeners])
 
     def take(self, lines: Iterable[SharedLine]) -> None:
-        """Take lines. A bug that a line triggers is reported once per run; if that fails too, the inspector has failed.
+        """Pass lines to all consumers.
 
-        An OSError is raised: its cause is the disk or the terminal, and not a line. So is a WorkerLost.
+        A bug that a line triggers is reported once per run; if reporting it also fails, the inspector fails. OSErrors
+        are raised, because their cause is the disk or the terminal, not a line. So is WorkerLost.
         """
         for line in lines:
             try:
@@ -142,11 +143,11 @@ class InspectionSink:
             self._control.publish(line)
 
     def metrics_text(self) -> bytes | None:
-        """The figures for Prometheus; None if they are not counted."""
+        """Return the figures for Prometheus, or None if they are not counted."""
         return None if self._metrics is None else self._metrics.text()
 
     def flush(self) -> None:
-        """Write everything received so far."""
+        """Write out everything received so far."""
         self._source.flush()
         if self._trace is not None:
             self._trace.flush(at=self._local.at)
@@ -157,7 +158,7 @@ class InspectionSink:
         self._terminal.flush()
 
     def tick(self) -> None:
-        """Do periodic work; call it every second."""
+        """Do periodic work; called every second."""
         self._source.tick()
         for waiting in self._source.watched.still_waiting(at=self._local.at):
             at = self._local.at
@@ -169,14 +170,14 @@ class InspectionSink:
             self._control.tick()
 
     def idle(self) -> None:
-        """The tap was idle for `IDLE_NS`, so everything up to then has arrived: check deadlines."""
+        """Check deadlines, because the tap was idle for `IDLE_NS`, so everything up to that time has arrived."""
         self._source.idle()
         self.flush()
         if self._trace is not None:
             self._trace.tick(at=self._local.at)
 
     def give_up(self) -> None:
-        """The inspector has failed: keep what it has seen, with a line that says that more is missing."""
+        """Keep what the failed inspector has seen, and add a line which says that later traffic is missing."""
         self._source.give_up()
         at = self._local.at
         gap = SharedLine(run_gap(at, "the inspector failed: later traffic is missing"))
@@ -189,7 +190,7 @@ class InspectionSink:
             self._control.close(remove=False)
 
     def close(self) -> None:
-        """The relay has ended: close connections, trace and viewers; show the summary."""
+        """Close connections, trace and viewers, and show the summary, because the relay has ended."""
         self._source.close()
         self._terminal.close()
         if self._trace is not None:
@@ -203,7 +204,7 @@ class InspectionSink:
     def _show_summary(self) -> None:
         console = stderr_console()
         missed, left_out = self._local.messages.missed, self._local.messages.left_out
-        with suppress(OSError):  # as `warn`
+        with suppress(OSError):  # like `warn`
             console.print()
             if self._hello.restarts:
                 restarts = self._hello.restarts
@@ -228,7 +229,7 @@ class InspectionSink:
 
 
 def _trace_directories(trace: TraceWriter | None) -> list[Path]:
-    """The directories that have the trace of this run."""
+    """Return the directories that contain the trace of this run."""
     if trace is None:
         return []
     return [*([trace.directory] if trace.is_written else []), *dict.fromkeys(trace.moved_to)]

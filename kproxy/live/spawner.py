@@ -1,8 +1,8 @@
-"""The spawner: a process that only forks inspectors, because the relay cannot.
+"""The spawner: a process that does nothing but fork inspectors, because the relay cannot.
 
-The relay has threads and an event loop: a child forked from it would have copies of locks that no thread of the child
-releases. The spawner is forked before these exist. It keeps the control socket, so that viewers find the next inspector
-at the same path.
+The relay has threads and an event loop: a child forked from it could inherit locks that no thread of the child would
+ever release. The spawner is forked before these exist. It keeps the control socket, so that viewers find the next
+inspector at the same path.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _SPAWN: Final = b"s"
 _KILL: Final = b"k"
 _POLL_S: Final = 0.02
 _KILL_TIMEOUT_S: Final = 2.0  # for the spawner to kill an inspector and end
-#: The status of an inspector that could not be forked.
+#: Reported as the exit status of an inspector that could not be forked.
 NOT_STARTED: Final = 255
 
 
 class Spawner:
-    """The spawner, as the relay sees it. `channel` is readable when an inspector has ended, or the spawner has.
+    """The relay's handle of the spawner.
 
     Attributes:
-        channel: Not blocking.
+        channel: A non-blocking socket, which is readable when an inspector or the spawner has ended.
         table: How far connections were inspected.
     """
 
@@ -51,7 +51,7 @@ class Spawner:
         self._end_timeout = end_timeout
 
     def spawn(self) -> socket.socket:
-        """Start an inspector after the previous one has ended; return the tap's end of its socket. Never waits.
+        """Start an inspector once the previous one has ended; return the tap's end of its socket. Never wait.
 
         Raises:
             OSError: No file descriptor is left, or the spawner has ended.
@@ -66,7 +66,10 @@ class Spawner:
         return tap
 
     def statuses(self) -> list[int] | None:
-        """The exit statuses of inspectors that have ended, as `os.waitstatus_to_exitcode`; None if the spawner has."""
+        """Return the exit statuses of inspectors that have ended, or None if the spawner has.
+
+        They are in the form of `os.waitstatus_to_exitcode`.
+        """
         try:
             data = self.channel.recv(16 * _STATUS.size)
         except BlockingIOError:
@@ -76,7 +79,7 @@ class Spawner:
         return [status for (status,) in _STATUS.iter_unpack(data)] or None
 
     def kill(self) -> None:
-        """Kill the inspector and its workers, also if they are stopped; its status follows. Never waits."""
+        """Kill the inspector and its workers, even if they are stopped; its status follows. Never wait."""
         if self._pid is None:
             return
         with suppress(OSError):
@@ -91,32 +94,32 @@ class Spawner:
             kill_group(pid)
 
     def dismiss(self) -> None:
-        """Start no more inspectors: after the last one, the spawner removes the control socket and ends."""
+        """Ask the spawner to remove the control socket and end once the current inspector has ended."""
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
 
     def close(self, seconds: float | None = None) -> list[int]:
         """Wait until the last inspector and the spawner have ended; return the remaining `statuses`.
 
-        After this many seconds (by default, those that an inspector has), what is left is killed.
+        After this many seconds (by default, the end timeout of an inspector), the processes still running are killed.
         """
         statuses: list[int] = []
-        if self._pid is None or self.channel.fileno() < 0:  # an earlier call has ended, or was interrupted
+        if self._pid is None or self.channel.fileno() < 0:  # an earlier call has completed, or was interrupted
             return statuses
         self.dismiss()
         with self.channel:
-            ends_at = time.monotonic() + (self._end_timeout if seconds is None else seconds)
-            while (more := self._wait_for_statuses(ends_at)) is not None:
+            deadline = time.monotonic() + (self._end_timeout if seconds is None else seconds)
+            while (more := self._wait_for_statuses(deadline)) is not None:
                 statuses += more
         _, status = os.waitpid(self._pid, 0)
         self._pid = None
         if os.WIFSIGNALED(status):
-            self._wait_for_inspector(ends_at)
+            self._wait_for_inspector(deadline)
         return statuses
 
-    def _wait_for_statuses(self, ends_at: float) -> list[int] | None:
-        """The next statuses, or None if the spawner has ended or the time is over; kills the inspector then."""
-        for timeout in (max(ends_at - time.monotonic(), 0), _KILL_TIMEOUT_S):
+    def _wait_for_statuses(self, deadline: float) -> list[int] | None:
+        """Return the next statuses, or None if the spawner has ended. At the deadline, kill the inspector."""
+        for timeout in (max(deadline - time.monotonic(), 0), _KILL_TIMEOUT_S):
             ready, _, _ = select.select([self.channel], [], [], timeout)
             if ready:
                 return self.statuses()
@@ -125,20 +128,20 @@ class Spawner:
         os.kill(self._pid or 0, signal.SIGKILL)
         return None
 
-    def _wait_for_inspector(self, ends_at: float) -> None:
-        """Wait for an inspector that is not the spawner's any more: it was killed."""
+    def _wait_for_inspector(self, deadline: float) -> None:
+        """Wait for an inspector whose spawner was killed; kill it at the deadline."""
         pid = self.table.activity.pid
         while pid and is_group_alive(pid):
-            if time.monotonic() >= ends_at:
+            if time.monotonic() >= deadline:
                 kill_group(pid)
             time.sleep(_POLL_S)
 
 
 @contextmanager
 def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
-    """Fork the spawner; wait for it at the end, if `close` was not called.
+    """Fork the spawner; wait for it at the end, unless `close` was called.
 
-    Call it before there are threads or a loop. The spawner ignores the signals that end the relay. It ends after the
+    Call this before there are threads or a loop. The spawner ignores the signals that end the relay. It ends after the
     relay and the last inspector.
     """
     table = InspectedTable()
@@ -148,10 +151,10 @@ def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
     pid = os.fork()
     if pid == 0:
         channel.close()
-        _serve(options, spawner_end, table)
+        _serve_spawn_requests(options, spawner_end, table)
     spawner_end.close()
     if options.control is not None:
-        options.control.socket.close()  # otherwise viewers would wait although no process accepts them
+        options.control.socket.close()  # otherwise viewers would wait although no process accepts their connections
     spawner = Spawner(pid, channel, table, options.end_timeout)
     try:
         yield spawner
@@ -159,10 +162,10 @@ def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
         spawner.close()
 
 
-def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
-    """Fork an inspector for each socket that arrives, one after the other."""
+def _serve_spawn_requests(options: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
+    """Fork an inspector for each socket that arrives, one after another."""
     ignore_stop_signals()
-    lead_group()  # so the system continues this process if it is stopped while the relay is killed
+    lead_group()  # so that the system continues this process if it is stopped when the relay is killed
     try:
         while True:
             data, received, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
@@ -182,7 +185,7 @@ def _run_inspector(
     options: InspectorOptions, channel: socket.socket, tap_descriptor: int, table: InspectedTable
 ) -> int:
     """Fork an inspector and wait for its end; return its exit status."""
-    alive, inspector_end = os.pipe()  # the inspector holds one end: the other one shows when it has ended
+    alive, inspector_end = os.pipe()  # `alive` shows when the inspector, which holds the other end, has ended
     table.activity.begin(0)
     try:
         pid = os.fork()
@@ -208,10 +211,10 @@ def _run_inspector(
 
 
 def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: float) -> bool:
-    """Wait until an inspector has ended; kill it at the relay's request, or some time after the relay has ended.
+    """Wait until an inspector has ended; kill it at the relay's request, or `end_timeout` after the relay has ended.
 
     Returns:
-        False if it had to be killed and the relay has ended, and can therefore not report it.
+        False if it had to be killed and the relay has ended, so that the relay cannot report it.
     """
     watched: list[int] = [alive, channel.fileno()]
     timeout: float | None = None
@@ -229,14 +232,14 @@ def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: flo
 
 
 def _is_open(channel: socket.socket) -> bool:
-    """Whether the relay runs, also if it has shut down its side for writing."""
+    """Return whether the relay is running, even if it has shut down its end for writing."""
     poll = select.poll()
     poll.register(channel, 0)
     return not any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
 
 
 def report_unfinished(options: InspectorOptions, reason: str) -> None:
-    """Say that the inspector was killed, in the trace too; call it after the inspector has ended."""
+    """Report on stderr and in the trace that the inspector was killed; call this after it has ended."""
     reason = f"the inspector {reason}, and was killed"
     warn(f"{reason}: the trace lacks what it had not inspected")
     if options.directory is None:

@@ -1,11 +1,11 @@
 """Restarts the inspector when it has failed or was killed, and gives up if it fails repeatedly."""
 
-# Rule 1: at any time there is at most one inspector that the tap sends to; another one starts after the last has ended.
+# Rule 1: there is never more than one inspector; another one starts only after the last has ended.
 #
-# Rule 2: an inspector that fails is replaced, but not without end: `RestartPolicy` decides when to give up, and then
-# the relay continues without one.
+# Rule 2: an inspector that fails is replaced, but not endlessly: `RestartPolicy` decides when to give up; then the
+# relay continues without one.
 #
-# Rule 3: after `close`, no inspector starts, except the one that writes what is missing.
+# Rule 3: after `close`, no inspector starts except the one that writes the missing gap lines.
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
-#: Without file descriptors, an inspector cannot be started: seconds between attempts.
+#: Seconds between attempts to start an inspector while no file descriptors are left.
 SHORTAGE_RETRY_S: Final = 1.0
 
-#: Seconds before the deadline of the end at which an inspector is killed: another one writes what is missing.
+#: An inspector is killed this many seconds before the deadline, so that another one can write gap lines.
 GAPS_S: Final = 2.0
-#: Seconds that an inspector has if the user does not want to wait.
+#: Seconds that an inspector has to finish if the user does not want to wait.
 AT_ONCE_S: Final = 1.0
 _PERIOD_S: Final = 0.1
 
@@ -36,36 +36,36 @@ SPAWNER_LOST: Final = "the process that starts inspectors was killed"
 
 
 class Supervisor:
-    """Connects the tap to a new inspector when the last one has ended. Runs in the relay's loop and never waits.
+    """Connects the tap to a new inspector when the last one has ended. Runs in the relay's loop and never blocks it.
 
     Args:
-        spawner: Has started the first inspector.
+        spawner: The spawner, which has started the first inspector.
         tap: Sends to that inspector.
         report: Takes events that the user should know about.
     """
 
     def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
         self.failed = False  # whether an inspector has ended before the relay
-        self.killed = False  # because it did not end
-        self.statuses: list[int] = []  # of the last inspector, after the end of the relay
+        self.killed = False  # whether the inspector was killed because it did not end
+        self.statuses: list[int] = []  # exit statuses after the end of the relay
         self._deadline: float | None = None
-        self._ended = asyncio.Event()  # after the end of the relay: the inspector has, or is not known to the spawner
-        self._limit: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()  # after the relay, the inspector has ended too, or the spawner is gone
+        self._kill_timer: asyncio.TimerHandle | None = None
         self._spawner = spawner
         self._tap = tap
         self._report = report
         self._closed = False
-        self._waits_for_resources = False  # as the user knows
+        self._waits_for_resources = False  # if true, the user was told
         self._loop = asyncio.get_running_loop()
         self._policy = RestartPolicy()
-        self._timer: asyncio.TimerHandle | None = None
+        self._restart_timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(spawner.channel, self._on_readable)
 
     def start_shutdown(self, deadline: float, at_once: asyncio.Event) -> None:
-        """The relay has been asked to end.
+        """Limit the time that the inspector has to finish, because the relay was asked to end.
 
         Args:
-            deadline: When its processes must have ended (the loop's time).
+            deadline: When all processes must have ended (in the loop's time).
             at_once: Set if the user does not want to wait.
         """
         self._deadline = deadline
@@ -73,16 +73,16 @@ class Supervisor:
         self._kill_overdue(deadline - min(GAPS_S, remaining / 2), at_once)
 
     def close(self, *, restart: bool = False) -> None:
-        """The relay is about to end: start no more inspectors.
+        """Start no more inspectors, because the relay is about to end.
 
         Args:
-            restart: If a restart is scheduled, do it now, so that the trace reports what is missing.
+            restart: Whether to do a scheduled restart now, so that the trace reports what is missing.
         """
         if self._closed:
             return
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._restart_timer is not None:
+            self._restart_timer.cancel()
             if restart:
                 self._restart()
         if self._deadline is None:
@@ -90,13 +90,13 @@ class Supervisor:
             self._tap.mark_last()
 
     async def finish(self, close_tap: Callable[[], Awaitable[None]]) -> None:
-        """The relay has ended: wait for the inspector; if it was killed, let another one write what is missing.
+        """Wait for the inspector after the relay has ended; if it was killed, let another one write gap lines.
 
         Args:
-            close_tap: Sends the last message of the tap, and everything before it.
+            close_tap: Sends everything that the tap has queued, and its last message.
         """
         self.close()
-        if self._deadline is None:  # the relay did not begin
+        if self._deadline is None:  # the relay did not start
             return
         if self._tap.gone:
             self._spawner.dismiss()
@@ -113,23 +113,23 @@ class Supervisor:
                     await close_tap()
                     await self._ended.wait()
         self._loop.remove_reader(self._spawner.channel)
-        if self._limit is not None:
-            self._limit.cancel()
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
 
     async def _wait_for_end(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._deadline):
                 await self._ended.wait()
 
-    def _kill_overdue(self, until: float, at_once: asyncio.Event | None) -> None:
-        """Kill the inspector if it has not ended in time, so that another one can write what is missing."""
+    def _kill_overdue(self, kill_at: float, at_once: asyncio.Event | None) -> None:
+        """Kill the inspector if it has not ended in time, so that another one can write gap lines."""
         if self._ended.is_set():
             return
         now = self._loop.time()
         if at_once is not None and at_once.is_set():
-            until, at_once = min(until, now + AT_ONCE_S), None
-        if now < until:
-            self._limit = self._loop.call_at(min(until, now + _PERIOD_S), self._kill_overdue, until, at_once)
+            kill_at, at_once = min(kill_at, now + AT_ONCE_S), None
+        if now < kill_at:
+            self._kill_timer = self._loop.call_at(min(kill_at, now + _PERIOD_S), self._kill_overdue, kill_at, at_once)
         else:
             self.killed = True
             self._spawner.kill()
@@ -150,9 +150,9 @@ class Supervisor:
             self._ended.set()
             return
         for status in statuses:
-            self._on_ended(describe_exit(status))
+            self._handle_end(describe_exit(status))
 
-    def _on_ended(self, cause: str) -> None:
+    def _handle_end(self, cause: str) -> None:
         self.failed = True
         self._tap.lose()
         delay = self._policy.delay(self._loop.time())
@@ -160,22 +160,22 @@ class Supervisor:
             self._give_up(f"{cause}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")
             return
         self._report(InspectorRestarting(cause, delay))
-        self._timer = self._loop.call_later(delay, self._restart)
+        self._restart_timer = self._loop.call_later(delay, self._restart)
 
     def _restart(self) -> None:
-        self._timer = None
+        self._restart_timer = None
         try:
             self._tap.resume(self._spawner.spawn())
         except OSError as error:
             if self._closed:
                 self._give_up(reason(error))
-            elif is_shortage(error):  # not the inspector's fault: try until there are descriptors
+            elif is_shortage(error):  # not the inspector's fault: try kill_at there are descriptors
                 if not self._waits_for_resources:
                     self._report(InspectorRestarting(f"it could not be started: {reason(error)}", SHORTAGE_RETRY_S))
                 self._waits_for_resources = True
-                self._timer = self._loop.call_later(SHORTAGE_RETRY_S, self._restart)
+                self._restart_timer = self._loop.call_later(SHORTAGE_RETRY_S, self._restart)
             else:
-                self._on_ended(f"it could not be started: {reason(error)}")
+                self._handle_end(f"it could not be started: {reason(error)}")
         else:
             self._waits_for_resources = False
 
@@ -187,7 +187,7 @@ class Supervisor:
 
 
 def describe_exit(status: int) -> str:
-    """How an inspector has ended, from its exit status (below 0: the signal)."""
+    """Return how an inspector has ended, from its exit status (negative: the signal)."""
     if status < 0:
         try:
             return f"killed by {signal.Signals(-status).name}"

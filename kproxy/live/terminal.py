@@ -1,4 +1,4 @@
-"""The terminal of a live proxy: shows selected lines, at a limited rate, and counts them for the summary."""
+"""The terminal of a live proxy: shows selected lines at a limited rate, and counts them for the summary."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kproxy.verdict.causes import Causes
 
 
 class Terminal:
-    """Shows lines on standard output. If its reader leaves (`| head`) or its disk is full, it shows nothing more.
+    """Shows lines on standard output until its reader leaves (`| head`) or its disk is full.
 
     Attributes:
         causes: The causes of the selected findings.
         summary: Counts the selected lines.
-        has_failed: Whether there was a finding of at least `--fail-on`.
+        has_failed: Whether there was a finding at or above `--fail-on`.
     """
 
     def __init__(self, options: InspectorOptions) -> None:
@@ -36,31 +36,31 @@ class Terminal:
         self._output = output_for(options.output, sys.stdout, options.selection, encode=self._encode)
         self._shows_frames = options.output.json or not options.output.quiet
         self._throttle = RateLimit(sys.stdout)
-        self._shown = True
+        self._is_shown = True
         self._line: SharedLine | None = None
 
     def take(self, line: SharedLine) -> None:
-        """Count a line, and show it if it is selected. Lines of frames that were received are counted already."""
-        if line.is_received and not (self._shows_frames and self._shown):
+        """Count a line, and show it if it is selected. Lines received from a worker are already counted."""
+        if line.is_received and not (self._shows_frames and self._is_shown):
             return
-        selected = self._selection.of(line.line)  # the trace has all of them
+        selected = self._selection.of(line.line)  # the trace has all findings
         if selected is None:
             return
         if not line.is_received:
             self.summary.add(selected)
             self.has_failed = self.has_failed or self._selection.fails_for(selected)
-        if self._shown and self._output.shows(selected) and self._throttle.allows():
+        if self._is_shown and self._output.shows(selected) and self._throttle.allows():
             self._line = line
             self._show(partial(self._output.write, selected))
 
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
-        """Show a late response, and note that it stops its client."""
+        """Show a late response, and count its request as one that stalls its client."""
         self.causes.add_waiting(waiting.request)
-        if self._shown and self._throttle.allows():
+        if self._is_shown and self._throttle.allows():
             self._show(partial(self._output.still_waiting, waiting, ts))
 
     def flush(self) -> None:
-        """Show what is buffered."""
+        """Show the buffered lines."""
         self._show(self._output.flush)
 
     def close(self) -> None:
@@ -75,12 +75,12 @@ class Terminal:
         return shared.encoded(self._detail)
 
     def _show(self, write: Callable[[], object]) -> None:
-        if not self._shown:
+        if not self._is_shown:
             return
         try:
             write()
         except OSError as error:
-            self._shown = False
+            self._is_shown = False
             discard_output()
             if not isinstance(error, BrokenPipeError):
                 warn(f"output stopped: {error_text(error)}")

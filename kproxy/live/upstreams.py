@@ -32,41 +32,41 @@ class Upstream:
     """What is behind the listeners."""
 
     async def start(self, stack: AsyncExitStack, listeners: Sequence[Listener]) -> Sequence[Listener]:
-        """Start it until the stack is closed; return the listeners, connected to it.
+        """Start the upstream until the stack is closed; return the listeners, connected to it.
 
         Raises:
-            UserError: It cannot start.
+            UserError: The upstream cannot start.
         """
         return listeners
 
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
-        """The relay listens: direct clients to it."""
+        """Direct clients to the relay, which is listening now."""
 
     async def check(self, listeners: Sequence[Listener]) -> None:
-        """Check that it answers.
+        """Check that the upstream answers.
 
         Raises:
-            UserError: It does not.
+            UserError: It does not answer.
         """
 
     def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
-        """Print where clients connect. Call `at_end_of_stdin`, unless it is None, at the end of standard input."""
+        """Print where clients connect. Call `at_end_of_stdin`, if given, at the end of standard input."""
         for listen_address, upstream in relay.pairs:
-            say(f"listening on {listen_address} -> {self._name(upstream)}")
+            say(f"listening on {listen_address} -> {self._display_name(upstream)}")
         if at_end_of_stdin is not None:
             loop = asyncio.get_running_loop()
             follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(at_end_of_stdin))
 
     def change(self, relay: Relay) -> Change:
-        """What applies the listeners of a configuration that was read again."""
+        """Return a function that applies the listeners of a reread configuration."""
         return relay.reconfigure
 
-    def _name(self, address: str) -> str:
+    def _display_name(self, address: str) -> str:
         return address
 
 
 class RunningBrokers(Upstream):
-    """The brokers that listeners name. With `check`, the proxy starts only if each of them answers."""
+    """The brokers that the listeners name. With `check`, the proxy starts only if each broker answers."""
 
     def __init__(self, *, check: bool) -> None:
         self._check = check
@@ -82,7 +82,7 @@ class RunningBrokers(Upstream):
 
 
 class CapturedResponses(Upstream):
-    """Captured responses, in place of brokers."""
+    """Captured responses that stand in for brokers."""
 
     _server: ReplayServer
 
@@ -100,18 +100,18 @@ class CapturedResponses(Upstream):
         for number, listener in enumerate(listeners):
             self._server.advertise(number, *_client_address(listener, relay))
 
-    def _name(self, address: str) -> str:
+    def _display_name(self, address: str) -> str:
         return str(self._answers)
 
 
 class BuiltInBroker(Upstream):
-    """The built-in broker. It has no ports: everything that it receives passes the relay.
+    """The built-in broker. It has no ports: everything that it receives passes through the relay.
 
-    The first listeners are for its nodes' first listener, the next for their second.
+    The relay's first listeners lead to the first listener of each node, the next ones to the second.
 
     Args:
-        options: Of the broker.
-        registry: The address for a schema registry next to it.
+        options: The options of the broker.
+        registry: The address for a schema registry beside it.
     """
 
     _broker: Broker
@@ -138,19 +138,19 @@ class BuiltInBroker(Upstream):
                 self._registry_addresses = await stack.enter_async_context(serving)
             except RestError as error:
                 raise UserError(f"the schema registry cannot start: {error}") from None
-        names_and_nodes = zip(listeners, self._places(), strict=True)
+        names_and_nodes = zip(listeners, self._names_and_nodes(), strict=True)
         return [
             replace(listener, dial=partial(broker.connect, *name_and_node))
             for listener, name_and_node in names_and_nodes
         ]
 
-    def _places(self) -> list[tuple[str, int]]:
-        """The listener name and the node of each address that clients can connect to."""
+    def _names_and_nodes(self) -> list[tuple[str, int]]:
+        """Return the listener name and the node of each address that clients can connect to."""
         return [(name, node) for name in self._broker.listeners for node in self._broker.cluster.nodes]
 
     def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
-        """Advertise the relay's addresses to clients, and use them as names of the nodes."""
-        for (name, node), listener in zip(self._places(), listeners, strict=True):
+        """Advertise the relay's addresses to clients, and use them as the names of the nodes."""
+        for (name, node), listener in zip(self._names_and_nodes(), listeners, strict=True):
             address = _client_address(listener, relay)
             self._broker.advertise(name, node, *address)
             relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*address)))
@@ -174,7 +174,7 @@ class BuiltInBroker(Upstream):
             say(f"schema registry on {' and '.join(f'http://{address}' for address in self._registry_addresses)}")
 
     def change(self, relay: Relay) -> Change:
-        """What gives the listeners of the broker the TLS of others, which are the same otherwise. Nothing fails."""
+        """Return a function that only renews the TLS of the broker's listeners. It never fails."""
 
         async def renew_tls(listeners: Sequence[Listener]) -> list[str]:
             for bound, listener in zip(relay.listeners.open, listeners, strict=False):  # none while the proxy ends
@@ -185,7 +185,7 @@ class BuiltInBroker(Upstream):
 
 
 def _client_address(listener: Listener, relay: Relay) -> tuple[str, int]:
-    """The host and port of a TCP listener for clients."""
+    """Return the host and port at which clients reach a TCP listener."""
     assert isinstance(listener.listen, TcpAddress)
     host = listener.listen.host or "localhost"
     advertised_host = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104

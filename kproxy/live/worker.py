@@ -1,4 +1,4 @@
-"""A worker of the inspector's process: inspects a part of the connections (``--inspectors N``).
+"""A worker of the inspector's process: inspects some of the connections (``--inspectors N``).
 
 It gets the tap's messages about its connections, and queries, and replies to each of them in order.
 """
@@ -24,21 +24,22 @@ from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import FRAME_LINES, CloseLine, Detail, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.shared_line import SharedLine
 
-#: What a `Query` asks for: to advance the time, to include frames in lines or not, late responses, open connections.
+#: What a `Query` asks a worker: to advance the time, to include frames in lines or not, for late responses, for open
+#: connections.
 TICK, FRAMES, WAITING, OPEN = "tick", "frames", "waiting", "open"
 
 LENGTH: Final = struct.Struct(">I")
 _ESCAPED: Final = rb"\\"
-_CHUNK: Final = 16 * 1024  # bytes; with more, a worker would wait while its replies are handled
+_CHUNK: Final = 16 * 1024  # bytes; with larger ones, a worker would be idle while its replies are handled
 
 
-#: An encoded line: most have a summary and no group, which is sent alone. Or a line whose findings may be repeats, or
-#: that is not the same when it is parsed again.
+#: Most lines are sent as bytes, encoded as a summary. A `SharedLine` has several encodings, or its line is in a group.
+#: A `Line` has findings that may be repeats, or would change if it were encoded and parsed again.
 AnyLine: TypeAlias = bytes | SharedLine | Line
 
 
 class Reply(NamedTuple):
-    """To one message: the lines that it completes, and the root causes of their findings; or a query's `value`."""
+    """The reply to one message: the lines that it completes, and the root causes of their findings; or a `value`."""
 
     lines: Sequence[AnyLine] = ()
     causes: Sequence[str] = ()
@@ -46,14 +47,14 @@ class Reply(NamedTuple):
 
 
 class Replies(NamedTuple):
-    """To messages that arrived together: a reply each, and how far connections that had some of them are inspected."""
+    """The replies to messages that arrived together, and how far the connections they belong to are inspected."""
 
     replies: list[Reply]
     progress: dict[int, tuple[Progress, Progress]]
 
 
 class WorkerTick(NamedTuple):
-    """The value for `TICK`: unanswered requests now, and a summary of the encoded lines since the last one."""
+    """The reply to `TICK`: current unanswered requests, and a summary of the lines encoded since the last tick."""
 
     pid: int
     in_flight: int
@@ -61,7 +62,7 @@ class WorkerTick(NamedTuple):
 
 
 class _MovedConnections(ProgressLog):
-    """Collects the connections with progress; the pool has the table."""
+    """Collects the numbers of connections that have progressed; the pool has the table."""
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__(None, inspector)
@@ -72,17 +73,17 @@ class _MovedConnections(ProgressLog):
 
 
 class JudgedRequests:
-    """The requests in flight that are late or have findings: their causes end, or are harmless, by the response."""
+    """The requests in flight that are late or have findings. Only their responses end their causes or excuse them."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, set[int]] = {}  # by connection
 
     def add(self, connection_id: str, offset: int) -> None:
-        """Add a request in flight."""
+        """Add a request that is in flight."""
         self._offsets.setdefault(connection_id, set()).add(offset)
 
     def observe(self, line: Line) -> bool:
-        """Process the next line; return whether it is the response to such a request."""
+        """Process the next line; return whether it is the response to one of these requests."""
         if isinstance(line, ResponseLine):
             offsets = self._offsets.get(line.connection_id)
             if offsets is None or line.request_offset not in offsets:
@@ -104,10 +105,10 @@ class Worker:
     """Replies to messages.
 
     Args:
-        inspector: Makes the lines of a part of the connections.
-        encodings: The details at which lines of frames without findings are encoded; if none, lines are sent.
+        inspector: Makes the lines of some of the connections.
+        encodings: The details at which lines of frames without findings are encoded; if empty, they are sent decoded.
         sample: The share of connections that is inspected.
-        activity: Where to note the frame that is inspected, for the relay.
+        activity: Where to record the current frame for the relay.
     """
 
     def __init__(
@@ -138,26 +139,26 @@ class Worker:
             data = []
         replies += self._replies_to_data(data)
         numbers, self._moved.numbers = self._moved.numbers, set()
-        progress = {
-            number: progress_of_one
-            for number in numbers
-            if (progress_of_one := self._inspector.progress(number)) is not None
+        progress_by_number = {
+            number: progress for number in numbers if (progress := self._inspector.progress(number)) is not None
         }
-        return Replies(replies, progress)
+        return Replies(replies, progress_by_number)
 
     def _reply(self, message: tap_messages.Message) -> Reply:
         if isinstance(message, tap_messages.Query):
-            return self._answer(message)
+            return self._answer_query(message)
         lines = self._messages.lines(message) + self._inspector.flush()
         self._messages.add_progress(message)
-        return self._reply_with(lines) if lines else _NOTHING
+        return self._reply_with(lines) if lines else _EMPTY_REPLY
 
     def _replies_to_data(self, messages: list[tap_messages.TapData]) -> list[Reply]:
-        """Reply to messages with data: their frames are decoded together, then judged, then encoded."""
+        """Reply to data messages: their frames are decoded together, then judged, then encoded."""
         lines = self._messages.lines_of_each(messages)
         self._moved.numbers.update(message.connection_id for message in messages)
         causes = iter(self._inspector.take_new_causes())
-        return [self._reply_to_data(line, causes) if line else _NOTHING for line in lines]
+        return [
+            self._reply_to_data(message_lines, causes) if message_lines else _EMPTY_REPLY for message_lines in lines
+        ]
 
     def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
         line_causes = list(islice(causes, sum(map(_finding_count, lines))))
@@ -177,12 +178,12 @@ class Worker:
             encoded = [shared.encoded(detail) for detail in self._encodings]
         except Exception:  # noqa: BLE001  # a bug, which the sink reports
             return line
-        if _ESCAPED in encoded[0]:  # the parsed line would not have a text that is not Unicode
+        if _ESCAPED in encoded[0]:  # parsing would not restore a text that is not Unicode
             return line
         self._summary.add(line)
         return encoded[0] if shared.content is Detail.SUMMARY and not shared.in_group else shared
 
-    def _answer(self, query: tap_messages.Query) -> Reply:
+    def _answer_query(self, query: tap_messages.Query) -> Reply:
         inspector = self._inspector
         if query.what == TICK:
             summary, self._summary = self._summary, RunSummary()
@@ -194,25 +195,26 @@ class Worker:
             return Reply(value=late_requests)
         if query.what == OPEN:
             connections = [
-                (connection, list(islice(connection.waiting, MAX_UNANSWERED))) for connection in inspector.open_now()
+                (connection, list(islice(connection.waiting, MAX_UNANSWERED)))
+                for connection in inspector.open_connections()
             ]
             return Reply(
                 value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections]
             )
         inspector.frames = query.value
-        return _NOTHING
+        return _EMPTY_REPLY
 
 
-_NOTHING: Final = Reply()
+_EMPTY_REPLY: Final = Reply()
 
 
 def _finding_count(line: Line) -> int:
-    """The number of findings of a line, each of which has a cause."""
+    """Return the number of findings of a line, each of which has a cause."""
     return len(line.findings) if isinstance(line, FRAME_LINES) else isinstance(line, FindingLine)
 
 
 def work(sock: socket.socket, worker: Worker) -> None:
-    """Reply until the other end closes the socket."""
+    """Reply to messages until the other end closes the socket."""
     decoder = tap_protocol.TapDecoder()
     while data := _receive(sock):
         if messages := decoder.receive_data(data):
@@ -226,5 +228,5 @@ def work(sock: socket.socket, worker: Worker) -> None:
 def _receive(sock: socket.socket) -> bytes:
     try:
         return sock.recv(_CHUNK)
-    except OSError:  # as after the end: the inspector's process has ended
+    except OSError:  # the inspector's process has ended, so this is like the end of the stream
         return b""

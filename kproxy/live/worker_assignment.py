@@ -1,4 +1,4 @@
-"""Assigns clients and connections to workers, and keeps what a worker must know that replaces one that has ended."""
+"""Assigns clients and connections to workers, and keeps what the replacement of a lost worker must know."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from kproxy.inspection.inspected_connection import Progress
 from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages
 
-#: Clients whose worker is remembered.
+#: The largest number of clients whose worker is remembered.
 _MAX_CLIENTS: Final = 100_000
 
-_NOTHING: Final = ((0, 0, True), (0, 0, True))
+_NO_PROGRESS: Final = ((0, 0, True), (0, 0, True))
 
 
 class Announcements(NamedTuple):
-    """The messages for a new worker, and the bytes that no worker inspects."""
+    """The messages for a new worker, and the number of bytes that no worker inspects."""
 
     messages: list[tap_messages.Message]
     missed: int
 
 
 class WorkerAssignment:
-    """All connections of a client, which is a host, have the same worker.
+    """Assigns all connections of a client, which is a host, to the same worker.
 
-    Local clients are distinguished by the server as well: they are many programs on one host.
+    Local clients are also distinguished by server, because they are many programs on one host.
     """
 
     def __init__(self) -> None:
         self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MAX_CLIENTS)
         self._assigned: dict[int, WorkerProcess] = {}  # by open connection
-        self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
-        self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
+        self._opened: dict[int, tap_messages.Open] = {}  # connections whose end has no reply yet
+        self._sent: dict[int, list[int]] = {}  # bytes of these connections by direction
 
     @property
     def open_numbers(self) -> list[int]:
@@ -43,34 +43,34 @@ class WorkerAssignment:
         return list(self._assigned)
 
     def open(self, opened: tap_messages.Open, workers: Iterable[WorkerProcess]) -> WorkerProcess:
-        """Assign a connection: to the worker of its client, or to that with the fewest connections."""
+        """Assign a connection to the worker of its client, or else to the one with the fewest connections."""
         is_local = addresses.is_local(opened.client)
         client = (addresses.host_of(opened.client), opened.server if is_local else "")
         worker = self._clients.get(client) or min(workers, key=lambda worker: worker.connections)
         worker.connections += 1
         self._clients[client] = self._assigned[opened.connection_id] = worker
         self._opened[opened.connection_id] = opened
-        self._sent[opened.connection_id] = [position[0] for position in opened.resumed or _NOTHING]
+        self._sent[opened.connection_id] = [position[0] for position in opened.resumed or _NO_PROGRESS]
         return worker
 
     def worker_of(self, number: int) -> WorkerProcess:
-        """The worker of an open connection."""
+        """Return the worker of an open connection."""
         return self._assigned[number]
 
     def add_bytes(self, number: int, direction: Direction, size: int) -> WorkerProcess:
-        """The worker of a connection gets, or must skip, so many bytes; returns that worker."""
+        """Count bytes that the worker of a connection gets or must skip; return that worker."""
         worker = self._assigned[number]
         self._sent[number][direction] += size
         return worker
 
     def close(self, number: int) -> WorkerProcess:
-        """A connection has ended; returns its worker."""
+        """End the assignment of a connection that has ended; return its worker."""
         worker = self._assigned.pop(number)
         worker.connections -= 1
         return worker
 
     def forget(self, number: int) -> None:
-        """The worker has replied to the end of a connection."""
+        """Forget a connection once its worker has replied to its end."""
         self._opened.pop(number, None)
         self._sent.pop(number, None)
 
@@ -82,19 +82,19 @@ class WorkerAssignment:
         progress: Mapping[int, tuple[Progress, Progress]],
         at: int,
     ) -> Announcements:
-        """Assign to `worker` what `lost` had.
+        """Assign the clients and connections of `lost` to `worker`.
 
         Args:
-            lost: Has ended.
-            worker: Takes its place.
+            lost: The worker that has ended.
+            worker: The worker that takes its place.
             dropped: The messages that `lost` has not replied to.
             progress: How far connections are inspected.
-            at: The time (ns since the epoch).
+            at: The current time (ns since the epoch).
         """
         for client in [client for client, owner in self._clients.items() if owner is lost]:
             self._clients[client] = worker
         opens = [message for message in dropped if isinstance(message, tap_messages.Open)]
-        new = {
+        newly_opened = {
             message.connection_id for message in opens if message is self._opened[message.connection_id]
         }  # not announced again
         ends = {message.connection_id: message for message in dropped if isinstance(message, tap_messages.Close)}
@@ -105,11 +105,11 @@ class WorkerAssignment:
                 self._assigned[number] = worker
                 worker.connections += 1
             opened = self._opened[number]
-            inspected = progress.get(number) or [Progress(*position) for position in opened.resumed or _NOTHING]
+            inspected = progress.get(number) or [Progress(*position) for position in opened.resumed or _NO_PROGRESS]
             gaps = [
                 sent_bytes - position.bytes for sent_bytes, position in zip(self._sent[number], inspected, strict=True)
             ]
-            if number not in new:
+            if number not in newly_opened:
                 request, response = (
                     (position.bytes, position.frames, not gap) for position, gap in zip(inspected, gaps, strict=True)
                 )

@@ -1,4 +1,4 @@
-"""The workers of the inspector's process: passes messages to them, and returns their lines in the tap's order."""
+"""WorkerPool: passes messages to the workers of the inspector's process; returns their lines in the tap's order."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspector_activity import InspectorActivity
 
-#: Messages that a worker may have without a reply, and for each worker the bytes of messages that wait for their turn.
-#: Beyond, the pool waits, and what arrives queues in the relay.
+#: Limits per worker: messages without a reply, and bytes of messages that are not passed on. Beyond these, the pool
+#: waits, and new messages queue in the relay.
 _MAX_UNANSWERED: Final = 2500
 _MAX_BYTES: Final = 8 << 20
-#: A worker that does not reply for so long is killed if the relay has ended.
+#: A worker that does not reply for this long is killed if the relay has ended.
 _REPLY_TIMEOUT_S: Final = 5
-#: Takes a message and the reply of its worker (None if no worker gets it), and connections whose lines up to their
-#: `WorkerPool.progress` have been passed on.
+#: Takes a message, the reply of its worker (None if no worker gets it), and the connections whose lines have been
+#: passed on up to their `WorkerPool.progress`.
 ReplyHandler: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
 
 
 class WorkerPool:
-    """Passes messages to workers. `replied` gets each message with its reply, in the order of `put`.
+    """Passes messages to workers. `on_reply` gets each message with its reply, in the order of `put`.
 
     Args:
         count: The number of workers.
         run: What a worker does with its socket.
-        replied: Takes replies.
+        on_reply: Takes messages with their replies.
         warn: Called with a sentence for the user when a worker was restarted or is killed.
-        relay_ended: Whether the relay has ended.
-        activity: Where to note the oldest message without a reply.
+        relay_ended: Returns whether the relay has ended.
+        activity: Where to record the oldest message without a reply.
 
     Raises:
-        WorkerLost: A worker cannot be started. All methods raise it that wait.
+        WorkerLost: A worker cannot be started. All methods that wait can raise this.
 
     Attributes:
-        restarts: How many workers had ended early.
+        restarts: How many workers have ended early.
     """
 
     def __init__(
         self,
         count: int,
         run: Callable[[socket.socket], None],
-        replied: ReplyHandler,
+        on_reply: ReplyHandler,
         warn: Callable[[str], None],
         relay_ended: Callable[[], bool],
         activity: InspectorActivity,
@@ -66,24 +66,24 @@ class WorkerPool:
         self._activity = activity
         self._policy = RestartPolicy()
         self._selector = selectors.DefaultSelector()
-        self._on_reply = replied
-        self._at = 0  # of the last message (ns since the epoch)
+        self._on_reply = on_reply
+        self._at = 0  # the time of the last message (ns since the epoch)
         self._frames = False
         self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
         self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
         self._assignment = WorkerAssignment()
         self._held = 0  # bytes of pending messages
         self._most_pending, self._most_held = _MAX_UNANSWERED * count, _MAX_BYTES * count
-        #: Messages that were passed on are kept without their payload; the last item is its size.
+        #: Messages that workers have got, kept without their payload, whose size is the last item.
         self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
 
     def fileno(self) -> int:
-        """Readable when a worker has replied; call `exchange` then."""
+        """Return a file descriptor that becomes readable when a worker has replied; then call `exchange`."""
         return self._selector.fileno()
 
     @property
     def pids(self) -> list[int]:
-        """The processes of the workers."""
+        """The process ids of the workers."""
         return [worker.pid for worker in self._workers]
 
     @property
@@ -92,7 +92,7 @@ class WorkerPool:
         return self._assignment.open_numbers
 
     def put(self, message: tap_messages.Message) -> None:
-        """Pass a message to its worker. Waits if that has too many already."""
+        """Pass a message to its worker. Wait if there are too many messages without a reply."""
         self._at = message.at
         if type(message) is tap_messages.TapData:  # most are
             number, direction, at, payload = message
@@ -129,13 +129,13 @@ class WorkerPool:
         worker.put(encoded)
 
     def flush(self) -> None:
-        """Send what is queued."""
+        """Send the queued messages, and pass on the replies that have arrived."""
         for worker in self._workers:
             worker.send()
         self._release()
 
     def exchange(self, timeout: float = 0) -> bool:
-        """Send, receive, and pass on replies; `timeout` in seconds. Returns whether a worker was ready before it.
+        """Send messages, and receive and pass on replies. Return whether a worker was ready within `timeout` seconds.
 
         Raises:
             WorkerLost: Workers have ended too often.
@@ -158,7 +158,7 @@ class WorkerPool:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait until a worker is ready. A worker that is stopped must not keep the proxy from ending: it is killed."""
+        """Wait until a worker is ready. After the end of the relay, kill a worker that does not reply."""
         if self.exchange(_REPLY_TIMEOUT_S) or not self._relay_ended():
             return
         worker = self._pending[0][0] if self._pending else None
@@ -167,14 +167,14 @@ class WorkerPool:
             os.kill(worker.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End all workers, which have replied to everything."""
+        """Kill all workers, which have replied to everything."""
         for worker in self._workers:
-            os.kill(worker.pid, signal.SIGKILL)  # also if it is stopped
+            os.kill(worker.pid, signal.SIGKILL)  # works even if it is stopped
             worker.close()
         self._selector.close()
 
     def _replace(self, lost: WorkerProcess) -> None:
-        """Start another worker for the connections of one that has ended. What that has not inspected becomes gaps."""
+        """Start another worker for the connections of a lost one. What that one had not inspected becomes gaps."""
         status = os.waitstatus_to_exitcode(lost.close())
         cause = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         self.restarts += 1
@@ -184,8 +184,8 @@ class WorkerPool:
         self._workers[self._workers.index(lost)] = worker
         dropped = self._take_unanswered(lost)
         progress = dict(self._progress)
-        for _, more in lost.replies:
-            progress |= more
+        for _, newer_progress in lost.replies:
+            progress |= newer_progress
         if self._frames:
             self._pass(tap_messages.Query(self._at, FRAMES, value=True), worker)
         announcements = self._assignment.replace(lost, worker, dropped, progress, self._at)
@@ -200,7 +200,7 @@ class WorkerPool:
         self._warn(f"{message_text}: {announcements.missed} bytes were not inspected")
 
     def _take_unanswered(self, lost: WorkerProcess) -> list[tap_messages.Message]:
-        """Remove the messages that `lost` has not replied to."""
+        """Remove and return the messages that `lost` has not replied to."""
         unread_replies = len(lost.replies)
         remaining: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
         dropped: list[tap_messages.Message] = []
@@ -215,11 +215,11 @@ class WorkerPool:
         self._pending = remaining
         return dropped
 
-    # What viewers and the sink ask an `Inspector`.
+    # The methods of `Inspector` that viewers and the sink call.
 
     @property
     def frames(self) -> bool:
-        """Whether lines have their `frame` at any detail."""
+        """Whether lines have their `frame` at every detail."""
         return self._frames
 
     @frames.setter
@@ -229,38 +229,38 @@ class WorkerPool:
             self.query(FRAMES, self._at, value=enabled)
 
     def progress(self, number: int) -> tuple[Progress, Progress] | None:
-        """How far each direction of a connection was inspected, as far as `replied` has got the lines."""
+        """Return how far each direction of a connection was inspected, as far as `on_reply` has got the lines."""
         return self._progress.get(number)
 
     def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
-        """As `Inspector.still_waiting`."""
+        """Yield late responses, like `Inspector.still_waiting`."""
         return iter([exchange for exchanges in self._ask(WAITING, at, value=repeat_reported) for exchange in exchanges])
 
-    def open_now(self) -> Iterator[OpenConnection]:
-        """As `Inspector.open_now`."""
+    def open_connections(self) -> Iterator[OpenConnection]:
+        """Yield the open connections, like `Inspector.open_connections`."""
         connections = {
             int(connection.opened.connection_id.rpartition("-")[2]): connection._replace(waiting=iter(waiting))
-            for of_worker in self._ask(OPEN, self._at)
-            for connection, waiting in of_worker
+            for worker_connections in self._ask(OPEN, self._at)
+            for connection, waiting in worker_connections
         }
         return (connections[number] for number in sorted(connections))
 
     def _ask(self, question: str, at: int, *, value: bool = False) -> list[Any]:
         values: list[Any] = []
-        replied = self._on_reply
+        on_reply = self._on_reply
 
         def take(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
             if reply is not None and type(message) is tap_messages.Query and message.what == question:
                 values.append(reply.value)
             else:
-                replied(message, reply, progressed)
+                on_reply(message, reply, progressed)
 
         self._on_reply = take
         try:
             self.query(question, at, value=value)
             self.drain()
         finally:
-            self._on_reply = replied
+            self._on_reply = on_reply
         return values
 
     def _worker_for(self, message: tap_messages.Message) -> WorkerProcess | None:
@@ -277,10 +277,10 @@ class WorkerPool:
         return None if number is None else assignment.worker_of(number)
 
     def _release(self) -> None:
-        nothing: dict[int, tuple[Progress, Progress]] = {}
+        no_progress: dict[int, tuple[Progress, Progress]] = {}
         while self._pending:
             worker, message, size = self._pending[0]
-            reply, progress = None, nothing
+            reply, progress = None, no_progress
             if worker is not None:
                 if not worker.replies:
                     self._activity.reach(getattr(message, "connection_id", 0))
@@ -291,7 +291,7 @@ class WorkerPool:
             self._pending.popleft()
             self._held -= size
             self._on_reply(message, reply, progress)
-            if worker is not None and type(message) is not tap_messages.Query:  # the others, `replied` counts
+            if worker is not None and type(message) is not tap_messages.Query:  # `on_reply` counts the others
                 self._activity.finish_message()
             if type(message) is tap_messages.Close:
                 self._progress.pop(message.connection_id, None)

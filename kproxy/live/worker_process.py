@@ -1,4 +1,4 @@
-"""A worker's process, as the pool sees it: what is to be sent to it, and its replies."""
+"""WorkerProcess: the pool's handle of a worker's process, with the data to send to it, and its replies."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SEND_THRESHOLD: Final = 16 * 1024
 
 
 class WorkerProcess:
-    """`put`, `send` and `exchange` never wait.
+    """A worker's process. `put`, `send` and `exchange` never wait.
 
     Args:
-        run: What the process does with its socket until the other end is closed.
+        run: Serves the socket of the process until the other end is closed.
         selector: Calls `exchange` with the ready events.
 
     Attributes:
-        replies: Those that have arrived, and after each of them, how far connections are inspected.
-        unanswered: Messages without a reply.
-        connections: Open connections; the pool counts them.
+        replies: The replies that have arrived, each with how far connections are inspected after it.
+        unanswered: The number of messages without a reply.
+        connections: The number of open connections, which the pool counts.
 
     Raises:
         WorkerLost: The process cannot be started.
@@ -45,7 +45,7 @@ class WorkerProcess:
         self._selector = selector
         self._selector.register(self._socket, selectors.EVENT_READ, self)
         self._queue = bytearray([tap_protocol.VERSION])
-        self._writing = False
+        self._waits_to_write = False
         self._received = bytearray()
         self.unanswered = 0
         self.connections = 0
@@ -57,11 +57,11 @@ class WorkerProcess:
         queue += head
         queue += payload
         self.unanswered += 1
-        if len(queue) >= _SEND_THRESHOLD and not self._writing:
+        if len(queue) >= _SEND_THRESHOLD and not self._waits_to_write:
             self.send()
 
     def exchange(self, events: int) -> None:
-        """Send and receive what is possible.
+        """Send and receive as much as possible without waiting.
 
         Raises:
             WorkerLost: The process has ended.
@@ -76,17 +76,17 @@ class WorkerProcess:
             raise WorkerLost from None
 
     def send(self) -> None:
-        """Send what there is room for."""
+        """Send as much as the socket has room for."""
         try:
             while self._queue:
                 del self._queue[: self._socket.send(self._queue)]
         except BlockingIOError:
             pass
         except OSError:
-            return  # it has ended, which reading shows
-        if self._writing != bool(self._queue):
-            self._writing = bool(self._queue)
-            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._writing else 0)
+            return  # the process has ended, which reading will show
+        if self._waits_to_write != bool(self._queue):
+            self._waits_to_write = bool(self._queue)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._waits_to_write else 0)
             self._selector.modify(self._socket, events, self)
 
     def _receive(self) -> None:
@@ -103,12 +103,12 @@ class WorkerProcess:
             del self._received[:end]
             self.unanswered -= len(received.replies)
             *replies, last = received.replies
-            nothing: dict[int, tuple[Progress, Progress]] = {}
-            self.replies.extend([(reply, nothing) for reply in replies])
+            no_progress: dict[int, tuple[Progress, Progress]] = {}
+            self.replies.extend([(reply, no_progress) for reply in replies])
             self.replies.append((last, received.progress))
 
     def close(self) -> int:
-        """Close the socket and wait for the end of the process; returns its status, as `os.waitpid`."""
+        """Close the socket and wait for the end of the process; return its status, as `os.waitpid` does."""
         self._selector.unregister(self._socket)
         self._socket.close()
         self._queue.clear()
@@ -117,7 +117,7 @@ class WorkerProcess:
 
 
 def _start(run: Callable[[socket.socket], None]) -> tuple[socket.socket, int]:
-    """Fork a process that runs; return our end of its socket, and its id."""
+    """Fork a process that calls `run`; return our end of its socket, and its process id."""
     try:
         inspector_end, worker_end = socket.socketpair()
         with worker_end:
@@ -134,7 +134,7 @@ def _start(run: Callable[[socket.socket], None]) -> tuple[socket.socket, int]:
 
 
 def _run(run: Callable[[socket.socket], None], sock: socket.socket) -> NoReturn:
-    """Run as the forked process, and end it: it must not return into the code of the inspector."""
+    """Call `run` in the forked process, then end the process: it must not return into the inspector's code."""
     status = 1
     try:
         os.closerange(3, sock.fileno())  # the sockets of other workers and of viewers

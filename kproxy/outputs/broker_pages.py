@@ -19,7 +19,7 @@ from kproxy.outputs import doc_tables
 class ApiPage:
     """An API of the broker: its versions, what it does (a sentence), what it omits, and its full page.
 
-    `changes` has the served versions except the first: number, and what it changes.
+    `changes` lists each served version except the first with what it changes.
     """
 
     key: int
@@ -38,12 +38,12 @@ class ApiPage:
 
 
 def pages() -> list[ApiPage]:
-    """The APIs that the broker serves, ordered by key."""
+    """Return the APIs that the broker serves, ordered by key."""
     result = []
     for key, api in sorted(served_apis().items()):
         paragraphs = [" ".join(part.split()) for part in api.page.split("\n\n")]
         description = paragraphs[0].partition(": ")[2] or paragraphs[0]
-        omission = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
+        omission = next((paragraph for paragraph in paragraphs if paragraph.startswith("Leaves out: ")), "")
         leaves_out = omission.removeprefix("Leaves out: ")
         changes = [(version, note) for version, note in version_notes(key) if api.lowest < version <= api.highest]
         result.append(ApiPage(key, api.api.name, api.lowest, api.highest, description, leaves_out, api.page, changes))
@@ -51,12 +51,12 @@ def pages() -> list[ApiPage]:
 
 
 def unserved_apis() -> list[str]:
-    """Names of Kafka's APIs that the broker does not serve."""
+    """Return the names of Kafka's APIs that the broker does not serve."""
     return [api.name for api in schemas.apis() if api.key not in served_apis()]
 
 
 def markdown() -> str:
-    """The table of docs/broker.md."""
+    """Return the table of docs/broker.md."""
     rows = "".join(f"| {page.api} | {page.versions} | {page.does} | {page.leaves_out} |\n" for page in pages())
     unserved = ", ".join(unserved_apis())
     return f"| API | versions | does | leaves out |\n|---|---|---|---|\n{rows}\nNot served: {unserved}.\n"

@@ -12,21 +12,21 @@ from kproxy.trace.encoding import ColumnReader, encode_json
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingLine, Line, StallLine
 
-_MAX_ROWS = 256  # that are written together
+_MAX_ROWS = 256  # written together
 
 
 class ChosenFields(Output):
-    """Writes the chosen fields of each line that has any of them. `names` are dotted paths of a trace line.
+    """Writes the chosen fields of each line that has any of them. `names` are dotted paths in a trace line.
 
-    Lines of findings and stalls are left out unless a field or the filter asks for something that only they have, or
-    for ``kind``: then nothing has to be checked for the rows of frames.
+    Lines of findings and stalls are left out unless a field or the filter asks for ``kind`` or for something that only
+    these lines have. Without them, the inspector need not check the frames.
     """
 
     def __init__(self, file: TextIO, line_filter: Filter | None, names: list[str], *, json: bool) -> None:
         super().__init__(file, line_filter)
         self._names = tuple(dict.fromkeys(names))
         columns = dict.fromkeys(name.partition(".")[0] for name in names)
-        self._read = ColumnReader(columns)
+        self._read_columns = ColumnReader(columns)
         self._has_paths = any("." in name for name in names)
         self._json = json
         self._rows: list[str] = []
@@ -39,7 +39,7 @@ class ChosenFields(Output):
     def _show(self, line: Line) -> None:
         if not self._needs.findings and isinstance(line, FindingLine | StallLine):
             return
-        values = self._read(line)
+        values = self._read_columns(line)
         if self._has_paths:
             values = {name: value for name in self._names if (value := _value(values, name)) is not None}
         if not values:
@@ -63,7 +63,7 @@ class ChosenFields(Output):
 
 
 def _value(line: Mapping[str, Any], path: str) -> Any:
-    """The value at a path of a line, e.g. ``body.topics``; in arrays, the list of the elements' values."""
+    """Return the value at a path in a line, e.g. ``body.topics``; for arrays, the list of the elements' values."""
     value: Any = line
     for part in path.split("."):
         if isinstance(value, Mapping):

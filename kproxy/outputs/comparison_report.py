@@ -1,4 +1,4 @@
-"""The differences of two traces as text and JSON lines."""
+"""The differences between two traces as text and JSON lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST: Final = 120  # characters of a value in text
 
 
 def write_text(compared: TrafficComparison, file: TextIO) -> None:
-    """Write the differences for people, and the notes."""
+    """Write the differences and the notes as text."""
     paint = painter(file)
     for name, traffic in (("A", compared.a), ("B", compared.b)):
         file.write(f"{name}: {safe(traffic.name)}: {traffic_size(traffic)}\n")
@@ -45,7 +45,7 @@ def write_json(compared: TrafficComparison, file: TextIO) -> None:
 
 
 def traffic_size(traffic: RecordedTraffic) -> str:
-    """``2 connections, 12 requests``."""
+    """Return the size of the traffic, e.g. ``2 connections, 12 requests``."""
     connections = len(traffic.connections)
     return (
         f"{connections} connection{'s' * (connections != 1)}, {traffic.requests} request{'s' * (traffic.requests != 1)}"
@@ -53,7 +53,7 @@ def traffic_size(traffic: RecordedTraffic) -> str:
 
 
 def summary(compared: TrafficComparison) -> str:
-    """The number of differences, in total and by aspect."""
+    """Return the number of differences, in total and by aspect."""
     if not compared.differences:
         return f"no differences in {compared.pairs} pairs of exchanges"
     totals = Counter(difference.aspect for difference in compared.differences)
@@ -63,7 +63,7 @@ def summary(compared: TrafficComparison) -> str:
 
 
 def title(difference: TrafficDifference) -> str:
-    """Where the difference is: ``Metadata v9-v12 response topics[].error_code``."""
+    """Return where the difference is, e.g. ``Metadata v9-v12 response topics[].error_code``."""
     words = difference.subject, difference.api, _versions(difference.versions), difference.direction, difference.path
     return safe(" ".join(filter(None, words)))
 
@@ -82,7 +82,7 @@ def _versions(versions: Sequence[tuple[int, int]]) -> str:
 
 
 def values(difference: TrafficDifference) -> tuple[str, str]:
-    """The two sides in words, with the meaning of codes."""
+    """Return the two sides in words, with the meaning of codes."""
     match difference.why:
         case DifferenceKind.ONLY_IN_A:
             return _value_text(difference, difference.a), "absent"
@@ -100,12 +100,12 @@ def values(difference: TrafficDifference) -> tuple[str, str]:
 
 
 def occurrences(difference: TrafficDifference) -> str:
-    """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
+    """Return where a difference first occurs, and how often, e.g. ``first at A #0:3, B #1:3; 12 times``."""
     sides = [
         f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location
     ]
-    at = f"first at {', '.join(sides)}" if sides else "in the whole trace"
-    return safe(at) + (f"; {difference.count} times" if difference.count > 1 else "")
+    location_text = f"first at {', '.join(sides)}" if sides else "in the whole trace"
+    return safe(location_text) + (f"; {difference.count} times" if difference.count > 1 else "")
 
 
 def _value_text(difference: TrafficDifference, value: Any) -> str:

@@ -19,6 +19,6 @@ class Console(console.Console):
 
 
 def stderr_console() -> Console:
-    """A console on standard error. In a file or a pipe, lines and tables are as wide as their text."""
+    """Return a console on standard error. In a file or a pipe, lines and tables are as wide as their text."""
     console = Console(stderr=True)
     return console if console.is_terminal or "COLUMNS" in os.environ else Console(stderr=True, width=_UNLIMITED)

@@ -1,4 +1,4 @@
-"""Counts what was analysed of each input, to distinguish "no findings" from "nothing was analysed"."""
+"""Counts what was analysed in each input, to distinguish "no findings" from "nothing was analysed"."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
 
 @dataclass(slots=True)
 class Counts:
-    """What was read of an input. `packets` is None for a trace."""
+    """What was read from an input. `packets` is None for a trace."""
 
     packets: int | None = None
     connections: int = 0
     frames: int = 0
 
     def as_json(self) -> dict[str, int]:
-        """The counts by name."""
+        """Return the counts by name."""
         packets = {} if self.packets is None else {"packets": self.packets}
         return packets | {"connections": self.connections, "frames": self.frames}
 
@@ -35,31 +35,31 @@ class Counts:
 
 @dataclass(slots=True)
 class AnalysedInputs:
-    """Counts packets, Kafka connections and Kafka frames of each input, before any filter.
+    """Counts the packets, Kafka connections and Kafka frames in each input, before any filter.
 
     `unreadable` is the number of inputs that could not be read, or not completely.
     """
 
     files: dict[str, Counts] = field(default_factory=dict)
     unreadable: int = 0
-    _now: Counts = field(default_factory=Counts)
+    _current: Counts = field(default_factory=Counts)
 
     def begin(self, name: str) -> None:
-        """The next counts belong to the input `name`. The same name may be used again."""
-        self._now = self.files.setdefault(name, Counts())
+        """Attribute the next counts to the input `name`. The same name may be used again."""
+        self._current = self.files.setdefault(name, Counts())
 
-    def packet_count(self, count: int) -> None:
+    def add_packets(self, count: int) -> None:
         """Add the number of packets of a capture."""
-        self._now.packets = (self._now.packets or 0) + count
+        self._current.packets = (self._current.packets or 0) + count
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        self._now.add(line)
+        self._current.add(line)
 
     def add_all(self, lines: Iterable[Line]) -> None:
         """Count several lines."""
         for line in lines:
-            self._now.add(line)
+            self._current.add(line)
 
     @property
     def total(self) -> Counts:
@@ -89,5 +89,5 @@ class AnalysedInputs:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Counts as text, e.g. ``1 file, 20 frames``. Names are plurals."""
+    """Return counts as text, e.g. ``1 file, 20 frames``. Names are plurals."""
     return ", ".join(f"{count} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())

@@ -13,7 +13,7 @@ TOMBSTONE = "null (tombstone)"
 
 
 def facts(value: Mapping[str, Any]) -> str:
-    """The format of a decoded value, with ``?`` if it is a guess, and its schema: ``avro Order orders-value id 17``."""
+    """Return a decoded value's format, with ``?`` if guessed, and its schema: ``avro Order orders-value id 17``."""
     words = [safe(str(value["format"])) + ("?" if value.get("guess") else "")]
     words += [safe(str(value[name])) for name in ("type", "subject") if name in value]
     if isinstance(schema := value.get("schema"), dict):
@@ -26,19 +26,19 @@ def facts(value: Mapping[str, Any]) -> str:
 
 
 def is_tombstone(record: Mapping[str, Any]) -> bool:
-    """Whether it is a record with a decoded key and a null value."""
+    """Whether a record has a decoded key and a null value."""
     return "value" in record and record["value"] is None and is_decoded(record.get("key"))
 
 
 def problem(value: Mapping[str, Any]) -> str | None:
-    """Why a decoded value is incomplete or doubtful, and at which byte; None if it is neither."""
+    """Return why a decoded value is incomplete or doubtful, and at which byte; None if it is neither."""
     if not isinstance(text := value.get("problem"), str):
         return None
     return safe(text) + (safe(f" at byte {value['offset']}") if "offset" in value else "")
 
 
 def data_text(data: Any, max_length: int) -> str:
-    """Data as JSON in one row, bytes as hex; cut after so many characters."""
+    """Return data as JSON in one row, or bytes as hex, truncated to `max_length` characters."""
     if isinstance(data, bytes):
         return data[: max_length // 3].hex(" ") + ("..." if len(data) > max_length // 3 else "")
     text = encode_json(data).decode()

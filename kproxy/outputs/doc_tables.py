@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def replace_table(text: str, mark: str, table: str) -> str:
-    """The document with `table` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
+    """Return the document with `table` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
 
     Raises:
         ValueError: The document lacks these marks.

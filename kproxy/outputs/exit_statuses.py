@@ -1,4 +1,4 @@
-"""The exit statuses of every command: their only definition, for ``--help``, ``kproxy help exit-codes`` and the docs.
+"""The exit statuses of all commands, defined only here, for ``--help``, ``kproxy help exit-codes`` and the docs.
 
 ``python -m kproxy.outputs.exit_statuses docs/exit-codes.md`` writes that page.
 """
@@ -27,8 +27,8 @@ _UNREADABLE: Final = (
 )
 _NO_BROKER: Final = "the broker cannot be reached"
 
-#: What they mean for each command, and for the relay.
-OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
+#: What the statuses mean for each command, and for the relay.
+STATUSES_BY_COMMAND: Final[dict[str, dict[int, str]]] = {
     "relay": {
         CLEAN: "stopped by Ctrl-C or SIGTERM",
         FINDINGS: "stopped, and there was a finding of at least --fail-on",
@@ -117,15 +117,15 @@ This page is generated: `python -m kproxy.outputs.exit_statuses docs/exit-codes.
 
 
 def sentence(command: str) -> str:
-    """The statuses of a command, for the end of its help."""
-    text = ", ".join(f"{status} {meaning}" for status, meaning in OF_COMMANDS[command].items())
+    """Return the statuses of a command, for the end of its help."""
+    text = ", ".join(f"{status} {meaning}" for status, meaning in STATUSES_BY_COMMAND[command].items())
     return "\n" + textwrap.fill(f"exit status: {text}", 118, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def table() -> str:
-    """All statuses as text: what each means in general, then for each command."""
+    """Return all statuses as text: what each means in general, then for each command."""
     lines = [f"{status:>3}  {meaning}" for status, meaning in MEANINGS.items()]
-    for command, statuses in OF_COMMANDS.items():
+    for command, statuses in STATUSES_BY_COMMAND.items():
         lines += ["", f"kproxy {command}" if command != "relay" else "kproxy --listen ... (the relay)"]
         for status, meaning in statuses.items():
             lines += textwrap.wrap(meaning, 100, initial_indent=f"{status:>5}  ", subsequent_indent=" " * 7)
@@ -133,14 +133,14 @@ def table() -> str:
 
 
 def markdown() -> str:
-    """The content of docs/exit-codes.md."""
+    """Return the content of docs/exit-codes.md."""
     general = "".join(f"| {status} | {meaning} |\n" for status, meaning in MEANINGS.items())
     columns = [status for status in MEANINGS if status != INTERRUPTED]
     head = f"| command | {' | '.join(map(str, columns))} |\n|---|{'---|' * len(columns)}\n"
     rows = "".join(
         f"| `{command if command != 'relay' else '--listen ...'}` | "
         f"{' | '.join(statuses.get(status, '') for status in columns)} |\n"
-        for command, statuses in OF_COMMANDS.items()
+        for command, statuses in STATUSES_BY_COMMAND.items()
     )
     return f"{_PREFACE}\n| status | meaning |\n|---|---|\n{general}\n## By command\n\n{head}{rows}"
 

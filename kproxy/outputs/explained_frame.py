@@ -15,14 +15,14 @@ from kproxy.trace.lines import FindingEntry
 from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
 
-#: Bytes per row of hex; bytes shown of a long value.
+#: Bytes per row of hex, and the most bytes shown of a value.
 WIDTH = 8
 MAX_BYTES = 256
-_VALUE = 60
+_VALUE_WIDTH = 60
 
 
 def selected_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
-    """The selected findings, the most important first."""
+    """Return the selected findings, the most important first."""
     selected = (finding for finding in explanation.findings if selection.shows(finding.code))
     return best_first(finding_entry(finding, explanation.frame) for finding in selected)
 
@@ -35,7 +35,7 @@ def is_failure(explanation: Explanation, findings: list[FindingEntry], selection
 
 
 def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
-    """The explanation as an object: the message, each field with its span, an error if it does not decode, findings."""
+    """Return the explanation as an object: the message, its fields with spans, any decode error, and the findings."""
     message = explanation.message
     entry: dict[str, Any] = {
         "api": message.api,
@@ -65,40 +65,40 @@ def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> 
 
 
 def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO, note: str = "") -> None:
-    """Write the table with the codes of findings beside their bytes, then the findings in full.
+    """Write the fields as a table, with the codes of findings beside their bytes, then the findings in full.
 
     `note` is appended to the first line.
     """
     paint = painter(file)
     message = explanation.message
     kind = "request" if message.is_request else "response"
-    text: list[list[Piece]] = [
+    output_rows: list[list[Piece]] = [
         [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes{note}", "")]
     ]
-    if message.diagnosis is not None and explanation.error is None:  # an unlikely one is not applied
-        text.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
-    path = max((len(row.path) for row in explanation.rows), default=0)
-    value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)
+    if message.diagnosis is not None and explanation.error is None:  # an unlikely diagnosis is not applied
+        output_rows.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
+    path_width = max((len(row.path) for row in explanation.rows), default=0)
+    value_width = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE_WIDTH)
     written_end = 0
     marks = _marks(explanation.rows, findings)
     for row in explanation.rows:
         is_repeated = row.start < written_end  # the field is inside compressed bytes, which are already shown
-        row_lines = _rows(b"" if is_repeated else explanation.frame, row, path, value)
+        row_lines = _rows(b"" if is_repeated else explanation.frame, row, path_width, value_width)
         row_lines[0] += marks.pop(id(row), [])
-        text.extend(row_lines)
+        output_rows.extend(row_lines)
         written_end = max(written_end, row.end)
     if message.opaque:
-        text.append([(f"not decoded: {message.opaque}", "warning")])
+        output_rows.append([(f"not decoded: {message.opaque}", "warning")])
     if explanation.error and not findings:
-        text.append([(str(explanation.error), "error")])
+        output_rows.append([(str(explanation.error), "error")])
     for finding in findings:
-        text += [[], *full_rows(finding)]
-    for pieces in text:
+        output_rows += [[], *full_rows(finding)]
+    for pieces in output_rows:
         file.write(paint(pieces) + "\n")
 
 
 def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, list[Piece]]:
-    """Per `id` of a row: the marks of the findings whose span starts in it."""
+    """Return the marks of each finding for the first row that its span overlaps, by the `id` of that row."""
     marks: dict[int, list[Piece]] = {}
     for finding in findings:
         if finding.span is None:
@@ -110,21 +110,22 @@ def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, 
     return marks
 
 
-def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[Piece]]:
+def _rows(frame: bytes, row: ExplainedRow, path_width: int, value_width: int) -> list[list[Piece]]:
+    """Return the rows of text for a field; without `frame`, its bytes are not shown."""
     visible = frame[row.start : min(row.end, row.start + MAX_BYTES)]
-    within = not frame
-    chunks = [visible[at : at + WIDTH] for at in range(0, len(visible), WIDTH)] or [b""]
+    hides_bytes = not frame
+    chunks = [visible[index : index + WIDTH] for index in range(0, len(visible), WIDTH)] or [b""]
     style = "warning" if row.path in (NOT_DECODED, NOT_SHOWN) else "" if row.counts else "name"
     text_rows: list[list[Piece]] = []
     for number, chunk in enumerate(chunks):
         start = row.start + number * WIDTH
-        offset_text = " " * 12 if within else f"{start:>5} {start:04x}  "
+        offset_text = " " * 12 if hides_bytes else f"{start:>5} {start:04x}  "
         pieces: list[Piece] = [(offset_text, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
         if number == 0:
-            pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
+            pieces += [(f" {safe(row.path):<{path_width}}", style), (f"  {_value(row):<{value_width}}", ""),
                        (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
         text_rows.append(pieces)
-    if row.end - row.start > MAX_BYTES and not within:
+    if row.end - row.start > MAX_BYTES and not hides_bytes:
         text_rows.append([(f"{'':>12}... {row.end - row.start - MAX_BYTES} more bytes", "dim")])
     return text_rows
 
@@ -135,4 +136,4 @@ def _value(row: ExplainedRow) -> str:
         return ""
     if row.counts:
         return f"({value})"
-    return value_text(value, _VALUE)
+    return value_text(value, _VALUE_WIDTH)

@@ -13,19 +13,19 @@ from kproxy.escaping import python_comment, python_docstring
 from kproxy.inspection.explain import Explanation
 
 _HEX_WIDTH: Final = 80
-_LONGEST: Final = 40  # characters of a value in a comment
+_MAX_COMMENT_VALUE: Final = 40  # characters of a value in a comment
 
 
 def exported_test(command: str, request: Explanation, response: CheckedResponse | None) -> str:
-    """The file. Its test uses the fixture ``kproxy_exchange`` of `kproxy.pytest_plugin`.
+    """Return the content of the file. Its test uses the fixture ``kproxy_exchange`` of `kproxy.pytest_plugin`.
 
-    If the recorded response has findings, the test fails while the broker's response has them, too. Otherwise it fails
-    unless the response has the same error codes. Without a recorded response, one must arrive.
+    If the recorded response has findings, the test fails while the broker's response also has them. Otherwise it fails
+    unless the response has the same error codes. Without a recorded response, a response without findings must arrive.
 
     Args:
         command: The command line that writes the file, for its docstring.
         request: The request.
-        response: The response that was recorded.
+        response: The recorded response, if there is one.
     """
     message = request.message
     name = f"{message.api} v{message.version}"
@@ -56,17 +56,17 @@ def _checks(response: CheckedResponse | None) -> Iterator[str]:
 
 
 def _bytes(request: Explanation) -> Iterator[str]:
-    """A line of hex per field, with the field in a comment."""
-    at = 0
+    """Yield a line of hex per field, with the field in a comment."""
+    written_end = 0
     for row in request.rows:
-        if row.start != at or row.end == at:  # fields of compressed bytes have the span of these
+        if row.start != written_end or row.end == written_end:  # a field in compressed bytes has their whole span
             continue
-        at = row.end
+        written_end = row.end
         *first_lines, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
         yield from (f'    "{text}"\n' for text in first_lines)
         yield f'    "{last}"  # {python_comment(row.path)}{_comment(row.value, row.meaning)}\n'
 
 
 def _comment(value: Any, meaning: str | None) -> str:
-    suffix = "" if value is None or isinstance(value, bytes | memoryview) else f": {ascii(value)[:_LONGEST]}"
-    return suffix + (f" ({ascii(meaning)[1:-1][:_LONGEST]})" if meaning else "")
+    suffix = "" if value is None or isinstance(value, bytes | memoryview) else f": {ascii(value)[:_MAX_COMMENT_VALUE]}"
+    return suffix + (f" ({ascii(meaning)[1:-1][:_MAX_COMMENT_VALUE]})" if meaning else "")

@@ -1,4 +1,4 @@
-"""Selects the findings that are shown, and those that make a command fail: `--select`, `--ignore`, `--fail-on`."""
+"""Selects the findings to show, and the findings that make a command fail: `--select`, `--ignore`, `--fail-on`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Selection:
 
     Args:
         select: Codes, code prefixes or rule names, separated by commas. Empty means all.
-        ignore: The same, to hide. It takes precedence over `select`.
+        ignore: Codes, prefixes or names to hide. It takes precedence over `select`.
         fail_on: ``info``, ``warning``, ``error`` or ``never``.
 
     Raises:
@@ -42,13 +42,13 @@ class Selection:
         return isinstance(line, FindingLine) and self.fails(line.severity)
 
     def filter(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """`of` each line."""
+        """Return the lines with only the selected findings, as `of` does for one line."""
         if not self._select and not self._ignore:
             return lines
         return [selected for line in lines if (selected := self.of(line)) is not None]
 
     def of(self, line: Line) -> Line | None:
-        """A copy of the line with only the selected findings; None if it is a finding that is not selected."""
+        """Return the line with only the selected findings; None if it is a finding that is not selected."""
         if not self._select and not self._ignore:
             return line
         if isinstance(line, FindingLine):

@@ -1,4 +1,4 @@
-"""Findings in full, like compiler messages (sentence, place, bytes with carets, edit, hint)."""
+"""Findings in full, like compiler messages (sentence, location, bytes with carets, edit, hint)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kproxy.outputs.text import Piece
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
 
-#: Alternative diagnoses that are shown.
+#: The most alternative diagnoses to show.
 _MAX_RIVALS = 3
-_BAR = " " * 12
+_MARGIN = " " * 12
 
 
 def sentence(edit: EditEntry) -> str:
-    """An edit as a sentence; its kind and field if it is from a later version of kproxy."""
+    """Return an edit as a sentence; only its kind and field if it is from a later version of kproxy."""
     try:
         return str(parse(msgspec.to_builtins(edit)))
     except EditError:
@@ -26,7 +26,7 @@ def sentence(edit: EditEntry) -> str:
 
 
 def full_rows(finding: FindingEntry, locations: Iterable[str] = ()) -> Iterator[list[Piece]]:
-    """A finding in full. `locations` are lines with its place, in addition to its field and span."""
+    """Yield the rows of a finding in full. `locations` are lines about its location, besides its field and span."""
     yield [(finding.severity, finding.severity), (": ", ""), (f"{finding.code} {finding.name}", finding.severity),
            (": ", ""), (safe(finding.message), "name")]  # fmt: skip
     for number, line in enumerate(filter(None, (*locations, _field(finding)))):
@@ -34,7 +34,7 @@ def full_rows(finding: FindingEntry, locations: Iterable[str] = ()) -> Iterator[
     if finding.excerpt is not None and finding.span is not None:
         yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
     for name, note in notes(finding):
-        yield [(f"{_BAR}= ", "dim"), (f"{name}: ", "name"), (safe(note), "")]
+        yield [(f"{_MARGIN}= ", "dim"), (f"{name}: ", "name"), (safe(note), "")]
 
 
 def _field(finding: FindingEntry) -> str:
@@ -51,7 +51,7 @@ def _field(finding: FindingEntry) -> str:
 
 
 def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
-    """The notes of a finding besides its message, as (name, sentence)."""
+    """Yield the notes of a finding besides its message, as (name, sentence)."""
     if finding.expected:
         yield "expected", finding.expected
     if finding.got:
@@ -69,14 +69,14 @@ def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
 
 
 def confidence_text(confidence: float | None) -> str:
-    """The probability of an edit (0 to 1), as a text that follows it: `` (97% sure)``; empty for None."""
+    """Return the probability of an edit (0 to 1) as a suffix for its text: `` (97% sure)``; empty for None."""
     if confidence is None:
         return ""
     return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)}% sure)"
 
 
 def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:
-    """The bytes of an excerpt, empty if it is invalid."""
+    """Return the bytes of an excerpt, empty if it is invalid."""
     try:
         return bytes.fromhex(excerpt.hex)
     except ValueError:
@@ -84,26 +84,26 @@ def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:
 
 
 def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> Iterator[list[Piece]]:
-    """Rows of hex and text; below each one that overlaps the span, a row of carets."""
+    """Yield rows of hex and text, with a row of carets below each row that overlaps the span."""
     data = excerpt_bytes(excerpt)
     width = _column(min(ROW_BYTES, len(data))) - 1
     # An empty span has one caret, where the bytes are missing.
     first = min(span[0] - excerpt.start, len(data))
     end = max(span[1] - excerpt.start, first + 1)
-    yield [(f"{_BAR}|", "dim")]
-    for at in range(0, len(data), ROW_BYTES):
-        row = data[at : at + ROW_BYTES]
+    yield [(f"{_MARGIN}|", "dim")]
+    for row_start in range(0, len(data), ROW_BYTES):
+        row = data[row_start : row_start + ROW_BYTES]
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        yield [(f"{excerpt.start + at:>6} {excerpt.start + at:04x} | ", "dim"), (f"{_hex(row):<{width}}", "request"),
-               (f" | {text}", "dim")]  # fmt: skip
-        is_last = at + ROW_BYTES >= len(data)
-        left, right = max(first, at), min(end, at + ROW_BYTES + is_last)
+        yield [(f"{excerpt.start + row_start:>6} {excerpt.start + row_start:04x} | ", "dim"),
+               (f"{_hex(row):<{width}}", "request"), (f" | {text}", "dim")]  # fmt: skip
+        is_last = row_start + ROW_BYTES >= len(data)
+        left, right = max(first, row_start), min(end, row_start + ROW_BYTES + is_last)
         if left < right:
-            first_column, end_column = _column(left - at), _column(right - 1 - at) + 2
-            yield [(f"{_BAR}| ", "dim"), (" " * first_column + "^" * (end_column - first_column), style)]
+            first_column, end_column = _column(left - row_start), _column(right - 1 - row_start) + 2
+            yield [(f"{_MARGIN}| ", "dim"), (" " * first_column + "^" * (end_column - first_column), style)]
     shown = len(data) // ROW_BYTES * ROW_BYTES
     if end > len(data) + 1 and len(data) == shown:
-        yield [(f"{_BAR}| ", "dim"), (f"and {span[1] - excerpt.start - len(data)} more bytes", "dim")]
+        yield [(f"{_MARGIN}| ", "dim"), (f"and {span[1] - excerpt.start - len(data)} more bytes", "dim")]
 
 
 def _hex(row: bytes) -> str:
@@ -112,5 +112,5 @@ def _hex(row: bytes) -> str:
 
 
 def _column(number: int) -> int:
-    """The column at which a byte of a row starts."""
+    """Return the column at which a byte of a row starts."""
     return 3 * number + (number >= ROW_BYTES // 2)

@@ -1,4 +1,4 @@
-"""Headings of inputs: name and day above their lines, a summary below."""
+"""Headings of inputs: the name and day above their lines, and a summary below."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.trace.time_display import UTC_DISPLAY, TimeDisplay
 
 
 class Headings:
-    """Tracks the input and day of the last row. An input without shown lines gets no headings."""
+    """Tracks the input and day of the last row. An input none of whose lines are shown gets no headings."""
 
     def __init__(self, clock: TimeDisplay = UTC_DISPLAY) -> None:
         self._clock = clock
@@ -20,7 +20,7 @@ class Headings:
         self._inputs_shown = 0
 
     def begin(self, name: str) -> None:
-        """The next lines belong to the input `name`."""
+        """Attribute the next lines to the input `name`."""
         self._name = safe(name)
         self._counts = Counts()
         self._first = self._last = ""
@@ -33,7 +33,7 @@ class Headings:
         self._last = max(self._last, line.ts)
 
     def above(self, line: Line) -> Iterator[list[Piece]]:
-        """The rows before a line: the name of its input and its day, if they have changed."""
+        """Yield the rows above a line: the name of its input and its day, if they have changed."""
         day = self._clock.day(line.ts)
         if day == self._day:
             return
@@ -47,7 +47,7 @@ class Headings:
         self._day = day
 
     def end(self, packets: int | None) -> Iterator[list[Piece]]:
-        """The row below an input: its first and last time, and its counts."""
+        """Yield the row below an input: its first and last time, and its counts."""
         if not self._day:
             return
         self._counts.packets = packets

@@ -24,8 +24,8 @@ class OutputOptions:
     """How lines are shown.
 
     `report` is the format of a report of findings. Without it, `fields` are the fields to show of each line. `json`
-    applies to lines and fields, `verbose`, `quiet` and `payloads` apply to text; with the last, it has a row for each
-    decoded record, and with `local_time` local times. With `headings`, text names each input and day.
+    applies to lines and fields; the other options apply to text. With `payloads`, text has a row for each decoded
+    record; with `local_time`, local times; with `headings`, the name of each input and each day.
     """
 
     filter: Filter | None = None
@@ -45,7 +45,7 @@ class OutputOptions:
 
 
 class _JsonOutput(Output):
-    """Writes lines as in the trace, in chunks of 64 KiB. `encode` is used for lines that may be encoded already."""
+    """Writes lines as in the trace, in chunks of 64 KiB. `encode`, if given, may reuse encoded lines."""
 
     def __init__(self, file: TextIO, line_filter: Filter | None, encode: Callable[[Line], bytes] | None) -> None:
         super().__init__(file, line_filter)
@@ -58,7 +58,7 @@ class _JsonOutput(Output):
         size = len(self._pending)
         try:
             append_lines(lines, self._pending)
-        except Exception:  # noqa: BLE001  # a bug: find its line, and write the others
+        except Exception:  # noqa: BLE001  # a bug: find the line that triggers it, and write the others
             del self._pending[size:]
             return super().write_all(lines)
         self.analysed.add_all(lines)
@@ -85,7 +85,7 @@ class _JsonOutput(Output):
 def output_for(
     options: OutputOptions, file: TextIO, selection: Selection, encode: Callable[[Line], bytes] | None = None
 ) -> Output:
-    """The output for these options. `encode` encodes lines, if they are encoded for other consumers, too.
+    """Return the output for these options. `encode` encodes lines if they are also encoded for other consumers.
 
     Raises:
         UserError: A field does not exist.
@@ -120,7 +120,7 @@ _IN_ARRAYS = {
 
 
 def _path(name: str) -> str:
-    """The path of a field that is given by its name in the filter language, or by its path."""
+    """Return the path of a field, given its name in the filter language or its path."""
     from kproxy.filters.fields import BY_NAME
 
     field = BY_NAME.get(name)
@@ -130,12 +130,12 @@ def _path(name: str) -> str:
 
 
 def known_fields() -> frozenset[str]:
-    """All column names of trace lines."""
+    """Return all column names of trace lines."""
     return frozenset({"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)})
 
 
 def filter_for(text: str | None) -> Filter | None:
-    """Parse a filter; None for an empty one.
+    """Parse a filter; return None for an empty one.
 
     Raises:
         UserError: The filter is invalid.

@@ -38,24 +38,24 @@ class Output(ABC):
 
     @property
     def needs(self) -> Needs:
-        """What this output needs of the inspection."""
+        """What this output needs from the inspection."""
         return EVERYTHING
 
     def detail(self, requested: Detail) -> Detail:
-        """How much of each frame this output needs."""
+        """Return how much of each frame this output needs."""
         return requested
 
     def shows(self, line: Line) -> bool:
-        """False if `write` would write nothing, whatever the filter."""
+        """Whether `write` would write something; False only if it would write nothing whatever the filter."""
         return True
 
     def begin(self, name: str) -> None:  # noqa: B027  # most outputs need nothing here
-        """The next lines belong to the input `name`."""
+        """Attribute the next lines to the input `name`."""
 
     def end(self, packets: int | None = None) -> None:
         """End the input. `packets` is the number of packets of a capture."""
         if packets is not None:
-            self.analysed.packet_count(packets)
+            self.analysed.add_packets(packets)
 
     def note(self, sentence: str) -> None:  # noqa: B027  # most outputs need nothing here
         """Add a sentence for the user about the input."""
@@ -82,10 +82,11 @@ class Output(ABC):
         return True
 
     def write_all(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """Write those of the lines that match the filter, and return them; handle bugs as `write` does."""
+        """Write the lines that match the filter, and return them; handle bugs as `write` does."""
         return [line for line in lines if self.write(line)]
 
     def _put(self, line: Line) -> bool:
+        """Show a line if it matches the filter; return whether it matches."""
         if self._filter is not None and not self._filter.matches(self._filter_columns(line)):
             return False
         self._show(line)

@@ -22,7 +22,7 @@ _MAX_BYTES: Final = 1024  # of a frame that is shown in full
 
 
 def listing(selected: Sequence[Check], *, pages: bool) -> Iterator[str]:
-    """A line per check: its id and title; with `pages`, also why it matters, its sources, and its clients."""
+    """Yield a line per check: its id and title; with `pages`, also why it matters, its sources, and its clients."""
     width = max((len(check.id) for check in selected), default=0)
     for check in selected:
         yield f"{check.id:{width}}  {check.title}{'  (--write)' if check.writes else ''}\n"
@@ -37,9 +37,9 @@ class ProbeReport:
 
     Args:
         file: Standard output.
-        as_json: JSON lines instead of text.
-        passed: Text also lists passed and skipped checks.
-        quiet: Nothing is printed.
+        as_json: Whether to print JSON lines instead of text.
+        passed: Whether text also lists passed and skipped checks.
+        quiet: Whether to print nothing.
     """
 
     def __init__(self, file: TextIO, *, as_json: bool, passed: bool, quiet: bool) -> None:
@@ -58,9 +58,9 @@ class ProbeReport:
         if self._quiet:
             return
         if self._as_json:
-            self._line(result_json(result))
+            self._write_json(result_json(result))
         elif self._passed or result.outcome == "fail":
-            self._text(result)
+            self._write_text(result)
 
     def end(self, clients: Sequence[ClientScore] = ()) -> None:
         """Print the summary: the scores of clients, and the number of results per outcome."""
@@ -69,15 +69,15 @@ class ProbeReport:
             return
         if self._as_json:
             summary = {outcome: counts[outcome] for outcome in ("pass", "fail", "skip")}
-            self._line({"summary": summary, "clients": [asdict(client) for client in clients]})
+            self._write_json({"summary": summary, "clients": [asdict(client) for client in clients]})
             return
-        self._file.writelines(f"{line}\n" for line in map(_score, clients))
+        self._file.writelines(f"{line}\n" for line in map(_score_text, clients))
         self._file.write(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped\n")
 
-    def _line(self, value: dict[str, object]) -> None:
+    def _write_json(self, value: dict[str, object]) -> None:
         self._file.write(encode_json(value).decode() + "\n")
 
-    def _text(self, result: CheckResult) -> None:
+    def _write_text(self, result: CheckResult) -> None:
         check, style = result.check, _STYLES[result.outcome]
         self._file.write(
             self._paint([(result.outcome, style), (f" {check.id}", "name"), (f": {check.title}", "")]) + "\n"
@@ -91,7 +91,7 @@ class ProbeReport:
             self._file.write("\n")
 
 
-def _score(score: ClientScore) -> str:
+def _score_text(score: ClientScore) -> str:
     text = f"{score.name}: needs {score.needed} of these checks, {score.passed} pass"
     if score.failed:
         more_text = f" and {len(score.failed) - _MAX_NAMED} more" if len(score.failed) > _MAX_NAMED else ""
@@ -100,7 +100,7 @@ def _score(score: ClientScore) -> str:
 
 
 def write_evidence(explanation: Explanation, file: TextIO) -> None:
-    """Write a frame byte by byte; of a long one, only its size."""
+    """Write a frame byte by byte, or only its size if it is long."""
     if len(explanation.frame) <= _MAX_BYTES:
         write_explanation(explanation, [], file)
         return
@@ -111,7 +111,7 @@ def write_evidence(explanation: Explanation, file: TextIO) -> None:
 
 
 def result_json(result: CheckResult) -> dict[str, object]:
-    """A result as an object: id, title, outcome, sentence, duration_ms, and the frames of a failure."""
+    """Return a result as an object: id, title, outcome, sentence, duration_ms, and the frames of a failure."""
     entry: dict[str, object] = {
         "id": result.check.id, "title": result.check.title, "outcome": result.outcome, "sentence": result.sentence,
         "duration_ms": round(result.duration_ms, 3),
@@ -122,7 +122,7 @@ def result_json(result: CheckResult) -> dict[str, object]:
 
 
 def junit(suite: str, results: Iterable[CheckResult], *, strict: bool) -> str:
-    """JUnit XML: a test case per check. With `strict`, skipped checks are failures."""
+    """Return JUnit XML with a test case per check. With `strict`, skipped checks are failures."""
     cases = list(results)
     failed = sum(result.outcome == "fail" or (strict and result.outcome == "skip") for result in cases)
     skipped = sum(result.outcome == "skip" for result in cases) * (not strict)

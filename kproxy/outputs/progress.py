@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-#: Most files are read in less time.
+#: Seconds before the bar appears: most files are read in less time.
 _DELAY_S: Final = 0.5
 
 
@@ -20,10 +20,10 @@ class _InputReader(Protocol):
 
 
 class ReadingProgress:
-    """Draws a bar once reading has taken half a second; nothing without a terminal. Use it as a context manager.
+    """Draws a bar on a terminal once reading has taken half a second. Use it as a context manager.
 
-    Call `advance` often. While output goes to the terminal too, call `stop_drawing` before each line: the first one
-    ends the bar.
+    Call `advance` often. If output also goes to the terminal, call `stop_drawing` before each line: the first call
+    removes the bar.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +47,7 @@ class ReadingProgress:
         if self._bar is None:
             if time.monotonic() < self._starts_at:
                 return
-            self._bar = self._drawn()
+            self._bar = self._start_bar()
         bar, task = self._bar
         bar.update(task, completed=self.reading.bytes_read)
 
@@ -58,7 +58,7 @@ class ReadingProgress:
             self._bar[0].stop()
             self._bar = None
 
-    def _drawn(self) -> tuple[Progress, TaskID]:
+    def _start_bar(self) -> tuple[Progress, TaskID]:
         # imported here because few runs draw a bar
         from rich.markup import escape
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn

@@ -19,16 +19,16 @@ class RateLimit:
         self._file = file
         self._active = file.isatty()
         self._tokens = float(BURST)
-        self._at = time.monotonic()
+        self._refilled_at = time.monotonic()
         self._hidden = 0
 
     def allows(self) -> bool:
-        """Whether to show the next line. First reports how many were not shown, if any."""
+        """Return whether to show the next line. If so, first report how many lines were not shown, if any."""
         if not self._active:
             return True
         now = time.monotonic()
-        self._tokens = min(BURST, self._tokens + (now - self._at) * RATE)
-        self._at = now
+        self._tokens = min(BURST, self._tokens + (now - self._refilled_at) * RATE)
+        self._refilled_at = now
         if self._tokens < (BURST / 4 if self._hidden else 1):
             self._hidden += 1
             return False

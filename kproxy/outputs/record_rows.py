@@ -14,7 +14,7 @@ from kproxy.trace.record_values import is_decoded
 #: A piece of text and its style.
 Piece = tuple[str, str]
 
-#: Most records of a frame that are shown, and characters of their keys, values and headers.
+#: The most records shown of a frame, and the most characters shown of their keys, values and headers.
 MAX_RECORDS: Final = 60
 _KEY_CHARACTERS: Final = 80
 _VALUE_CHARACTERS: Final = 400
@@ -22,7 +22,7 @@ _HEADER_CHARACTERS: Final = 80
 
 
 def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
-    """The rows of the records in the body of a frame; none without a body."""
+    """Yield the rows of the records in the body of a frame; none without a body."""
     names = {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}
     records = _records(line.body, names, "", "")
     is_request = isinstance(line, RequestLine)
@@ -33,7 +33,7 @@ def record_rows(line: RequestLine | ResponseLine) -> Iterator[list[Piece]]:
 
 
 def _records(item: Any, names: Mapping[str, str | None], topic: str, partition: str) -> Iterator[tuple[str, Any]]:
-    """The records below a part of a body, each with its topic and partition."""
+    """Yield the records inside a part of a body, each with its topic and partition."""
     if isinstance(item, list):
         for element in item:
             yield from _records(element, names, topic, partition)
@@ -57,10 +57,10 @@ def _is_record(item: Any) -> bool:
 
 
 def _row(location: str, record: Mapping[str, Any], *, is_request: bool) -> list[Piece]:
-    """A record. A Produce request has no offsets yet: its records are counted in their batch."""
+    """Return the row of a record. A Produce request has no offsets yet: its records are counted within their batch."""
     offset = record.get("offset")
-    at = "" if offset is None else f" +{offset}" if is_request else f" offset {offset}"
-    row: list[Piece] = [(safe(location), "topic"), (f"{at}  ", "dim")]
+    offset_text = "" if offset is None else f" +{offset}" if is_request else f" offset {offset}"
+    row: list[Piece] = [(safe(location), "topic"), (f"{offset_text}  ", "dim")]
     if record.get("key") is not None:
         row += [*_value(record["key"], _KEY_CHARACTERS), ("  ->  ", "dim")]
     row += [(TOMBSTONE, "")] if is_tombstone(record) else _value(record.get("value"), _VALUE_CHARACTERS)
@@ -74,7 +74,7 @@ def _value(item: Any, characters: int) -> Iterator[Piece]:
         yield data_text(item, characters), ""
         return
     yield facts(item), "dim"
-    if item["data"] != item["format"]:  # else all of it is masked
+    if item["data"] != item["format"]:  # otherwise all of the data is masked
         yield f" {data_text(item['data'], characters)}", ""
     if sentence := problem(item):
         yield f" ({sentence})", "warning"

@@ -20,7 +20,7 @@ _ONLY: Final = {DifferenceKind.ONLY_IN_A: "only in the capture", DifferenceKind.
 
 @dataclass(slots=True)
 class _RepeatedDifference:
-    """Differences of the same field in the same way: the first one, and their number."""
+    """The first of several differences of the same kind in the same field, and their number."""
 
     first: list[Piece]
     where: str
@@ -28,17 +28,17 @@ class _RepeatedDifference:
 
 
 class ReplayReport:
-    """Counts outcomes and prints them. Differences of a field are printed once, with their number.
+    """Counts outcomes and prints them. Repeated differences in a field are printed once, with their number.
 
     Args:
         file: Standard output.
-        as_json: JSON lines instead of text.
+        as_json: Whether to print JSON lines instead of text.
     """
 
     def __init__(self, file: TextIO, *, as_json: bool) -> None:
         self._file, self._as_json = file, as_json
         self._paint = painter(file)
-        self._different: dict[tuple[str, ...], _RepeatedDifference] = {}
+        self._repeated_differences: dict[tuple[str, ...], _RepeatedDifference] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[ReplayOutcome] = Counter()
 
@@ -48,7 +48,7 @@ class ReplayReport:
         return self.counts.total() - self.counts[ReplayOutcome.LEFT_OUT]
 
     def add(self, result: ReplayedExchange) -> None:
-        """Add one result; as JSON, print it."""
+        """Count one result; print it at once if the report is JSON."""
         self.counts[result.outcome] += 1
         if self._as_json:
             self._file.write(encode_json(result_json(result)).decode() + "\n")
@@ -63,7 +63,7 @@ class ReplayReport:
             summary = {outcome.value: self.counts[outcome] for outcome in ReplayOutcome}
             self._file.write(encode_json({"summary": summary}).decode() + "\n")
             return
-        for repeated in self._different.values():
+        for repeated in self._repeated_differences.values():
             more_text = f", and {repeated.count - 1} more" if repeated.count > 1 else ""
             self._file.write(self._paint([*repeated.first, (f"  ({repeated.where}{more_text})", "dim")]) + "\n")
         for (name, sentence), count in self._left_out.items():
@@ -88,11 +88,11 @@ class ReplayReport:
             )
         for key, text in keys_and_texts:
             first = [(name, "name"), (safe(text), "")]
-            self._different.setdefault(key, _RepeatedDifference(first, location)).count += 1
+            self._repeated_differences.setdefault(key, _RepeatedDifference(first, location)).count += 1
 
 
 def result_json(result: ReplayedExchange) -> dict[str, Any]:
-    """A result as an object: the request, its outcome, and how the live response differs from the captured one."""
+    """Return a result as an object: the request, the outcome, and how the live and the captured response differ."""
     line = result.captured.line
     return {
         "connection_id": line.connection_id, "request": result.captured.number, "api": line.api,
@@ -108,13 +108,13 @@ def result_json(result: ReplayedExchange) -> dict[str, Any]:
 
 def _sides(difference: FieldDifference) -> str:
     if (only := _ONLY.get(difference.why)) is not None:
-        return f"{only}: {_text(difference.a if difference.why is DifferenceKind.ONLY_IN_A else difference.b)}"
-    captured, live = _text(difference.a), _text(difference.b)
+        return f"{only}: {_value_text(difference.a if difference.why is DifferenceKind.ONLY_IN_A else difference.b)}"
+    captured, live = _value_text(difference.a), _value_text(difference.b)
     if difference.why is DifferenceKind.ERROR_CODE:
         captured, live = (schemas.error_name(code) or str(code) for code in (difference.a, difference.b))
     return f"captured {captured}, live {live}"
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = encode_json(value).decode()
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

@@ -15,7 +15,7 @@ OPTION: Final = "--rule"
 
 
 def parse_limits(texts: Iterable[str]) -> dict[Limit, float]:
-    """The values of limits; later ones replace earlier ones.
+    """Return the values of limits; later values replace earlier ones.
 
     Raises:
         UserError: A rule or limit is unknown, or a value is invalid.

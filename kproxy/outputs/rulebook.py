@@ -65,15 +65,15 @@ class RulebookEntry:
 
     @property
     def source(self) -> str | None:
-        """The first link in its page."""
+        """The first link on its page."""
         match = re.search(r"https://\S+", self.page)
         return match[0] if match else None
 
 
 @functools.cache
 def entries() -> tuple[RulebookEntry, ...]:
-    """All rules, including those of the offline analysis, ordered by family and code."""
-    found = [
+    """Return all rules, including those of the offline analysis, ordered by family and code."""
+    all_entries = [
         RulebookEntry(
             rule.code,
             rule.name,
@@ -98,11 +98,11 @@ def entries() -> tuple[RulebookEntry, ...]:
         for rule in OFFLINE_RULES
     ]
     order = list(FAMILIES)
-    return tuple(sorted(found, key=lambda entry: (order.index(entry.code[0]), entry.code)))
+    return tuple(sorted(all_entries, key=lambda entry: (order.index(entry.code[0]), entry.code)))
 
 
 def _page(rule: Rule) -> str:
-    """A rule's page, with when it is silent and its limits before the sources."""
+    """Return a rule's page. When it is silent and its limits come before the sources."""
     page, heading, sources = inspect.cleandoc(rule.page).rpartition("## Sources")
     if rule.complete_for:
         page += (
@@ -127,21 +127,22 @@ def _first_sentence(page: str) -> str:
 
 
 def find(text: str) -> RulebookEntry | None:
-    """The rule with this code or name, None if there is none. Ignores case."""
+    """Return the rule with this code or name, ignoring case; None if there is none."""
     return next((entry for entry in entries() if text.upper() == entry.code or text.lower() == entry.name), None)
 
 
 def code_prefix(text: str) -> str | None:
-    """The code prefix for a code, a code prefix or a rule name; None if no rule matches."""
+    """Return the code prefix for a code, a code prefix or a rule name; None if no rule matches."""
     if (entry := find(text)) is not None:
         return entry.code
     return text.upper() if any(entry.code.startswith(text.upper()) for entry in entries()) else None
 
 
 def search(words: Iterable[str]) -> list[RulebookEntry]:
-    """The rules whose name or page has all these words, in any form (rebalance, rebalances, rebalancing).
+    """Return the rules whose name or page has all these words, in any form (rebalance, rebalances, rebalancing).
 
-    First those with the words in their name, then in their summary, then with the most occurrences in their page.
+    Rules with the words in their name come first, then those with the words in their summary, then the others by the
+    number of occurrences on their page.
     """
     stems = [_stem(word) for word in words]
     matches = [entry for entry in entries() if all(stem in f"{entry.name} {entry.page}".lower() for stem in stems)]
@@ -155,12 +156,12 @@ def search(words: Iterable[str]) -> list[RulebookEntry]:
 
 
 def _stem(word: str) -> str:
-    """A word without the ending of its plural, participle or noun, if enough remains of it."""
+    """Return a word without the ending of a plural, participle or gerund, if at least four letters remain."""
     return re.sub(r"(?<=....)(e[sd]?|ing|s)$", "", word.lower())
 
 
 def unknown_rule_message(text: str) -> str:
-    """A sentence about an unknown code or name, with similar ones."""
+    """Return a sentence about an unknown code or name, with similar ones."""
     names = {name: entry for entry in entries() for name in (entry.code, entry.name)}
     similar = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
     suggestions = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in similar)
@@ -176,7 +177,7 @@ def _join_with_or(names: Iterable[str]) -> str:
 
 
 def markdown() -> str:
-    """The content of docs/rules.md: a table per family, then a section per rule."""
+    """Return the content of docs/rules.md: a table per family, then a section per rule."""
     parts = [_PREFACE]
     for letter, family in FAMILIES.items():
         rulebook_entries = [entry for entry in entries() if entry.code.startswith(letter)]

@@ -18,7 +18,7 @@ from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.verdict.causes import Causes
 
-#: Causes that are shown.
+#: The most causes to show.
 MAX_CAUSES = 20
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -31,12 +31,12 @@ class _Api:
 
 
 class RunSummary:
-    """Counts lines; `show` prints the result. Without `causes`, no line that it counts has findings."""
+    """Counts lines; `show` prints the result. Without `causes`, findings are only counted."""
 
     def __init__(self, causes: Causes | None = None) -> None:
         self.frames = 0
         self.connections = 0
-        #: Open ones. After a worker's restart, those that it had get a second open line.
+        #: The open connections. After a worker restarts, each of its connections gets a second open line.
         self._open: set[str] = set()
         self.gap_bytes = 0
         self.gap_frames = 0
@@ -52,7 +52,7 @@ class RunSummary:
         if self.causes is not None:
             self.causes.add(line)
         if isinstance(line, FRAME_LINES):
-            self._frame(line)
+            self._add_frame(line)
         elif isinstance(line, OpenLine):
             self.connections += line.connection_id not in self._open
             if len(self._open) < 100_000:
@@ -67,20 +67,20 @@ class RunSummary:
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 
-    def merge(self, frames: RunSummary) -> None:
+    def merge(self, other: RunSummary) -> None:
         """Add the frames that another summary has counted."""
-        self.frames += frames.frames
-        self.not_decoded += frames.not_decoded
-        self.findings += frames.findings
-        for name, counts in frames._apis.items():
+        self.frames += other.frames
+        self.not_decoded += other.not_decoded
+        self.findings += other.findings
+        for name, counts in other._apis.items():
             api = self._apis.setdefault(name if name in self._apis or len(self._apis) < 500 else "(others)", _Api())
             api.frames = merge_figures((api.frames, counts.frames))
             api.versions |= counts.versions
-        for client, count in frames._clients.items():
+        for client, count in other._clients.items():
             if client in self._clients or len(self._clients) < 1000:
                 self._clients[client] += count
 
-    def _frame(self, line: RequestLine | ResponseLine) -> None:
+    def _add_frame(self, line: RequestLine | ResponseLine) -> None:
         self.frames += 1
         if line.not_decoded:
             self.not_decoded += 1
@@ -106,8 +106,8 @@ class RunSummary:
         counts |= {"connections": self.connections, "frames": self.frames}
         console.print(counts_text(counts), highlight=False)
         if self._apis:
-            console.print(self._table())
-        for row in self._verdict():
+            console.print(self._api_table())
+        for row in self._cause_rows():
             console.print(row, soft_wrap=True, highlight=False)
         repeated = Counter(self.repeated)
         for (code, name, severity), report_count in sorted(self.findings.items()):
@@ -127,8 +127,8 @@ class RunSummary:
             more_text = f" and {len(self._clients) - 5} more" if len(self._clients) > 5 else ""
             console.print(f"clients: {names}{more_text}", highlight=False, markup=False)
 
-    def _verdict(self) -> Iterator[Text]:
-        """The causes above info, the most urgent first, and what to change."""
+    def _cause_rows(self) -> Iterator[Text]:
+        """Yield the causes above info, the most urgent first, and what to change."""
         sorted_causes = () if self.causes is None else self.causes.verdict()
         causes = [cause for cause in sorted_causes if cause.finding.severity != Severity.INFO]
         for cause in causes[:MAX_CAUSES]:
@@ -147,7 +147,7 @@ class RunSummary:
         if len(causes) > MAX_CAUSES:
             yield Text(f"and {len(causes) - MAX_CAUSES} more; the trace has all", style="dim")
 
-    def _table(self) -> Table:
+    def _api_table(self) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
         table.add_column("API", no_wrap=True)
         table.add_column("versions")
@@ -168,7 +168,7 @@ class RunSummary:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """``0,3-5``."""
+    """Return sorted numbers as ranges, e.g. ``0,3-5``."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

@@ -9,7 +9,7 @@ from kproxy.escaping import terminal, terminal_lines
 
 
 def say(sentence: str) -> None:
-    """Print a message; text from outside in it cannot act on the terminal."""
+    """Print a message; untrusted text in it cannot control the terminal."""
     with suppress(OSError):  # a full disk or a closed pipe must not end kproxy
         print(terminal_lines(sentence), file=sys.stderr, flush=True)  # noqa: T201
 

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or lead to a full disk or a closed pipe."""
+"""Standard streams that are closed, or that write to a full disk or a closed pipe."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def reopen_closed_streams() -> None:
     """Redirect closed standard streams (``>&-``) to /dev/null: otherwise the next socket gets their descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their descriptors
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(opened, True)
-            setattr(sys, name, open(opened, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def is_unwritable(error: OSError) -> bool:
@@ -26,15 +26,15 @@ def is_unwritable(error: OSError) -> bool:
 
 
 def is_output_error(error: OSError) -> bool:
-    """Whether only writing can have failed like this: the error is not about the file that is being read."""
+    """Whether only writing can fail like this, so that the error is not about the file being read."""
     return isinstance(error, BrokenPipeError) or error.errno in _NO_ROOM
 
 
 def error_text(error: OSError) -> str:
-    """The system's error message, as the end of a sentence."""
+    """Return the system's error message, as the end of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def discard_output() -> None:
-    """Redirect standard output to /dev/null, also for data that is flushed when the interpreter exits."""
+    """Redirect standard output to /dev/null, including data that is flushed when the interpreter exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

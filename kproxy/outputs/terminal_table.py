@@ -23,18 +23,18 @@ _DIM, _BOLD = Style(dim=True), Style(bold=True)
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column: its heading, its cells, and whether they are numbers."""
+    """A column: its heading, its cells, and whether these are numbers."""
 
     heading: str
     cells: Sequence[str]
     number: bool
 
     def width(self, heading: int) -> int:
-        """The width of its widest cell, but at least `heading`."""
+        """Return the width of the widest cell, but at least `heading`."""
         return max(heading, *map(cell_len, self.cells))
 
     def pad(self, text: str, width: int) -> str:
-        """A text padded to a width; numbers are aligned to the right."""
+        """Return a text padded to a width; numbers are right-aligned."""
         space = " " * (width - cell_len(text))
         return space + text if self.number else text + space
 
@@ -44,7 +44,7 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
 
     Args:
         title: Written above the table.
-        columns: The first is never moved below; columns without any value are omitted.
+        columns: The first one is never moved below the row; columns without any value are omitted.
         note: Written below the table unless empty.
         file: The terminal.
     """
@@ -61,15 +61,15 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
         cells = (column.pad(column.cells[index], width) for column, width in widths.items())
         console.print(Text(_GAP.join(cells).rstrip()), soft_wrap=True)
         for line in _values_below(lower_columns, index, room):
-            for part in line.wrap(console, room):
-                part.rstrip()
-                console.print(Text(_INDENT).append_text(part), soft_wrap=True)
+            for wrapped_line in line.wrap(console, room):
+                wrapped_line.rstrip()
+                console.print(Text(_INDENT).append_text(wrapped_line), soft_wrap=True)
     if note:
         console.print(Text(f"\n{note}", _DIM))
 
 
 def _fit(columns: Sequence[Column], room: int) -> dict[Column, int]:
-    """The columns that fit side by side, with their widths."""
+    """Return the columns that fit side by side, with their widths."""
     widths = {column: column.width(cell_len(column.heading)) for column in columns}
     if _total_width(widths) > room:
         widths = {column: column.width(max(map(cell_len, column.heading.split()))) for column in columns}
@@ -89,7 +89,7 @@ def _total_width(widths: dict[Column, int]) -> int:
 
 
 def _headings(widths: dict[Column, int]) -> Iterator[str]:
-    """The lines of the wrapped headings, aligned to the bottom."""
+    """Yield the lines of the wrapped headings, aligned to the bottom."""
     wrapped = [wrap(column.heading, width)[::-1] for column, width in widths.items()]
     for line in reversed(list(zip_longest(*wrapped, fillvalue=""))):
         cells = (column.pad(text, width) for (column, width), text in zip(widths.items(), line, strict=True))
@@ -97,7 +97,7 @@ def _headings(widths: dict[Column, int]) -> Iterator[str]:
 
 
 def _values_below(columns: Sequence[Column], index: int, room: int) -> Iterator[Text]:
-    """The values below a row, each with its heading, as many per line as fit."""
+    """Yield the values below a row, each with its heading, as many per line as fit."""
     line = Text()
     for column in columns:
         if not column.cells[index]:

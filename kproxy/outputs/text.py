@@ -53,13 +53,13 @@ VALUE_CHARACTERS = 120
 RECORD_CHARACTERS = 400
 
 
-#: Expected and actual value are shown if they have at most this many characters together.
+#: The expected and actual values are shown if together they have at most this many characters.
 SIDES_CHARACTERS = 80
-#: Lasting stalls whose findings are remembered, so that their ends need one short row.
+#: How many lasting stalls to remember with their findings, so that their ends need only one short row.
 MAX_STALLS = 1_000
 #: Columns for the name of a frame and its correlation id; longer ones move the rest of their row.
 _NAME_WIDTH = 28
-#: The APIs of responses that accept a login; None is a SASL token without a header.
+#: The APIs whose responses accept a login; None is a SASL token without a header.
 _LOGIN = frozenset({"SaslAuthenticate", None})
 
 
@@ -72,9 +72,9 @@ class TextOutput:
 
     Args:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
-        quiet: Write only findings and gaps, but not that a secret is withheld (K004): that is no fault.
+        quiet: Write only findings and gaps, except that a secret is withheld (K004), which is not a fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
-        payloads: Without bodies, write a row for each record.
+        payloads: Write a row for each record, unless bodies are written.
         rows_above: Returns rows to write before those of a line.
         clock: How times are shown.
     """
@@ -90,7 +90,7 @@ class TextOutput:
         clock: TimeDisplay = UTC_DISPLAY,
     ) -> None:
         self._file = file
-        self._above = rows_above
+        self._rows_above = rows_above
         self._clock = clock
         self._is_labelled = not clock.is_local and not file.isatty()  # programs read text without the label
         self._quiet = quiet
@@ -101,7 +101,7 @@ class TextOutput:
         self._stalls: BoundedDict[tuple[str | None, str, int | None], str] = BoundedDict(MAX_STALLS)  # their findings
 
     def shows(self, line: Line) -> bool:
-        """Whether a line of the trace has any row."""
+        """Whether a line of the trace has any rows of text."""
         return (
             not self._quiet
             or any(finding.code != WITHHELD for finding in getattr(line, "findings", ()))
@@ -111,10 +111,10 @@ class TextOutput:
     def write(self, line: Line) -> None:
         """Write the rows of one line, if it has any."""
         if rows := [*self.rows(line)]:
-            self._label(line.ts)
-            self.write_rows([*self._above(line), *rows])
+            self._label_times(line.ts)
+            self.write_rows([*self._rows_above(line), *rows])
 
-    def _label(self, ts: str) -> None:
+    def _label_times(self, ts: str) -> None:
         """Name the time zone once, before the first row."""
         if not self._is_labelled:
             self._is_labelled = True
@@ -128,17 +128,17 @@ class TextOutput:
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""
         if not self._quiet:
-            self._label(ts)
+            self._label_times(ts)
             self.write_rows([self._waiting_row(waiting, ts), [(" " * 29 + waiting.wait.text, "dim")]])
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, other_requests, _ = waiting
         text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
         more_text = f"; {other_requests} more wait{'s' * (other_requests == 1)} behind it" if other_requests else ""
-        return [*self._where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more_text, "dim")]
+        return [*self._row_start(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more_text, "dim")]
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
-        """The rows of text for a line of the trace."""
+        """Yield the rows of text for a line of the trace."""
         if not self.shows(line) or (isinstance(line, StallLine) and self._is_already_reported(line)):
             return
         yield self._row(line)
@@ -166,13 +166,13 @@ class TextOutput:
                 del self._stalls[key]
 
     def _is_already_reported(self, line: StallLine) -> bool:
-        """Whether the finding before a stall has the same message; traces of older versions have none."""
+        """Whether the finding before a stall has the same message; traces from older versions lack that finding."""
         return line.until is None and self._last_finding.endswith(line.message)
 
     def _row(self, line: Line) -> list[Piece]:
-        pieces = self._where(line.ts, line.connection_id)
+        pieces = self._row_start(line.ts, line.connection_id)
         if isinstance(line, FRAME_LINES):
-            pieces += self._frame(line)
+            pieces += self._frame_pieces(line)
         elif isinstance(line, OpenLine):
             pieces += [("+ ", "info"), (f"open   {line.client} -> {line.server}", "")]
             if line.midstream:
@@ -202,18 +202,18 @@ class TextOutput:
             pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
         return pieces
 
-    def _where(self, ts: str, connection_id: str) -> list[Piece]:
-        """The start of each row: time and connection."""
+    def _row_start(self, ts: str, connection_id: str) -> list[Piece]:
+        """Return the start of each row: time and connection."""
         return [(self._clock.time(ts), "dim"), (f" {'#' + connection_id.rpartition('-')[2]:>6} ", "dim")]
 
-    def _frame(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
-        request = isinstance(line, RequestLine)
-        yield ("> " if request else "< "), "request" if request else "response"
+    def _frame_pieces(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
+        is_request = isinstance(line, RequestLine)
+        yield ("> " if is_request else "< "), "request" if is_request else "response"
         name, identity = _name(line), _identity(line)
         yield name, "name"
         yield identity.ljust(_NAME_WIDTH - len(name)), "dim"
         yield f"{size(line.size):>9}", ""
-        yield f"{'' if request else duration(getattr(line, 'latency_us', None)):>10}  ", ""
+        yield f"{'' if is_request else duration(getattr(line, 'latency_us', None)):>10}  ", ""
         yield from self._facts(line)
 
     def _facts(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
@@ -226,7 +226,7 @@ class TextOutput:
         if line.transactional_id:
             yield f"transaction {safe(line.transactional_id)}  ", ""
         if line.topics:
-            yield topics(line.topics) + "  ", "topic"
+            yield topics_text(line.topics) + "  ", "topic"
         if isinstance(line, RequestLine):
             if line.acks is not None:
                 yield f"acks={line.acks}  ", "dim"
@@ -256,12 +256,12 @@ def _name(line: RequestLine | ResponseLine) -> str:
 
 
 def _identity(line: RequestLine | ResponseLine) -> str:
-    """The correlation id after the name of a frame."""
+    """Return the correlation id as text that follows the name of a frame."""
     return "" if line.correlation_id is None else f" #{line.correlation_id}"
 
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
-    """The rows of a finding below its frame: message, expected and actual value if they are short, and hint."""
+    """Yield the rows of a finding below its frame: message, expected and actual value if short, and hint."""
     location = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
            (location, "dim")]  # fmt: skip
@@ -269,7 +269,7 @@ def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
 
 
 def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
-    """The row with the findings that a frame repeats, and the connections that had them first."""
+    """Return the row with the findings that a frame repeats, and the connections that had them first."""
     row: list[Piece] = [(" " * 22, "")]
     for number, repeat in enumerate(repeats):
         location = "" if repeat.connection_id is None else f" (first in #{repeat.connection_id.rpartition('-')[2]})"
@@ -290,9 +290,9 @@ def _hint(hint: str, indent: int) -> list[Piece]:
 
 
 def painter(file: TextIO) -> Callable[[list[Piece]], str]:
-    """A function that renders a row of pieces for a file, with colours if it is a terminal that supports them.
+    """Return a function that renders a row of pieces for a file, with colours if it is a terminal that supports them.
 
-    Every text output ends here, so it escapes what would act on a terminal, even if a piece comes from a forged trace.
+    Every text output ends here, so it escapes whatever could control a terminal, even in pieces from a forged trace.
     """
     console = Console(file=file)
     system = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR}.get(
@@ -305,8 +305,8 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
     )
 
 
-def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
-    """``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
+def topics_text(entries: list[TopicEntry], maximum: int = 3) -> str:
+    """Return the topics of a frame as text: ``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
     texts = []
     for entry in entries[:maximum]:
         text = safe(entry.topic or entry.topic_id or "?")
@@ -321,7 +321,7 @@ def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
 
 
 def value_text(value: Any, maximum: int = 60) -> str:
-    """A decoded value in one line: ``42``, ``null``, ``"orders"``, ``"key-1" (5 bytes)``, ``16 bytes``."""
+    """Return a decoded value as one line: ``42``, ``null``, ``"orders"``, ``"key-1" (5 bytes)``, ``16 bytes``."""
     if isinstance(value, str):
         text = safe(value[:maximum])
         return f'"{text}"' if len(value) <= maximum else f'"{text[: maximum - 12]}"...'
@@ -342,7 +342,7 @@ def _body(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _rows(value: Any, indent: str) -> Iterator[str]:
-    """A body as indented ``name: value`` lines."""
+    """Yield a body as indented ``name: value`` lines."""
     for name, item in value.items() if isinstance(value, dict) else enumerate(value):
         label = f"{indent}{safe(name)}:" if isinstance(name, str) else f"{indent}[{name}]"
         if is_decoded(item):

@@ -14,7 +14,7 @@ _MAX_CHARACTERS = 10_000
 
 
 def write_values(body: dict[str, Any], file: TextIO) -> None:
-    """Write a row for each decoded key, value and header: its path, its format and schema, the data as JSON."""
+    """Write a row for each decoded key, value and header: its path, its format and schema, and its data as JSON."""
     paint = painter(file)
     for path, value in _values(body, ""):
         name: Piece = (f"{safe(path)}  ", "name")
@@ -28,7 +28,7 @@ def write_values(body: dict[str, Any], file: TextIO) -> None:
 
 
 def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Each decoded key, value and header with its path; None for tombstones."""
+    """Yield each decoded key, value and header with its path; None for tombstones."""
     if isinstance(item, list):
         for index, element in enumerate(item):
             yield from _values(element, f"{path}[{index}]")

@@ -1,1 +1,1 @@
-"""A conformance test for whatever claims to speak Kafka's protocol: checks with stable ids, run by `kproxy probe`."""
+"""A conformance test for anything that claims to speak Kafka's protocol: checks with stable ids for `kproxy probe`."""

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kproxy.probe.target import Target
 
 Outcome: TypeAlias = Literal["pass", "fail", "skip"]
-#: Tests the property; returns if the broker has it, otherwise raises `CheckFailed` or `CheckSkipped`.
+#: Tests the property; returns if the broker has it, and otherwise raises `CheckFailed` or `CheckSkipped`.
 RunCheck: TypeAlias = "Callable[[Target], Awaitable[object]]"
 
 
 class CheckFailed(Exception):
-    """The broker lacks the property. The message is one sentence; `evidence` are the frames that show it."""
+    """The broker lacks the property. The message is one sentence; `evidence` has the frames that show it."""
 
     def __init__(self, sentence: str, *evidence: Explanation) -> None:
         super().__init__(sentence)
@@ -29,7 +29,7 @@ class CheckFailed(Exception):
 
 
 class BrokerGone(Exception):
-    """The broker no longer accepts connections: nothing else can be tested."""
+    """The broker no longer accepts connections, so nothing else can be tested."""
 
 
 class CheckSkipped(Exception):
@@ -41,12 +41,12 @@ class Check:
     """A property that a broker should have.
 
     Attributes:
-        id: Stable: ``Metadata/v1/2``, ``framing/split-frame``.
+        id: A stable id: ``Metadata/v1/2``, ``framing/split-frame``.
         title: The property, as a sentence about the broker.
         page: Why it matters, in paragraphs.
-        sources: KIPs and files of Kafka that define it.
-        run: Tests it.
-        writes: Whether it creates topics, records or groups; it then needs ``--write``.
+        sources: The KIPs and Kafka source files that define it.
+        run: The function that tests it.
+        writes: Whether it creates topics, records or groups, and therefore needs ``--write``.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The outcome of a check; `sentence` is the reason of a failure or skip."""
+    """The outcome of a check; `sentence` is the reason for a failure or a skip."""
 
     check: Check
     outcome: Outcome
@@ -68,13 +68,13 @@ class CheckResult:
     duration_ms: float = 0.0
 
 
-#: Registered checks, and functions that make many.
+#: Registered checks, and functions that make several checks each.
 _REGISTERED: dict[str, Check] = {}
 _FAMILIES: list[Callable[[], Iterable[Check]]] = []
 
 
 def check(id: str, *sources: str, writes: bool = False) -> Callable[[RunCheck], RunCheck]:
-    """Register a function as a check. Its docstring is the page; the first line is the title."""
+    """Return a decorator that registers a check. The docstring's first line is the title, the rest the page."""
 
     def register(run: RunCheck) -> RunCheck:
         title, _, page = (inspect.getdoc(run) or "").partition("\n")
@@ -86,16 +86,16 @@ def check(id: str, *sources: str, writes: bool = False) -> Callable[[RunCheck], 
     return register
 
 
-def family(make: Callable[[], Iterable[Check]]) -> Callable[[], Iterable[Check]]:
-    """Register a function that makes checks of the same kind."""
-    _FAMILIES.append(make)
-    return make
+def family(make_checks: Callable[[], Iterable[Check]]) -> Callable[[], Iterable[Check]]:
+    """Register a function that makes several checks of the same kind."""
+    _FAMILIES.append(make_checks)
+    return make_checks
 
 
 @functools.cache
 def checks() -> tuple[Check, ...]:
-    """All checks, in the order of their files."""
+    """Return all checks, in the order of their files."""
     package = importlib.import_module("kproxy.probe.checks")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return (*(check for make in _FAMILIES for check in make()), *_REGISTERED.values())
+    return (*(check for make_checks in _FAMILIES for check in make_checks()), *_REGISTERED.values())

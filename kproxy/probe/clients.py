@@ -1,4 +1,4 @@
-"""Which checks a client needs: those of the API versions that it would use at this broker."""
+"""Determines which checks a client needs: those for the API versions that it would use with this broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.client.request import api_of
 from kproxy.client.versions import VersionRanges
 from kproxy.probe.check import CheckResult
 
-#: The APIs of a client that make it need the checks of a group. All clients need the other groups.
+#: Group of checks -> the APIs that make a client need it. All clients need the other groups.
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "acls": frozenset({"CreateAcls"}),
     "fetch-sessions": frozenset({"Fetch"}),
@@ -25,7 +25,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "shares": frozenset({"ShareFetch"}),
     "topics": frozenset({"CreateTopics"}),
 }
-#: Checks that a client needs from a version of an API on, whatever its group needs.
+#: Check or group of checks -> the API, and the first version of it, with which a client needs it.
 _NEEDED_FROM: Final[Mapping[str, tuple[str, int]]] = {
     "fetch-sessions": ("Fetch", 7),
     "groups/consumer-protocol": ("ConsumerGroupHeartbeat", 0),
@@ -56,13 +56,13 @@ _NEEDED_FROM: Final[Mapping[str, tuple[str, int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class KnownClient:
-    """A client and the newest version that it uses of each API, recorded at Kafka 4.3.1."""
+    """A client and the newest version of each API that it uses, recorded with Kafka 4.3.1."""
 
     name: str
     versions: Mapping[str, int]
 
-    def used(self, served: VersionRanges) -> dict[str, int | None]:
-        """The versions that it negotiates with a broker; None for an API that the broker does not serve."""
+    def negotiate(self, served: VersionRanges) -> dict[str, int | None]:
+        """Return the versions that the client uses with a broker, None for APIs that are not served."""
         versions: dict[str, int | None] = {}
         for api, newest in self.versions.items():
             limits = served.get(api_of(api).key)
@@ -72,7 +72,7 @@ class KnownClient:
 
 @dataclass(frozen=True, slots=True)
 class ClientScore:
-    """How a client would fare: the checks that it needs, and the ids of those that fail; APIs that it misses."""
+    """How well a client would work: the checks that it needs, the ids of those that fail, and the missing APIs."""
 
     name: str
     needed: int
@@ -83,29 +83,29 @@ class ClientScore:
 
 @functools.cache
 def known_clients() -> tuple[KnownClient, ...]:
-    """The clients of ``clients.json``: made from captures of a scenario with everything that each client can do."""
+    """Return the clients in ``clients.json``, made from captures of everything that each client can do."""
     data = pkgutil.get_data("kproxy.probe", "clients.json")
     assert data is not None
     return tuple(KnownClient(name, versions) for name, versions in json.loads(data).items())
 
 
 def scores(results: Iterable[CheckResult], served: VersionRanges) -> list[ClientScore]:
-    """The scores of all known clients. Skipped checks do not count."""
+    """Return the scores of all known clients. Skipped checks do not count."""
     completed = [check_result for check_result in results if check_result.outcome != "skip"]
-    scores = []
+    client_scores = []
     for client in known_clients():
-        used_versions = client.used(served)
+        used_versions = client.negotiate(served)
         needed = [
             check_result for check_result in completed if _needs_check(client, used_versions, check_result.check.id)
         ]
         failed = tuple(check_result.check.id for check_result in needed if check_result.outcome == "fail")
         missing = tuple(api for api, version in used_versions.items() if version is None)
-        scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
-    return scores
+        client_scores.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
+    return client_scores
 
 
 def clients_of(check_id: str) -> list[str]:
-    """The names of the clients that need a check at Kafka 4.3.1."""
+    """Return the names of the clients that need a check with Kafka 4.3.1."""
     return [client.name for client in known_clients() if _needs_check(client, client.versions, check_id)]
 
 
@@ -114,7 +114,7 @@ def _needs_check(client: KnownClient, used_versions: Mapping[str, int | None], c
     if group in client.versions:
         return rest.startswith(f"v{used_versions[group]}/")
     if group[0].isupper():
-        return False  # an API that it does not use
+        return False  # an API that the client does not use
     for name in (check_id, group):
         if name in _NEEDED_FROM:
             api, version = _NEEDED_FROM[name]

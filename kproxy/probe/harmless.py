@@ -1,4 +1,4 @@
-"""A well-formed request for every API that changes nothing on a broker, whatever it implements."""
+"""Well-formed requests, one for every API, that change nothing on a broker, whatever it implements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from dissectors import schemas
 from dissectors.wire.layout import layout
 
-#: APIs between brokers and controllers, or that end a login or a broker; a client has no business with them.
+#: APIs that are not for clients (those between brokers and controllers), or that end a login or a broker.
 NOT_FOR_CLIENTS: Final = frozenset({
     "AddRaftVoter", "AllocateProducerIds", "AlterPartition", "AssignReplicasToDirs", "BeginQuorumEpoch",
     "BrokerHeartbeat", "BrokerRegistration", "ControlledShutdown", "ControllerRegistration", "DeleteShareGroupState",
@@ -21,7 +21,7 @@ NOT_FOR_CLIENTS: Final = frozenset({
 _GROUP: Final = "kproxy-probe-no-such-group"
 _TOKEN: Final = b"kproxy-probe-no-such-token"
 
-#: Fields that must not have their default, by API. Fields that a version lacks are left out.
+#: API -> values of fields that must not have their defaults. Fields that a version lacks are left out.
 _VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "AddOffsetsToTxn": {"transactional_id": _GROUP, "producer_id": -1, "group_id": _GROUP},
     "AddPartitionsToTxn": {"v3_and_below_transactional_id": _GROUP, "v3_and_below_producer_id": -1,
@@ -55,7 +55,7 @@ _VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def harmless_values(api: schemas.Api, version: int) -> dict[str, Any]:
-    """The values of the request, as in `dissectors.wire.encode.encode`."""
+    """Return the values of the request, as `dissectors.wire.encode.encode` takes them."""
     body = layout(f"{api.name}Request", version)
     field_names = {field.name for field in (*body.fields, *body.tagged)}
     return {name: value for name, value in _VALUES.get(api.name, {}).items() if name in field_names}

@@ -1,4 +1,4 @@
-"""Sends requests to a broker and records them with their responses as trace lines, as a proxy would."""
+"""Sends requests to a broker and records them and their responses as trace lines, as a proxy would."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless_values
 from kproxy.proxy.address import Address
 from kproxy.trace.lines import Detail, Line
 
-#: Requests that are sent on one connection, in order: each after the response to the one before.
+#: Requests that are sent on one connection, each after the response to the previous one.
 Script = Sequence[ClientRequest]
 
-_AT_ONCE = 8  # connections
-#: Requests that show whether the group's coordinator has been elected, and the errors if it has not.
+_MAX_CONNECTIONS = 8  # at the same time
+#: Requests that show whether the group's coordinator has been elected, and their errors while it has not.
 _COORDINATED = frozenset({"FindCoordinator", "Heartbeat"})
 _NOT_READY = frozenset({Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR})
 _TRIES, _PAUSE_S = 12, 0.25
@@ -36,7 +36,7 @@ _CLIENT_ID = "kproxy-diff"
 
 
 class RecordedBroker:
-    """A broker, and the lines of what was sent to it. `within` is in seconds, per response."""
+    """A broker, and the trace lines of the traffic with it. `within` is the time limit of a response in seconds."""
 
     def __init__(
         self, address: Address, within: float, tls: ClientTls | None = None, login: ClientLogin | None = None
@@ -45,30 +45,30 @@ class RecordedBroker:
         self.served: VersionRanges = {}
         self.lines: list[Line] = []
         self._inspector = Inspector(str(address), Detail.FULL)
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._at_once = asyncio.Semaphore(_MAX_CONNECTIONS)
 
     async def learn_versions(self) -> None:
         """Ask for the advertised versions.
 
         Raises:
-            UserError: The broker cannot be reached, or has no usable ApiVersions.
+            UserError: The broker cannot be reached, or its ApiVersions response is unusable.
         """
         self.served = await fetch_versions_from(self.address, self._within, self._tls)
 
     async def wait_until_ready(self) -> None:
-        """Wait until the broker coordinates groups, which takes a new one a while; at most three seconds."""
+        """Wait, at most three seconds, until the broker coordinates groups: a new broker does so only after a while."""
         served = {key: (lowest, lowest) for key, (lowest, _) in self.served.items()}
         requests = [
             request for script in harmless_scripts(served) for request in script if request.api.name in _COORDINATED
         ]
         async with self._connection() as connection:
             for _ in range(_TRIES):
-                codes = [code for request in requests for code in await self._errors(connection, request)]
+                codes = [code for request in requests for code in await self._error_codes(connection, request)]
                 if not _NOT_READY.intersection(codes):
                     return
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _errors(self, connection: BrokerConnection, request: ClientRequest) -> list[int]:
+    async def _error_codes(self, connection: BrokerConnection, request: ClientRequest) -> list[int]:
         connection.send(request.frame(connection.next_correlation_id(), _CLIENT_ID))
         try:
             message = read_response(await connection.receive(), request.api.key, request.version)
@@ -77,7 +77,7 @@ class RecordedBroker:
         return [error.code for error in summary.errors(message)]
 
     async def send(self, number: int, script: Script) -> None:
-        """Send the requests on a connection with this number; on another one after a response that is missing.
+        """Send the requests on a connection with this number, and continue on a new one after a missing response.
 
         Raises:
             UserError: The broker cannot be reached, or the login fails.
@@ -86,10 +86,10 @@ class RecordedBroker:
         async with self._at_once:
             while remaining:
                 async with self._connection() as connection:
-                    self._add(self._inspector.open(number, "kproxy", str(self.address), at=time.time_ns()))
+                    self._add_lines(self._inspector.open(number, "kproxy", str(self.address), at=time.time_ns()))
                     while remaining and await self._exchange(number, connection, remaining.pop(0)):
                         pass
-                    self._add(self._inspector.close(number, at=time.time_ns()))
+                    self._add_lines(self._inspector.close(number, at=time.time_ns()))
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[BrokerConnection]:
@@ -102,9 +102,9 @@ class RecordedBroker:
             connection.close()
 
     async def _exchange(self, number: int, connection: BrokerConnection, request: ClientRequest) -> bool:
-        """Send a request and wait for its response; False if it does not arrive."""
+        """Send a request and wait for its response. Return False if it does not arrive."""
         frame = request.frame(connection.next_correlation_id(), _CLIENT_ID)
-        self._add(self._inspector.data(number, Direction.REQUEST, frame, at=time.time_ns()))
+        self._add_lines(self._inspector.data(number, Direction.REQUEST, frame, at=time.time_ns()))
         connection.send(frame)
         if not expects_response(frame):
             return True
@@ -112,18 +112,18 @@ class RecordedBroker:
             response = await connection.receive()
         except NoResponse:
             return False
-        self._add(self._inspector.data(number, Direction.RESPONSE, response, at=time.time_ns()))
+        self._add_lines(self._inspector.data(number, Direction.RESPONSE, response, at=time.time_ns()))
         return True
 
-    def _add(self, lines: Sequence[Line]) -> None:
+    def _add_lines(self, lines: Sequence[Line]) -> None:
         self.lines += lines
 
 
 async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned_requests: Sequence[PlannedRequest] | None) -> None:
-    """Send the same requests to two brokers, at versions that both serve: the planned ones, else every harmless one.
+    """Send the same requests, in versions that both serve, to two brokers: the planned ones, else every harmless one.
 
     Raises:
-        UserError: A broker cannot be reached, or both have no version of a planned request in common.
+        UserError: A broker cannot be reached, or the two have no version of a planned request in common.
     """
     await asyncio.gather(a.learn_versions(), b.learn_versions())
     served = _common_versions(a.served, b.served)
@@ -141,7 +141,7 @@ async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned_requests: S
 
 
 def harmless_scripts(served: VersionRanges) -> list[Script]:
-    """A script per API that changes nothing: every version that is served and that kproxy knows."""
+    """Return a script per API that changes nothing: a request in each version that is served and that kproxy knows."""
     scripts: list[Script] = []
     for key, (lowest, highest) in sorted(served.items()):
         api = schemas.api(key)
@@ -152,7 +152,7 @@ def harmless_scripts(served: VersionRanges) -> list[Script]:
 
 
 def _common_versions(a: VersionRanges, b: VersionRanges) -> VersionRanges:
-    """The versions that both advertise.
+    """Return the version ranges that both brokers advertise.
 
     Raises:
         UserError: There are none.

@@ -1,4 +1,4 @@
-"""Runs checks, several at a time, and yields their results in order."""
+"""Runs several checks at a time, and yields their results in order."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ async def run_probe(
 
     Args:
         address: The broker, ``host:port``.
-        only: Run only these checks: ids or their beginnings. docs/probe.md lists them.
-        skip: Do not run these.
+        only: The checks to run (all if empty): ids or their beginnings. docs/probe.md lists them.
+        skip: Checks not to run.
         writes: Whether checks that create topics, records and groups run; otherwise they are skipped.
         within: Seconds for each response.
-        tls: For a broker with TLS.
+        tls: The TLS settings, for a broker with TLS.
 
     Returns:
         One result per check, in the order of the checks: ``pass``, ``fail`` with a sentence, or ``skip``.
@@ -61,7 +61,7 @@ async def run_probe(
 async def run_checks(
     target: Target, selected: Sequence[Check], *, writes: bool, at_once: int = 8
 ) -> AsyncIterator[CheckResult]:
-    """Run checks with at most `at_once` at a time; yield the results in the order of the checks.
+    """Run at most `at_once` checks at a time; yield the results in the order of the checks.
 
     Once the broker no longer accepts connections, the remaining checks are skipped.
 
@@ -71,38 +71,39 @@ async def run_checks(
         writes: Whether checks that write may run; otherwise they are skipped.
         at_once: The number of checks that run at the same time.
     """
-    run = _Run(target, at_once)
+    run = _ProbeRun(target, at_once)
     async with asyncio.TaskGroup() as group:
-        for task in [group.create_task(run.result(check, writes=writes)) for check in selected]:
+        for task in [group.create_task(run.run_check(check, writes=writes)) for check in selected]:
             yield await task
 
 
-class _Run:
+class _ProbeRun:
     def __init__(self, target: Target, at_once: int) -> None:
         self._target, self._limit = target, asyncio.Semaphore(at_once)
-        self._gone = False
-        #: For each running check, those that may take the broker down meanwhile: itself, others that run, and those
-        #: that ended with a failure.
+        self._is_gone = False
+        #: For each running check, the checks that may take the broker down meanwhile: itself, the others that run at
+        #: the same time, and those of them that ended with a failure.
         self._suspects: dict[str, dict[str, Target]] = {}
         self._ended_last: dict[str, Target] = {}
 
-    async def result(self, check: Check, *, writes: bool) -> CheckResult:
+    async def run_check(self, check: Check, *, writes: bool) -> CheckResult:
+        """Run a check when its turn comes, and find out whether the broker has survived it."""
         if check.writes and not writes:
             return CheckResult(check, "skip", "it writes: pass --write")
         async with self._limit:
-            if self._gone:
+            if self._is_gone:
                 return CheckResult(check, "skip", _GONE_REASON)
             target = replace(self._target, opened=[])
             self._begin(check.id, target)
             try:
-                result = await _run(target, check)
-                if result.outcome == "fail" and target.opened and await self._target.is_gone() and not self._gone:
-                    result = self._broker_gone(result)
+                result = await _run_check(target, check)
+                if result.outcome == "fail" and target.opened and await self._target.is_gone() and not self._is_gone:
+                    result = self._with_suspects(result)
             except BrokerGone as error:
-                if self._gone:
+                if self._is_gone:
                     result = CheckResult(check, "skip", _GONE_REASON)
                 else:
-                    result = self._broker_gone(CheckResult(check, "fail", str(error)))
+                    result = self._with_suspects(CheckResult(check, "fail", str(error)))
             self._end(result, target)
             return result
 
@@ -119,9 +120,9 @@ class _Run:
                 suspects.pop(result.check.id, None)
         self._ended_last = {result.check.id: target}
 
-    def _broker_gone(self, result: CheckResult) -> CheckResult:
-        """The result of the check that noticed it, with the last request of each check that may have caused it."""
-        self._gone = True
+    def _with_suspects(self, result: CheckResult) -> CheckResult:
+        """Add to the result of the check that found the broker gone the last request of each suspected check."""
+        self._is_gone = True
         suspects = self._suspects[result.check.id]
         if not any(suspect.opened for suspect in suspects.values()):
             suspects = self._ended_last
@@ -141,15 +142,15 @@ class _Run:
 
 
 def _last_sent(target: Target) -> bytes:
-    """The last whole request frame; empty if there is none."""
+    """Return the last whole request frame that a check sent, empty if there is none."""
     frames = [frame for connection in target.opened for frame in split_frames(connection.last_sent)[0]]
     return frames[-1] if frames else b""
 
 
-async def _run(target: Target, check: Check) -> CheckResult:
+async def _run_check(target: Target, check: Check) -> CheckResult:
     started_at = time.perf_counter()
     try:
-        await _run_tasks(check, target)
+        await _run_unwrapped(check, target)
     except BrokerGone:
         raise
     except CheckFailed as failure:
@@ -163,8 +164,8 @@ async def _run(target: Target, check: Check) -> CheckResult:
     return replace(result, duration_ms=1000 * (time.perf_counter() - started_at))
 
 
-async def _run_tasks(check: Check, target: Target) -> None:
-    """Run the check. If tasks of it fail, raise the first error."""
+async def _run_unwrapped(check: Check, target: Target) -> None:
+    """Run the check. If some of its tasks fail, raise the first error."""
     try:
         await check.run(target)
     except ExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""For checks that write: a temporary topic, and the broker that leads it."""
+"""Helpers for checks that write: a temporary topic, its leader, and coordinators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.probe.target import BrokerResponse, Target
 from kproxy.proxy.address import TcpAddress
 
 _CREATION_TIMEOUT = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
-_POLL = 0.1
+_POLL_S = 0.1
 ResultT = TypeVar("ResultT")
 _STARTING = (Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
 _LOADING = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
@@ -27,7 +27,7 @@ _LOADING = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE,
 class ScratchTopic:
     """A topic with one partition, and a connection to its leader.
 
-    Versions before topic ids are used (Produce 9, Fetch 11 at most), since those are served by all brokers.
+    Versions without topic ids are used (at most Produce 9 and Fetch 11), since all brokers serve them.
     """
 
     target: Target
@@ -37,7 +37,7 @@ class ScratchTopic:
     async def produce(
         self, data: bytes, acks: int = -1, transactional_id: str | None = None, at_most: int = 9
     ) -> dict[str, Any]:
-        """Append batches; returns the partition's part of the response."""
+        """Append batches, and return the partition in the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
         response = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
                                   transactional_id=transactional_id)  # fmt: skip
@@ -53,7 +53,7 @@ class ScratchTopic:
         isolation_level: int = 0,
         current_leader_epoch: int = -1,
     ) -> dict[str, Any]:
-        """Read from an offset; returns the partition's part of the response."""
+        """Read from an offset, and return the partition in the response."""
         partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes,
                      "current_leader_epoch": current_leader_epoch}  # fmt: skip
         response = await self.ask(
@@ -63,7 +63,7 @@ class ScratchTopic:
         return _only_partition(response, "responses", "partitions")
 
     async def offset(self, timestamp: int, at_most: int = 7, current_leader_epoch: int = -1) -> dict[str, Any]:
-        """ListOffsets for one timestamp, at that version or below; returns the partition's part of the response."""
+        """Send ListOffsets for a timestamp, in version `at_most` or below, and return the partition in the response."""
         partition = {"partition_index": 0, "current_leader_epoch": current_leader_epoch, "timestamp": timestamp}
         response = await self.ask(
             "ListOffsets", at_most, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
@@ -71,26 +71,26 @@ class ScratchTopic:
         return _only_partition(response, "topics", "partitions")
 
     async def topic_id(self, version: int = 12) -> str:
-        """The topic's id, as Metadata of that version returns it."""
+        """Return the topic's id, as this version of Metadata returns it."""
         self.target.version("Metadata", version)
         response = await self.ask("Metadata", version, topics=[{"name": self.name}])
         topic_id: str = response.body["topics"][0]["topic_id"]
         return topic_id
 
     async def ask(self, api: str, at_most: int, **values: object) -> BrokerResponse:
-        """Ask the leader, at the newest version up to `at_most`."""
+        """Send a request to the leader, in the newest version up to `at_most`."""
         return await self.target.ask(self.connection, api, min(at_most, self.target.version(api)), **values)
 
 
 def batch(*values: bytes, **settings: object) -> bytes:
-    """A batch of records with these values, as `dissectors.records.encode` writes it."""
+    """Return an encoded batch of records with these values; for `settings`, see `dissectors.records.encode`."""
     now = time.time_ns() // 1_000_000
     return records.encode([{"records": [{"key": None, "value": element, "timestamp": now} for element in values],
                             "partition_leader_epoch": -1, **settings}])  # fmt: skip
 
 
 def values_of(data: bytes | None) -> list[bytes | None]:
-    """The values of all records in fetched bytes, except control records."""
+    """Return the values of all records in fetched bytes, except control records."""
     return [
         record["value"]
         for partition in records.decode(data or b"")
@@ -101,7 +101,7 @@ def values_of(data: bytes | None) -> list[bytes | None]:
 
 @asynccontextmanager
 async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterator[ScratchTopic]:
-    """Create a topic (None: with a name of its own), connect to its leader, and delete the topic at the end."""
+    """Create a topic (with a new name if `name` is None), connect to its leader, and delete the topic at the end."""
     name = target.new_name("topic") if name is None else name
     async with target.connection() as connection:
         version = min(6, target.version("CreateTopics"))
@@ -130,13 +130,13 @@ async def create_topic(
     *,
     validate_only: bool = False,
 ) -> int:
-    """Create a topic that the broker should reject, and delete it if it does not; returns the error code."""
+    """Try to create a topic, and return the error code. A topic that is created nevertheless is deleted."""
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
     version = min(6, target.version("CreateTopics"))
     response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
                                 validate_only=validate_only)  # fmt: skip
     if [topic["name"] for topic in response.body["topics"]] != [name]:
-        raise response.failed("the response does not have exactly the topic of the request")
+        raise response.failure("the response does not have exactly the topic of the request")
     code: int = response.body["topics"][0]["error_code"]
     if not code and not validate_only:
         await delete_topic(target, name)
@@ -144,12 +144,12 @@ async def create_topic(
 
 
 async def _wait_until_served(topic: ScratchTopic) -> None:
-    """Wait until the leader knows that it leads the partition, which may be later than Metadata reports it."""
+    """Wait until the leader knows that it leads the partition, which may take longer than until Metadata says so."""
     deadline = time.monotonic() + _CREATION_TIMEOUT
     while time.monotonic() < deadline:
         if (await topic.offset(-1))["error_code"] not in _STARTING:
             return
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_S)
 
 
 async def delete_topic(target: Target, name: str) -> None:
@@ -160,7 +160,7 @@ async def delete_topic(target: Target, name: str) -> None:
 
 
 async def _find_leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
-    """The target with the address of the partition's leader, once there is one."""
+    """Wait until the partition has a leader, and return the target with the leader's address."""
     deadline = time.monotonic() + _CREATION_TIMEOUT
     while True:
         response = await target.ask(
@@ -172,58 +172,58 @@ async def _find_leader(target: Target, connection: BrokerConnection, topic: str)
             brokers = {broker["node_id"]: broker for broker in response.body["brokers"]}
             node = brokers.get(partitions[0]["leader_id"])
             if node is None:
-                raise response.failed(
+                raise response.failure(
                     f"Metadata names leader {partitions[0]['leader_id']}, but does not list that broker"
                 )
             return replace(target, address=TcpAddress(node["host"], node["port"]))
         if time.monotonic() > deadline:
-            raise response.failed(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
-        await asyncio.sleep(_POLL)
+            raise response.failure(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
+        await asyncio.sleep(_POLL_S)
 
 
 async def find_coordinator(target: Target, key: str, *, transactions: bool = False) -> Target:
-    """The target with the address of the coordinator of a group, or of a transactional id, once there is one."""
+    """Wait until a group or transactional id has a coordinator, and return the target with its address."""
     version = min(3, target.version("FindCoordinator", int(transactions)))
     async with target.connection() as connection:
         response = await send_when_ready(
             target, connection, "FindCoordinator", version, key=key, key_type=int(transactions)
         )
         if response.body["error_code"]:
-            raise response.failed(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
+            raise response.failure(f"FindCoordinator returns error {_error_text(response.body['error_code'])}")
         return replace(target, address=TcpAddress(response.body["host"], response.body["port"]))
 
 
 async def send_when_ready(
     target: Target, connection: BrokerConnection, api: str, version: int, **values: object
 ) -> BrokerResponse:
-    """Ask a coordinator, again while it loads: on a new cluster its topic is created by the first request."""
+    """Send a request until the coordinator has loaded: on a new cluster, the first request creates its topic."""
     deadline = time.monotonic() + _CREATION_TIMEOUT
     while True:
         response = await target.ask(connection, api, version, **values)
         if response.body["error_code"] not in _LOADING or time.monotonic() > deadline:
             return response
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_S)
 
 
 async def poll_until(
     target: Target, send: Callable[[], Awaitable[ResultT]], is_done: Callable[[ResultT], bool]
 ) -> ResultT:
-    """Send again until the result is as expected: brokers learn of a controller's changes a little later.
+    """Send repeatedly until the result is as expected: brokers learn of the controller's changes with a delay.
 
-    Returns the last result, as expected or not, after the time limit of a response.
+    Return the last result, whether as expected or not, after the time limit of a response.
     """
     deadline = time.monotonic() + target.within
     while True:
         result = await send()
         if is_done(result) or time.monotonic() > deadline:
             return result
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_S)
 
 
 def _only_partition(response: BrokerResponse, outer: str, inner: str) -> dict[str, Any]:
     topics = response.body[outer]
     if len(topics) != 1 or len(topics[0][inner]) != 1:
-        raise response.failed("the response does not have exactly the topic and partition of the request")
+        raise response.failure("the response does not have exactly the topic and partition of the request")
     partition: dict[str, Any] = topics[0][inner][0]
     return partition
 

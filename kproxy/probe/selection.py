@@ -1,4 +1,4 @@
-"""Selects checks by their ids or the beginnings of these."""
+"""Selects checks by their ids or the beginnings of their ids."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kproxy.probe.check import Check, checks
 
 
 def select(only: Iterable[str] = (), skip: Iterable[str] = (), prefix: str = "--") -> list[Check]:
-    """The checks that `only` names (all, if it is empty) without those that `skip` names.
+    """Return the checks that `only` names (all if it is empty), except those that `skip` names.
 
     Args:
         only: Ids or their beginnings, comma-separated: ``framing``, ``Metadata/v9``.
-        skip: The same.
-        prefix: How messages write the names of the two arguments.
+        skip: Also ids or their beginnings.
+        prefix: The prefix of the two arguments' names in messages.
 
     Raises:
         UserError: A name matches no check.
@@ -27,7 +27,7 @@ def select(only: Iterable[str] = (), skip: Iterable[str] = (), prefix: str = "--
 
 
 def _matching(option: str, texts: Iterable[str]) -> set[str]:
-    """The ids of the checks that an option names."""
+    """Return the ids of the checks that an option names."""
     ids = [check.id for check in checks()]
     selected: set[str] = set()
     for name in (part.strip().lower() for text in texts for part in text.split(",") if part.strip()):
@@ -42,5 +42,5 @@ def _matching(option: str, texts: Iterable[str]) -> set[str]:
 
 
 def _matches(check_id: str, name: str) -> bool:
-    """Whether the id is the named one or below it: ``metadata/v1`` stands for ``Metadata/v1/2``, not for v10."""
+    """Whether a name is the id or its first levels: ``metadata/v1`` matches ``Metadata/v1/2``, but not v10."""
     return f"{check_id.lower()}/".startswith(name.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""For checks of share groups: a group whose members can acquire and acknowledge records (KIP-932)."""
+"""Helpers for checks of share groups: a group whose members can acquire and acknowledge records (KIP-932)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kproxy.probe.target import BrokerResponse, Target
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 BEGIN, END = 0, -1  # epochs of a share session
-_VERSION: Final = 1  # of the three APIs; version 0 was a preview with another layout
+_VERSION: Final = 1  # of the three APIs; version 0 was a preview with a different layout
 _POLL_MS: Final = 100
 
 
@@ -41,7 +41,7 @@ class ShareGroupMember:
     epoch: int = BEGIN
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
-        """Acquire records, or wait for some; returns the delivery count by offset."""
+        """Acquire records, waiting for some if need be, and return the delivery count by offset."""
         response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
                                   max_records=100, batch_size=100,
                                   topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
@@ -55,12 +55,12 @@ class ShareGroupMember:
             for record in partition["acquired_records"]:
                 offsets = range(record["first_offset"], record["last_offset"] + 1)
                 if not all(offset in sent_offsets for offset in offsets):
-                    raise response.failed("the response does not have all records that are acquired")
+                    raise response.failure("the response does not have all records that are acquired")
                 deliveries.update(dict.fromkeys(offsets, record["delivery_count"]))
         return deliveries
 
     async def acknowledge(self, first: int, last: int, acknowledge_type: int) -> int:
-        """Acknowledge the records from `first` to `last`; returns the error code of the partition."""
+        """Acknowledge the records from `first` to `last`, and return the error code of the partition."""
         response = await self.ask("ShareAcknowledge", topics=self.partition(
             {"first_offset": first, "last_offset": last, "acknowledge_types": [acknowledge_type]}
         ))  # fmt: skip
@@ -70,27 +70,27 @@ class ShareGroupMember:
         return code
 
     async def end(self) -> None:
-        """End the session, which releases what is still acquired."""
+        """End the session, which releases the records that are still acquired."""
         self.epoch = END
         response = await self.ask("ShareAcknowledge")
         expect(response.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
 
     async def ask(self, api: str, **values: object) -> BrokerResponse:
-        """Send a request of the member's share session."""
+        """Send a request in the member's share session."""
         session = {"group_id": self.group, "member_id": self.id, "share_session_epoch": self.epoch}
         return await self.topic.ask(api, _VERSION, **session | values)
 
-    def partition(self, *acknowledged: dict[str, Any]) -> list[dict[str, Any]]:
-        """The topic with its partition, as both requests name it."""
-        partition = {"partition_index": 0, "acknowledgement_batches": list(acknowledged)}
+    def partition(self, *acknowledged_batches: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the topic with its partition, as ShareFetch and ShareAcknowledge name it."""
+        partition = {"partition_index": 0, "acknowledgement_batches": list(acknowledged_batches)}
         return [{"topic_id": self.topic_id, "partitions": [partition]}]
 
 
 @asynccontextmanager
 async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[ShareGroupMember]]:
-    """A share group on a topic, with members that have a share session; the group is deleted afterwards.
+    """Create a topic and a share group with members that can acquire its records; delete both at the end.
 
-    All records up to now are accepted: what is produced next is acquired next.
+    All earlier records have been accepted: the next record to be produced is the next one to be acquired.
     """
     target.version("ShareFetch", _VERSION)
     target.version("ShareAcknowledge", _VERSION)
@@ -109,7 +109,7 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
 
 
 async def _advance_group_to_end(topic: ScratchTopic, member: ShareGroupMember) -> None:
-    """Produce and accept records until the group, which begins at the end of the topic, gets one."""
+    """Produce records until the group, which begins at the end of the topic, gets one, and accept it."""
 
     async def acquire() -> dict[int, int]:
         expect((await topic.produce(batch(b"first")))["error_code"], Error.NONE, "Produce")
@@ -123,7 +123,10 @@ async def _advance_group_to_end(topic: ScratchTopic, member: ShareGroupMember) -
 
 @asynccontextmanager
 async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncIterator[tuple[str, list[str]]]:
-    """A share group whose members are assigned the topic's partition: its id and theirs. It is deleted afterwards."""
+    """Create a share group whose members are assigned the topic's partition, and delete it at the end.
+
+    Yield the id of the group and the ids of the members.
+    """
     target.version("ShareGroupHeartbeat", _VERSION)
     group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
     coordinator = await find_coordinator(target, group)
@@ -140,7 +143,7 @@ async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncI
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:
-    """Join, and send heartbeats until the partition is assigned."""
+    """Join the group, and send heartbeats until the partition is assigned."""
     epoch = 0
     topics: list[str] | None = [topic]
 
@@ -155,7 +158,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
     response = await poll_until(target, send_heartbeat, lambda answer: _assigned_partitions(answer) == [[0]])
     if _assigned_partitions(response) != [[0]]:
-        raise response.failed(
+        raise response.failure(
             f"the member is assigned {response.body['assignment']} instead of partition 0 of its topic"
         )
 
@@ -167,7 +170,7 @@ def _assigned_partitions(response: BrokerResponse) -> list[list[int]]:
 async def heartbeat(
     target: Target, connection: BrokerConnection, group: str, member: str, epoch: int, topics: list[str] | None = None
 ) -> BrokerResponse:
-    """Send ShareGroupHeartbeat, again while the coordinator loads."""
+    """Send ShareGroupHeartbeat, repeatedly while the coordinator loads."""
     return await send_when_ready(
         target, connection, "ShareGroupHeartbeat", _VERSION, group_id=group, member_id=member, member_epoch=epoch,
         rack_id=None, subscribed_topic_names=topics,
@@ -175,5 +178,5 @@ async def heartbeat(
 
 
 def new_member_id() -> str:
-    """A member id that no other member has; members choose their own."""
+    """Return a unique member id; members choose their own."""
     return uuid_text(secrets.token_bytes(16))

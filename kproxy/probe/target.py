@@ -1,4 +1,4 @@
-"""Target: the broker under test. Opens connections and exchanges requests, and fails the check if that fails."""
+"""Target: the broker under test. It opens connections and sends requests, and fails the check if that fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kproxy.proxy.address import Address
 
 @dataclass(frozen=True, slots=True)
 class BrokerResponse:
-    """A request frame with its response frame, and the response decoded."""
+    """A request frame, its response frame, and the decoded response."""
 
     request: bytes
     response: bytes
@@ -32,24 +32,24 @@ class BrokerResponse:
 
     @property
     def body(self) -> dict[str, Any]:
-        """Values by snake_case name."""
+        """The values of the response by snake_case name."""
         return self.message.body
 
     @property
     def evidence(self) -> tuple[Explanation, Explanation]:
-        """Request and response explained, for `CheckFailed`."""
+        """The request and the response explained, for `CheckFailed`."""
         return explain(self.request), explain(self.response, self.request)
 
-    def failed(self, sentence: str) -> CheckFailed:
-        """The error that fails a check because of this response."""
+    def failure(self, sentence: str) -> CheckFailed:
+        """Return the error that fails a check because of this response."""
         return CheckFailed(sentence, *self.evidence)
 
 
 @dataclass(slots=True)
 class Target:
-    """How to reach the broker, and what it advertises. `within` is in seconds, per response.
+    """How to reach the broker, and the versions that it advertises.
 
-    `opened` are the connections so far.
+    `within` is the time limit of a response in seconds. `opened` lists all connections so far.
     """
 
     address: Address
@@ -67,13 +67,13 @@ class Target:
         """Ask for the advertised versions.
 
         Raises:
-            UserError: The broker cannot be reached, or has no usable ApiVersions.
+            UserError: The broker cannot be reached, or its ApiVersions response is unusable.
         """
         self.served = await fetch_versions_from(self.address, self.within, self.tls)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[BrokerConnection]:
-        """A connection of its own, logged in if the user gave a login."""
+        """Open a new connection, logged in if the user gave a login, and close it at the end."""
         try:
             connection = await connect(self.address, self.within, self.tls)
         except UserError as error:
@@ -89,7 +89,7 @@ class Target:
             connection.close()
 
     async def is_gone(self) -> bool:
-        """Whether the broker no longer accepts connections. It may answer a request or not."""
+        """Whether the broker no longer accepts connections, regardless of whether it answers requests."""
         try:
             async with self.connection() as connection:
                 with suppress(NoResponse):
@@ -102,7 +102,7 @@ class Target:
         return False
 
     def version(self, api: str, at_least: int = 0) -> int:
-        """The newest version that the broker and kproxy know; skips the check if there is none from `at_least` on."""
+        """Return the newest version that the broker and kproxy know; skip the check if it is below `at_least`."""
         try:
             version = newest_version(api_of(api), self.served)
         except UserError:
@@ -112,7 +112,7 @@ class Target:
         return version
 
     def frame(self, connection: BrokerConnection, api: str, version: int | None = None, **values: object) -> bytes:
-        """A request frame with the next correlation id."""
+        """Return a request frame with the next correlation id."""
         kafka_api = api_of(api)
         chosen_version = self.version(api) if version is None else version
         return ClientRequest(kafka_api, chosen_version, values).frame(connection.next_correlation_id(), self.client_id)
@@ -120,20 +120,20 @@ class Target:
     async def ask(
         self, connection: BrokerConnection, api: str, version: int | None = None, **values: object
     ) -> BrokerResponse:
-        """Send a request and receive its response, which must have its correlation id and decode."""
+        """Send a request and receive its response, which must decode and have the same correlation id."""
         request = self.frame(connection, api, version, **values)
         connection.send(request)
         return await self.receive(connection, request)
 
     async def receive(self, connection: BrokerConnection, request: bytes) -> BrokerResponse:
-        """The response to a request that was sent."""
+        """Receive the response to a request that was sent; fail the check unless it decodes."""
         response = await self.receive_any(connection, request)
         if response.message.error or response.message.opaque:
-            raise response.failed(f"the {request_name(request)} response does not decode")
+            raise response.failure(f"the {request_name(request)} response does not decode")
         return response
 
     async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerResponse:
-        """Like `receive`, for a response that may not decode."""
+        """Receive the response to a request that was sent, whether or not it decodes."""
         try:
             frame = await connection.receive()
         except NoResponse as no_response:
@@ -141,13 +141,13 @@ class Target:
         key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
         response = BrokerResponse(request, frame, read_response(frame, key, version))
         if mismatch := correlation_id_mismatch(request, frame):
-            raise response.failed(f"{request_name(request)}: {mismatch}")
+            raise response.failure(f"{request_name(request)}: {mismatch}")
         return response
 
-    async def refused(self, connection: BrokerConnection, description: str) -> bytes | None:
-        """The response to a request that the broker must reject; None if it closes the connection instead.
+    async def receive_refusal(self, connection: BrokerConnection, description: str) -> bytes | None:
+        """Return the response to a request that the broker must reject, None if it closes the connection instead.
 
-        Fails if it does neither. `description` was sent.
+        Fail the check if it does neither. `description` names what was sent.
         """
         try:
             return await connection.receive()
@@ -156,13 +156,13 @@ class Target:
                 raise CheckFailed(f"{description} is neither answered nor does it close the connection") from None
             return None
 
-    async def closes(self, connection: BrokerConnection, description: str) -> None:
+    async def expect_close(self, connection: BrokerConnection, description: str) -> None:
         """Fail unless the broker closes the connection because of `description`."""
-        if (response := await self.refused(connection, description)) is not None:
+        if (response := await self.receive_refusal(connection, description)) is not None:
             raise CheckFailed(f"{description} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
 
-    async def still_serves(self) -> None:
-        """Check on another connection that the broker has survived what a check sent."""
+    async def expect_still_serving(self) -> None:
+        """Check, on another connection, that the broker has survived what a check sent."""
         async with self.connection() as connection:
             try:
                 await self.ask(connection, "ApiVersions", 0)
@@ -170,12 +170,12 @@ class Target:
                 raise CheckFailed(f"the broker does not survive it: on another connection, {error}") from None
 
     def new_name(self, kind: str) -> str:
-        """A name for a topic, group or transaction that no other check uses, in this run or another."""
+        """Return a name for a topic, group or transaction that no other check uses, in this or any other run."""
         return f"{self.prefix}-{kind}-{self._run}-{next(self._numbers)}"
 
 
 def request_name(request: bytes) -> str:
-    """``Metadata v9``, of a request frame."""
+    """Return the API and version of a request frame: ``Metadata v9``."""
     key, version = (int.from_bytes(request[offset : offset + 2], "big", signed=True) for offset in (4, 6))
     api = schemas.api(key)
     return f"{api.name if api else f'API {key}'} v{version}"

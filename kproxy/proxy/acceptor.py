@@ -7,25 +7,25 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from kproxy.proxy.sockets import name
+from kproxy.proxy.sockets import address_text
 
-_MAX_ACCEPTS_PER_EVENT: Final = 64  # then the event loop has its turn
+_MAX_ACCEPTS_PER_EVENT: Final = 64  # after these, the event loop gets its turn
 
 
 class Acceptor:
-    """Passes each accepted socket, non-blocking, to `on_client`, with the address of its peer.
+    """Passes each accepted socket, made non-blocking, to `on_client`, with the address of its peer.
 
     Attributes:
-        family: Of the socket.
-        address: Of the socket, as `getsockname` returns it.
-        name: The same as text.
+        family: The address family of the socket.
+        address: The address of the socket, as `getsockname` returns it.
+        name: The same address as text.
 
     Args:
-        sock: Listening and non-blocking; closed by `close`.
-        on_client: Owns the socket from then on.
+        sock: A listening, non-blocking socket; `close` closes it.
+        on_client: Takes ownership of each accepted socket.
         on_shortage: Called if the system has no resources for another connection. The client stays in the system's
-            queue, and the socket stays readable: this must call `stop`, or it is called again at once.
-        check: Called with an open descriptor before each client; may raise an OSError for `on_shortage`.
+            queue and the socket stays readable, so this must call `stop`, or it is called again at once.
+        check: Called with an open descriptor before each accept; may raise an OSError, which goes to `on_shortage`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Acceptor:
     ) -> None:
         self.family: int = sock.family
         self.address = sock.getsockname()
-        self.name = name(self.address, sock.family)
+        self.name = address_text(self.address, sock.family)
         self._socket = sock
         self._on_client = on_client
         self._on_shortage = on_shortage
@@ -50,12 +50,12 @@ class Acceptor:
         return self._socket.fileno() >= 0
 
     def start(self) -> None:
-        """Accept connections from now on. Does nothing after `close`."""
+        """Start accepting connections. Do nothing after `close`."""
         if self.is_open:
             self._loop.add_reader(self._socket, self._accept)
 
     def stop(self) -> None:
-        """Stop accepting clients: they wait in the system's queue."""
+        """Stop accepting clients: new ones wait in the system's queue."""
         if self.is_open:
             self._loop.remove_reader(self._socket)
 
@@ -77,4 +77,4 @@ class Acceptor:
                 self._on_shortage(error)
                 return
             accepted.setblocking(False)
-            self._on_client(accepted, name(peer, accepted.family))
+            self._on_client(accepted, address_text(peer, accepted.family))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _UNIX = "unix:"
-_MAX_UNIX_PATH = 107  # bytes, sun_path less its final zero
+_MAX_UNIX_PATH = 107  # bytes; sun_path without its terminating zero
 
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """A host name or IP address, and a port. None as host is loopback, IPv4 and IPv6."""
+    """A host name or IP address, and a port. A host of None means loopback, both IPv4 and IPv6."""
 
     host: str | None
     port: int
@@ -36,9 +36,9 @@ Address: TypeAlias = TcpAddress | UnixAddress
 
 
 def parse_listen(text: str, option: str = "--listen") -> Address:
-    """Read ``9092`` or ``:9092`` (loopback), ``HOST:9092``, ``[::1]:9092``, ``unix:/path``; port 0 takes a free one.
+    """Parse ``9092`` or ``:9092`` (loopback), ``HOST:9092``, ``[::1]:9092`` or ``unix:/path``. Port 0 takes a free one.
 
-    `option` is the option with the address, for messages.
+    `option` names the command-line option in error messages.
 
     Raises:
         ValueError: One sentence with the valid form.
@@ -47,9 +47,9 @@ def parse_listen(text: str, option: str = "--listen") -> Address:
 
 
 def parse_upstream(text: str, option: str = "--upstream") -> Address:
-    """Read ``HOST:9092``, ``[::1]:9092``, ``unix:/path``, or ``9092`` for a broker on this machine.
+    """Parse ``HOST:9092``, ``[::1]:9092``, ``unix:/path``, or ``9092`` for a broker on this machine.
 
-    `option` is the option with the address, for messages.
+    `option` names the command-line option in error messages.
 
     Raises:
         ValueError: One sentence with the valid form.
@@ -72,7 +72,7 @@ def _parse(text: str, option: str, *, min_port: int) -> Address:
         raise ValueError(f"{option} {text!r} has no port: use {text or 'HOST'}:9092")
     if not (port.isascii() and port.isdecimal()) or not min_port <= int(port) <= 65535:
         raise ValueError(_invalid_port_message(text, option, port, min_port))
-    return TcpAddress(_host(host, int(port), text, option) if host else None, int(port))
+    return TcpAddress(_parse_host(host, int(port), text, option) if host else None, int(port))
 
 
 def _invalid_port_message(text: str, option: str, port: str, min_port: int) -> str:
@@ -83,7 +83,7 @@ def _invalid_port_message(text: str, option: str, port: str, min_port: int) -> s
     return f"{option} {text!r}: invalid port {port!r}: use {min_port} to 65535"
 
 
-def _host(host: str, port: int, text: str, option: str) -> str:
+def _parse_host(host: str, port: int, text: str, option: str) -> str:
     if host.startswith("[") and host.endswith("]"):
         try:
             ipaddress.IPv6Address(host[1:-1])

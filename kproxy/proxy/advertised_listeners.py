@@ -1,4 +1,4 @@
-"""AdvertisedListeners: with ``--advertise``, a listener of the relay for each broker in responses."""
+"""AdvertisedListeners: with ``--advertise``, the relay has a listener for each broker that responses name."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import ListenError, listen
 
-#: A broker has left if no complete list contained it for this long. Brokers restart in less time.
+#: A broker counts as gone if no complete list has contained it for this long. Brokers restart in less time.
 GONE_AFTER_S: Final = 60.0
-#: Without file descriptors, clients get the broker's own address until a later response finds some.
+#: Without free file descriptors, clients get the broker's own address until a later response finds some free.
 _SHORTAGE_RETRY_S: Final = 1.0
-#: The largest clusters have a few hundred. The limit keeps a faulty response from opening ports without end.
+#: The largest clusters have a few hundred brokers. The limit keeps faulty responses from opening ports without end.
 MAX_BROKERS: Final = 1000
-#: If the port of a broker is taken, others are tried in these steps.
-_STEP: Final = 1000
+#: If the port of a broker is taken, others are tried at this distance.
+_PORT_STEP: Final = 1000
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104
 _LARGEST_PORT = 65535
 #: As `Advertise.base`: the system chooses the port of each broker.
@@ -45,10 +45,10 @@ class Advertise:
     """What clients get instead of a broker's own address.
 
     Attributes:
-        host: None for the host of the listener; if that is a wildcard, for the address that the client reached.
-        base: The broker with node id N gets port `base` + N. None for one more than the bootstrap listener's port.
-        ports: Node id to port, for brokers with a port of their own.
-        names: A host name for each broker; all brokers have the same port.
+        host: None means the host of the listener or, if that is a wildcard, the address that the client connected to.
+        base: The broker with node id N gets port `base` + N. None means one more than the bootstrap listener's port.
+        ports: The ports of brokers that have a port of their own, by node id.
+        names: The host names of brokers, all of which then share one port.
     """
 
     host: str | None = None
@@ -77,7 +77,7 @@ class AdvertisedListeners:
 
     Args:
         options: The addresses that clients get.
-        listeners: Of the relay: opens, retargets and closes those of brokers.
+        listeners: The relay's listeners; those of brokers are opened, retargeted and closed here.
         report: Called with events for the user.
     """
 
@@ -87,17 +87,17 @@ class AdvertisedListeners:
         self._report = report
         self._bootstraps: list[BoundListener] = []
         self._views: dict[BoundListener, dict[int, _Broker]] = {}
-        self._newer: set[tuple[int, int]] = set()
-        self._too_many = False
-        self._reopen_at: dict[int, float] = {}  # node id: when to try again
+        self._reported_versions: set[tuple[int, int]] = set()
+        self._limit_reported = False
+        self._reopen_at: dict[int, float] = {}  # by node id: when to try again
 
     def add_bootstrap(self, bound: BoundListener) -> None:
-        """A listener of the command line is open."""
+        """Add an open listener that was configured, not opened for a broker."""
         self._bootstraps.append(bound)
         self._views[bound] = {}
 
     def remove_bootstrap(self, bound: BoundListener) -> None:
-        """A bootstrap listener was closed. Another one of the same cluster takes over its brokers, if there is one."""
+        """Remove a closed bootstrap listener. Another one of the same cluster, if any, takes over its brokers."""
         brokers = self._views.pop(bound)
         self._bootstraps.remove(bound)
         heir = next(
@@ -109,7 +109,7 @@ class AdvertisedListeners:
             None,
         )
         bound.bootstrap = heir  # for its open connections
-        for view in self._views.values():  # brokers that the closed listener itself served get a listener of their own
+        for view in self._views.values():  # brokers that the closed listener served itself get their own listeners
             for node_id in [node_id for node_id, broker in view.items() if broker.bound is bound]:
                 del view[node_id]
         for node_id, broker in brokers.items():
@@ -127,16 +127,16 @@ class AdvertisedListeners:
 
         Args:
             bound: The listener that accepted the client.
-            local_host: The IP address that the client reached.
+            local_host: The IP address that the client connected to.
         """
 
         def translate(addresses: list[BrokerAddress], complete: bool) -> list[tuple[str, int] | None]:
             return self._translate(bound, local_host, addresses, complete)
 
-        return AddressRewriter(translate, self._newer_version)
+        return AddressRewriter(translate, self._report_newer_version)
 
-    def by_name(self, bound: BoundListener, name: str) -> BoundListener:
-        """Return the listener for a connection to `bound` whose client requested this host name."""
+    def listener_for_name(self, bound: BoundListener, name: str) -> BoundListener:
+        """Return the listener for a client that connected to `bound` and requested this host name."""
         names = self._options.names
         node_id = None if names is None else names.node_id(name)
         if node_id is None:
@@ -162,22 +162,22 @@ class AdvertisedListeners:
             ):
                 advertised.append(None)
                 continue
-            broker = self._broker(bound.bootstrap or bound, address, now)
+            broker = self._find_or_add_broker(bound.bootstrap or bound, address, now)
             broker.seen_at = now
-            advertised.append(self._place(broker, bound.bootstrap or bound, local_host))
+            advertised.append(self._advertised_address(broker, bound.bootstrap or bound, local_host))
         if complete and addresses:
             self._forget_departed(view, now)
         return advertised
 
-    def _place(self, broker: _Broker, bootstrap: BoundListener, local_host: str) -> tuple[str, int] | None:
-        """Return the host and port that clients get; None if they get the broker's own."""
+    def _advertised_address(self, broker: _Broker, bootstrap: BoundListener, local_host: str) -> tuple[str, int] | None:
+        """Return the host and port that clients get, or None if they get the broker's own address."""
         if broker.bound is None:
             return None
         if self._options.names is not None:
             return self._options.names.place(broker.address.node_id, bootstrap.port)
-        return self._host(broker.bound, local_host), broker.bound.port
+        return self._advertised_host(broker.bound, local_host), broker.bound.port
 
-    def _broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
+    def _find_or_add_broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
         """Return the broker with this id and address; open or retarget its listener if needed."""
         view = self._views[bootstrap]
         broker = view.get(address.node_id)
@@ -192,7 +192,7 @@ class AdvertisedListeners:
                 return shared
         upstream = TcpAddress(address.host, address.port)
         for listener in self._bootstraps:
-            if _is_same(listener.listener.upstream, upstream):
+            if _is_same_address(listener.listener.upstream, upstream):
                 view[address.node_id] = _Broker(address, listener, now)
                 return view[address.node_id]
         if broker is not None and broker.bound is not None and broker.bound not in self._bootstraps:
@@ -201,8 +201,8 @@ class AdvertisedListeners:
             broker.address = address
             return broker
         if len(view) >= MAX_BROKERS:
-            if not self._too_many:
-                self._too_many = True
+            if not self._limit_reported:
+                self._limit_reported = True
                 self._report(
                     BrokerNotListening(address.node_id, str(upstream), f"{MAX_BROKERS} brokers have listeners")
                 )
@@ -218,7 +218,7 @@ class AdvertisedListeners:
             self._report(BrokerListening(address.node_id, str(upstream), str(advertised)))
             return BoundListener(template, bootstrap=bootstrap)
         failure = "all ports are taken"
-        for port in self._ports(bootstrap, address.node_id):
+        for port in self._candidate_ports(bootstrap, address.node_id):
             sockets: list[socket.socket] = []
             try:
                 for host in bootstrap.hosts:
@@ -241,7 +241,7 @@ class AdvertisedListeners:
         self._report(BrokerNotListening(address.node_id, str(upstream), failure))
         return None
 
-    def _ports(self, bootstrap: BoundListener, node_id: int) -> Sequence[int]:
+    def _candidate_ports(self, bootstrap: BoundListener, node_id: int) -> Sequence[int]:
         """Return the ports to try for a broker, best first."""
         if node_id in self._options.ports:
             return [self._options.ports[node_id]]
@@ -249,9 +249,9 @@ class AdvertisedListeners:
         first = base + node_id
         if node_id < 0 or first > _LARGEST_PORT:
             return [0]
-        return range(first, min(first + 10 * _STEP, _LARGEST_PORT + 1), _STEP)
+        return range(first, min(first + 10 * _PORT_STEP, _LARGEST_PORT + 1), _PORT_STEP)
 
-    def _host(self, bound: BoundListener, local_host: str) -> str:
+    def _advertised_host(self, bound: BoundListener, local_host: str) -> str:
         if self._options.host is not None:
             return self._options.host
         address = (bound.bootstrap or bound).listener.listen
@@ -259,7 +259,7 @@ class AdvertisedListeners:
         return local_host if address.host in _WILDCARDS else address.host or "localhost"
 
     def _own_addresses(self, local_host: str) -> set[tuple[str, int]]:
-        """Return the relay's own addresses. Brokers that advertise one of these keep it."""
+        """Return the relay's own addresses. A broker that advertises one of these keeps it."""
         brokers = (broker for view in self._views.values() for broker in view.values())
         bound = {
             *self._bootstraps,
@@ -267,7 +267,7 @@ class AdvertisedListeners:
         }
         own_addresses = set()
         for listener in bound:
-            hosts = [*listener.hosts, local_host, self._host(listener, local_host)]
+            hosts = [*listener.hosts, local_host, self._advertised_host(listener, local_host)]
             if any(host in _WILDCARDS for host in hosts):
                 hosts.append(LOOPBACK)
             own_addresses |= {(canonicalize_host(host), listener.port) for host in hosts}
@@ -286,13 +286,13 @@ class AdvertisedListeners:
             upstream = str(broker.bound.listener.upstream)
             self._report(BrokerListenerClosed(node_id, upstream, "the broker has left the cluster"))
 
-    def _newer_version(self, api_key: int, api_version: int) -> None:
-        if (api_key, api_version) not in self._newer and len(self._newer) < 1000:
-            self._newer.add((api_key, api_version))
+    def _report_newer_version(self, api_key: int, api_version: int) -> None:
+        if (api_key, api_version) not in self._reported_versions and len(self._reported_versions) < 1000:
+            self._reported_versions.add((api_key, api_version))
             self._report(NewerVersion(api_key, api_version))
 
 
-def _is_same(address: Address, broker_address: TcpAddress) -> bool:
+def _is_same_address(address: Address, broker_address: TcpAddress) -> bool:
     if not isinstance(address, TcpAddress):
         return False
     return address.port == broker_address.port and canonicalize_host(address.host or LOOPBACK) == canonicalize_host(
@@ -301,14 +301,14 @@ def _is_same(address: Address, broker_address: TcpAddress) -> bool:
 
 
 def local_address(sock: socket.socket) -> str:
-    """Return the IP address that a client reached; IPv4 as such, even if a dual-stack socket accepted it."""
+    """Return the IP address that a client connected to; IPv4 in IPv4 notation even on a dual-stack socket."""
     with suppress(OSError, IndexError, TypeError):
         return str(sock.getsockname()[0]).removeprefix("::ffff:").partition("%")[0]
     return "localhost"
 
 
 def check_listeners(listeners: Sequence[Listener], options: Advertise) -> str | None:
-    """Return why addresses cannot be advertised for these listeners; None if they can."""
+    """Return why addresses cannot be advertised for these listeners, or None if they can."""
     for listener in listeners:
         if isinstance(listener.listen, UnixAddress):
             return f"--advertise needs TCP: clients cannot be directed to {listener.listen}"

@@ -1,4 +1,4 @@
-"""The open listeners of a relay: where it listens, and whether it accepts clients now."""
+"""The open listeners of a relay: where it listens, and whether it currently accepts clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.proxy.address import Address
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.shortage import Shortage
 
-#: After a shortage that none of the relay's own clients may end: seconds until clients are accepted again.
+#: Seconds until clients are accepted again after a shortage, unless a client that leaves ends it earlier.
 _ACCEPT_RETRY_S: Final = 0.5
 
 
@@ -22,9 +22,9 @@ class BoundListeners:
 
     Args:
         on_client: Called with each accepted socket, the listener that accepted it, and the client's address.
-        on_change: Called soon after listeners were opened, retargeted or closed; once for all changes of one turn of
-            the event loop. Not called before `begin` and not for `close_all`.
-        shortage: Decides whether there are file descriptors for another client.
+        on_change: Called soon after listeners were opened, retargeted or closed: once for all changes in one turn of
+            the event loop. Not called before `begin`, nor for `close_all`.
+        shortage: Decides whether there are enough file descriptors for another client.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class BoundListeners:
         self._closed = False
         self._paused = False
         self._retry: asyncio.TimerHandle | None = None
-        self._ends_with_clients = False
+        self._ends_when_client_leaves = False
         self._change: asyncio.Handle | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The address and the upstream of each open listener; a listener on loopback can have two addresses.
+        """The address and the upstream of each open listener. A listener on loopback can have two addresses.
 
-        A server in this process has no other address than the listener's.
+        A server in this process has no address other than the listener's.
         """
         return [
             (acceptor.name, str(listener.listener.upstream) if listener.listener.dial is None else acceptor.name)
@@ -63,20 +63,20 @@ class BoundListeners:
 
     @property
     def upstreams(self) -> dict[Address, Listener]:
-        """The upstreams of the open listeners, each with one of these listeners."""
+        """The upstreams of the open listeners, each with one of its listeners."""
         return {bound.listener.upstream: bound.listener for bound in self.open}
 
     @property
     def lacks_resources(self) -> bool:
-        """Whether no client is accepted for now because file descriptors or memory are short."""
+        """Whether no clients are accepted for now because file descriptors or memory are short."""
         return self._retry is not None
 
     def port(self, listener: Listener) -> int:
-        """The TCP port of a listener, also if the system chose it."""
+        """Return the TCP port of a listener, even if the system chose it."""
         return self.find(listener).port
 
     def find(self, listener: Listener) -> BoundListener:
-        """The open listener that was made from this one."""
+        """Return the open listener that was made from this one."""
         return next(bound for bound in self._listeners if bound.listener == listener)
 
     def add(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
@@ -88,20 +88,20 @@ class BoundListeners:
         if self._closed:
             bound.close()
         self._start()
-        self._changed()
+        self._schedule_announcement()
 
     def retarget(self, bound: BoundListener, listener: Listener) -> None:
-        """Give a listener another upstream, for the connections to come."""
+        """Give a listener another upstream for future connections."""
         bound.listener = listener
-        self._changed()
+        self._schedule_announcement()
 
     def close(self, bound: BoundListener) -> None:
         """Close a listener. Its connections stay open."""
         bound.close()
-        self._changed()
+        self._schedule_announcement()
 
     def close_all(self) -> None:
-        """Close every listener, because the relay ends."""
+        """Close every listener, because the relay is ending."""
         self._closed = True
         for bound in self._listeners:
             bound.close()
@@ -124,27 +124,27 @@ class BoundListeners:
         self._start()
 
     def pause_for(self, error: OSError) -> None:
-        """File descriptors or memory are short: stop accepting clients for a moment."""
+        """Stop accepting clients for a moment, because file descriptors or memory are short."""
         self._shortage.report(error)
         if self._retry is None and not self._closed:
             self._stop()
             self._retry = asyncio.get_running_loop().call_later(_ACCEPT_RETRY_S, self._accept_again)
 
     def client_left(self) -> None:
-        """The sockets of a client are closed: if others wait for their descriptors, accept the next one now."""
-        if self._retry is not None and self._ends_with_clients:
+        """Note that a client's sockets are closed. If another client waits for descriptors, accept it now."""
+        if self._retry is not None and self._ends_when_client_leaves:
             self._retry.cancel()
             self._accept_again()
 
     def _on_shortage(self, error: OSError) -> None:
-        # Here, the client is still waiting. After a failure to connect to an upstream, it was refused: accepting the
-        # next one when it has left would refuse everybody in turn.
+        # Here, the client is still waiting. After a failure to connect to an upstream, in contrast, the client was
+        # refused: if its departure let in the next one, each client would be refused in turn.
         self.pause_for(error)
-        self._ends_with_clients = True
+        self._ends_when_client_leaves = True
 
     def _accept_again(self) -> None:
         self._retry = None
-        self._ends_with_clients = False
+        self._ends_when_client_leaves = False
         self._start()
 
     def _start(self) -> None:
@@ -158,7 +158,7 @@ class BoundListeners:
             for acceptor in bound.acceptors:
                 acceptor.stop()
 
-    def _changed(self) -> None:
+    def _schedule_announcement(self) -> None:
         if self._begun and not self._closed and self._change is None:
             self._change = asyncio.get_running_loop().call_soon(self._announce)
 

@@ -1,4 +1,4 @@
-"""BrokerNames: a host name for each broker, so that one TLS port serves all of them (SNI)."""
+"""BrokerNames: a host name for each broker, so that one TLS port serves all brokers (SNI)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MAX_DIGITS = 10  # of a node id, an int32
 
 @dataclass(frozen=True)
 class BrokerNames:
-    """Names made of a pattern, e.g. ``broker-$id.kafka.example.com``.
+    """Names made from a pattern, e.g. ``broker-$id.kafka.example.com``.
 
     Attributes:
-        pattern: A host name with ``$id`` in place of the node id, once.
-        port: The port that clients get; None for that of the bootstrap listener.
+        pattern: A host name that contains ``$id`` once, in place of the node id.
+        port: The port that clients get; None means that of the bootstrap listener.
     """
 
     pattern: str
@@ -33,10 +33,10 @@ class BrokerNames:
         return self.pattern.replace(PLACEHOLDER, str(node_id)), self.port or port
 
     def node_id(self, name: str) -> int | None:
-        """Return the node id in a name; None if the name does not match the pattern."""
+        """Return the node id in a name, or None if the name does not match the pattern."""
         match = self._expression.fullmatch(name)
         return None if match is None else int(match[1])
 
     def is_advertised(self, host: str, address_port: int, port: int) -> bool:
-        """Whether an address is already an advertised one; `port` is that of the bootstrap listener."""
+        """Return whether an address is one that was advertised; `port` is that of the bootstrap listener."""
         return self.node_id(host) is not None and address_port == (self.port or port)

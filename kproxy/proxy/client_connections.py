@@ -1,4 +1,4 @@
-"""The client connections of a relay: counts, back-pressure, and how they end."""
+"""The client connections of a relay: their counts, back-pressure, and how they end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kproxy.proxy.connection import RelayedConnection
 
 _QUIET_S: Final = 0.5  # a draining connection without traffic for this time is closed
-_GRACE_S: Final = 1.0  # to send what was read, when the relay ends
+_GRACE_S: Final = 1.0  # for sending the bytes already read, when the relay ends
 
 
 @dataclass(slots=True)
@@ -28,18 +28,18 @@ class Totals:
 
 
 class ClientConnections:
-    """Each client has a task; from the moment it is connected to its upstream also a `RelayedConnection`.
+    """Each client has a task and, once it is connected to its upstream, also a `RelayedConnection`.
 
     Attributes:
-        closed: Counts, with the bytes of closed connections only.
-        connecting: The number of clients that are not connected to their upstream.
+        closed: The totals, but with the bytes of closed connections only.
+        connecting: The number of clients that are not yet connected to their upstream.
     """
 
     def __init__(self) -> None:
         self.closed = Totals()
         self.connecting = 0
         self._connections: dict[asyncio.Task[None], RelayedConnection | None] = {}
-        self._pressed = False
+        self._has_backpressure = False
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -48,7 +48,7 @@ class ClientConnections:
     def totals(self) -> Totals:
         """A copy of the current counts."""
         totals = replace(self.closed)
-        for connection in self._connected():
+        for connection in self._relayed_connections():
             totals.add(connection)
         return totals
 
@@ -58,37 +58,37 @@ class ClientConnections:
         return len(self._connections) > self.connecting
 
     def add(self, task: asyncio.Task[None]) -> None:
-        """A client was accepted. Its task closes the client's socket."""
+        """Add an accepted client. Its task closes the client's socket."""
         self.closed.connections += 1
         self.connecting += 1
         self._connections[task] = None
-        task.add_done_callback(self._end)
+        task.add_done_callback(self._remove)
 
-    def connected(self, connection: RelayedConnection) -> None:
-        """The client of the current task is connected to its upstream."""
+    def add_connection(self, connection: RelayedConnection) -> None:
+        """Note that the client of the current task is now connected to its upstream."""
         task = asyncio.current_task()
         assert task is not None
         self.connecting -= 1
         self._connections[task] = connection
-        if self._pressed:
-            connection.press(True)
+        if self._has_backpressure:
+            connection.set_backpressure(True)
 
-    def press(self, pressed: bool) -> None:
-        """Stop reading from all connections, or continue."""
-        self._pressed = pressed
-        for connection in self._connected():
-            connection.press(pressed)
+    def set_backpressure(self, active: bool) -> None:
+        """Stop reading from all connections if `active`, otherwise resume."""
+        self._has_backpressure = active
+        for connection in self._relayed_connections():
+            connection.set_backpressure(active)
 
     async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
         """Close each connection after a moment without traffic. Busy connections stay open.
 
-        Returns after this many seconds, or when `at_once` is set.
+        Return after this many seconds, or as soon as `at_once` is set.
         """
         last_totals: dict[RelayedConnection, tuple[int, float]] = {}
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while (now := loop.time()) < end and self._connections:
-            for connection in self._connected():
+            for connection in self._relayed_connections():
                 total = connection.request_bytes + connection.response_bytes
                 last_total, since = last_totals.get(connection, (-1, now))
                 last_totals[connection] = total, since if total == last_total else now
@@ -99,7 +99,7 @@ class ClientConnections:
             await asyncio.sleep(_QUIET_S / 5)
 
     async def close(self) -> None:
-        """Send what was read, then close all connections."""
+        """Send the bytes already read, then close all connections."""
         await asyncio.sleep(0)  # so that every task has begun: a task that never begins does not close its socket
         try:
             for task, connection in list(self._connections.items()):
@@ -110,13 +110,13 @@ class ClientConnections:
             if self._connections:
                 await asyncio.wait(list(self._connections), timeout=_GRACE_S)
         finally:
-            for connection in self._connected():
+            for connection in self._relayed_connections():
                 connection.abort()
 
-    def _connected(self) -> list[RelayedConnection]:
+    def _relayed_connections(self) -> list[RelayedConnection]:
         return [connection for connection in self._connections.values() if connection is not None]
 
-    def _end(self, task: asyncio.Task[None]) -> None:
+    def _remove(self, task: asyncio.Task[None]) -> None:
         connection = self._connections.pop(task)
         if connection is None:
             self.connecting -= 1

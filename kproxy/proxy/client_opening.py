@@ -1,4 +1,4 @@
-"""Opening: one client between accept and the first relayed byte."""
+"""ConnectionSetup: what happens to a client between accept and the first relayed byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.own_addresses import OwnAddresses
 from kproxy.proxy.shortage import close_reason
-from kproxy.proxy.sockets import connect, name, set_tcp_options
+from kproxy.proxy.sockets import address_text, connect, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.failure import TlsError
@@ -20,40 +20,40 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class ConnectionSetup:
-    """Establishes TLS with the client if wanted, connects to the upstream, and establishes TLS there if wanted.
+    """Connects a client to its upstream, with TLS on either side if the listener requires it.
 
     Attributes:
-        listener: The listener of the client. Its TLS handshake may select another one.
-        tls: Of the client and the upstream, if established.
+        listener: The client's listener. The host name in its TLS handshake may select another one.
+        tls: The TLS streams of the client and the upstream, if established.
 
     Args:
-        number: Of the connection, in the trace.
+        number: The number of the connection in the trace.
         accepted: The client's socket.
         client: The client's address.
-        listener: See above.
-        own_addresses: What the upstream must not be.
+        listener: The listener that accepted the client.
+        own_addresses: The addresses of this proxy, which the upstream must not have.
     """
 
     def __init__(
         self, number: int, accepted: socket.socket, client: str, listener: Listener, own_addresses: OwnAddresses
     ) -> None:
-        self._own = own_addresses
+        self._own_addresses = own_addresses
         self.listener = listener
         self.tls: tuple[TlsStream | None, TlsStream | None] = (None, None)
         self._number = number
-        self._at = time.time_ns()
+        self._accepted_at = time.time_ns()
         self._accepted = accepted
         self._client = client
-        self._local = name(accepted.getsockname(), accepted.family)
-        self._side = "client"  # the peer of the current step
+        self._local = address_text(accepted.getsockname(), accepted.family)
+        self._side = "client"  # the peer that the current step deals with
 
     @property
     def at_upstream(self) -> bool:
-        """Whether the client is ready and the current step is with the upstream."""
+        """Whether the client is ready and the upstream is being connected."""
         return self._side == "server"
 
     async def open_client(self, within: float) -> str | None:
-        """Establish TLS if the listener has it; return the host name that the client requested (SNI).
+        """Establish TLS if the listener uses it; return the host name that the client requested (SNI).
 
         Raises:
             TlsError: The handshake failed; the client got an alert.
@@ -66,7 +66,7 @@ class ConnectionSetup:
         return stream.requested_name
 
     async def open_upstream(self, connect_within: float, handshake_within: float) -> socket.socket:
-        """Connect to the upstream, with TLS if the listener has it.
+        """Connect to the upstream, using TLS if the listener requires it.
 
         Raises:
             OSError: The upstream is unreachable; a `TlsError` if the handshake failed; a `ProxyLoopError` if it is
@@ -74,8 +74,8 @@ class ConnectionSetup:
         """
         self._side = "server"
         certificate = None if self.tls[0] is None else self.tls[0].peer_certificate
-        await asyncio.sleep(0)  # if the client is this proxy, the task of that connection must have linked it first
-        self._own.check_client(self._client, self._local)
+        await asyncio.sleep(0)  # if the client is this proxy, the task of that connection must call `link` first
+        self._own_addresses.check_client(self._client, self._local)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
             self.listener,
@@ -83,25 +83,31 @@ class ConnectionSetup:
             handshake_within,
             client=client,
             certificate=certificate,
-            own_addresses=self._own,
+            own_addresses=self._own_addresses,
         )
         self.tls = (self.tls[0], stream)
         return upstream
 
-    def tapped(self, tap: Tap, upstream: socket.socket | None = None) -> TappedConnection:
-        """Announce the connection to the tap; `upstream` is connected to the server."""
+    def announce(self, tap: Tap, upstream: socket.socket | None = None) -> TappedConnection:
+        """Announce the connection to the tap; `upstream` is the socket connected to the server."""
         server = str(self.listener.upstream)
         if upstream is not None and self.listener.dial is None:
-            server = name(upstream.getpeername(), upstream.family)
+            server = address_text(upstream.getpeername(), upstream.family)
         tls = self.listener.tls.client is not None
         plaintext_upstream = tls and self.listener.tls.upstream is None and self.listener.dial is None
         return tap.open(
-            self._number, self._at, self._client, server, self._local, tls=tls, plaintext_upstream=plaintext_upstream
+            self._number,
+            self._accepted_at,
+            self._client,
+            server,
+            self._local,
+            tls=tls,
+            plaintext_upstream=plaintext_upstream,
         )
 
     def fail(self, tap: Tap, error: OSError | None) -> None:
-        """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
-        tapped = self.tapped(tap)
+        """Report to the tap that nothing is relayed on the connection. No error means that the relay is ending."""
+        tapped = self.announce(tap)
         by, how = "proxy", "shutdown" if error is None else close_reason(error)
         now = time.time_ns()
         if isinstance(error, TlsError):
@@ -121,10 +127,10 @@ async def connect_upstream(
     certificate: Mapping[str, Any] | None = None,
     own_addresses: OwnAddresses | None = None,
 ) -> tuple[socket.socket, TlsStream | None]:
-    """Connect to the upstream of a listener, with TLS if the listener has it.
+    """Connect to the upstream of a listener, using TLS if the listener requires it.
 
-    `client` and `certificate` are for a server in this process, see `Dial`. `own_addresses` is what the upstream must
-    not be.
+    `client` and `certificate` are for a server in this process, see `Dial`. `own_addresses` are those of this proxy,
+    which the upstream must not have.
 
     Raises:
         OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
@@ -149,7 +155,7 @@ async def connect_upstream(
 async def check_upstream(
     listener: Listener, within: float = 3.0, own_addresses: OwnAddresses | None = None
 ) -> OSError | None:
-    """Connect to the upstream and disconnect; return why that failed, or None."""
+    """Connect to the upstream and disconnect; return the error if that failed, else None."""
     try:
         upstream, stream = await connect_upstream(listener, within, within, own_addresses=own_addresses)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A relayed connection: two connected sockets; every byte of one is written to the other."""
+"""A relayed connection: every byte read from one of two sockets is written to the other."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ConnectionEnd(NamedTuple):
 
 
 class RelayedConnection:
-    """Relays between two connected, non-blocking sockets until both are closed; it closes them.
+    """Relays between two connected, non-blocking sockets until it has closed both.
 
     Nothing is read before `run`.
 
     Args:
         client, server: The sockets.
-        buffer: See `Side`.
-        tapped: Gets everything, as plaintext.
+        buffer: The buffer for reads, see `Side`.
+        tapped: Gets a copy of everything, as plaintext.
         tls: The established TLS streams of client and server; None for a peer without TLS.
     """
 
@@ -46,9 +46,9 @@ class RelayedConnection:
     ) -> None:
         self._tapped = tapped
         self._ending: ConnectionEnd | None = None
-        self._over = asyncio.Event()
-        self._client = self._side(Direction.REQUEST, client, buffer, tls[0])
-        self._server = self._side(Direction.RESPONSE, server, buffer, tls[1])
+        self._finished = asyncio.Event()
+        self._client = self._make_side(Direction.REQUEST, client, buffer, tls[0])
+        self._server = self._make_side(Direction.RESPONSE, server, buffer, tls[1])
         self._client.peer, self._server.peer = self._server, self._client
         self._sides = (self._client, self._server)
 
@@ -63,7 +63,7 @@ class RelayedConnection:
         return self._server.received
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Write what was read to the other side, then copy it to the tap."""
+        """Write the bytes read from `side` to its peer, then copy them to the tap."""
         failure = side.peer.send(chunk)
         if self._tapped is not None:
             self._tapped.streams[side.direction].data(chunk, at)
@@ -75,7 +75,7 @@ class RelayedConnection:
         try:
             for side in self._sides:
                 side.start()
-            await self._over.wait()
+            await self._finished.wait()
         finally:
             self.abort()
             if self._tapped:
@@ -83,27 +83,27 @@ class RelayedConnection:
                 self._tapped.close(by, how, time.time_ns(), self.request_bytes, self.response_bytes)
 
     def close(self) -> None:
-        """Send what was read, then close both sides."""
+        """Send the bytes already read, then close both sides."""
         self._ending = self._ending or ConnectionEnd("proxy", "shutdown")
         for side in self._sides:
             side.close()
 
     def abort(self) -> None:
-        """Close both sides immediately, with a reset: what they received may be incomplete."""
+        """Close both sides immediately with a reset, because the bytes sent to them may be incomplete."""
         for side in self._sides:
             side.reset()
 
-    def press(self, pressed: bool) -> None:
-        """Stop reading until the inspector has caught up, or continue."""
+    def set_backpressure(self, active: bool) -> None:
+        """Stop reading until the inspector has caught up if `active`, otherwise resume."""
         for side in self._sides:
-            if pressed:
+            if active:
                 side.hold(HoldReason.TAP)
             else:
                 side.release(HoldReason.TAP)
 
     def half_closed(self, side: Side) -> None:
-        """The peer of this side will send nothing more; the other direction may continue."""
-        self._note(side, "fin")
+        """Pass on that this side's client or server has stopped sending; the other direction may continue."""
+        self._note_end(side, "fin")
         if side.peer.ended:
             for open_side in self._sides:
                 open_side.close()
@@ -111,30 +111,30 @@ class RelayedConnection:
             side.peer.finish()
 
     def lost(self, side: Side, error: OSError | None) -> None:
-        """The socket of this side is closed; `error` is set if its peer or the network closed it."""
+        """Close the other side, as this side's socket is closed; `error` is set if the other end or the network did."""
         if error is not None:
-            self._note(side, "reset")
+            self._note_end(side, "reset")
         if side.peer.gone:
-            self._over.set()
+            self._finished.set()
         elif self._ending and self._ending.how in ("reset", "tls"):
             side.peer.reset()
         else:
             side.peer.close()
 
     def tls_failed(self, side: Side, error: TlsError) -> None:
-        """TLS with this side's peer failed."""
+        """Record that TLS with this side's client or server failed."""
         name = _SIDES[side.direction]
         by = name if error.by_peer else "proxy"
         self._ending = self._ending or ConnectionEnd(by, "tls")
         if self._tapped is not None:
             self._tapped.tls_failed(name, by, error.reason, None, error.detail, time.time_ns())
 
-    def _side(self, direction: Direction, sock: socket.socket, buffer: memoryview, tls: TlsStream | None) -> Side:
+    def _make_side(self, direction: Direction, sock: socket.socket, buffer: memoryview, tls: TlsStream | None) -> Side:
         if tls is None:
             return Side(self, direction, sock, buffer)
         return TlsSide(self, direction, sock, buffer, tls)
 
-    def _note(self, side: Side, how: str) -> None:
+    def _note_end(self, side: Side, how: str) -> None:
         if self._ending is None:
             self._ending = ConnectionEnd(_SIDES[side.direction], how)
         elif self._ending.how == "fin":

@@ -1,4 +1,4 @@
-"""Events of a relay for its user; `str` gives each as one sentence."""
+"""The events that a relay reports to its user; `str` returns each as one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class UpstreamReachable:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamIsProxy:
-    """An upstream is a listener of the same proxy, so its clients are refused. Not repeated until that has changed."""
+    """An upstream is a listener of the same proxy, so its clients are refused. Not repeated until that changes."""
 
     upstream: str
     listener: str
@@ -48,7 +48,7 @@ class UpstreamIsProxy:
 
 @dataclass(frozen=True, slots=True)
 class OutOfResources:
-    """File descriptors or memory are short. Reported once; again only after a minute without shortage."""
+    """File descriptors or memory are short. Reported once, and again only after a minute without a shortage."""
 
     reason: str
 
@@ -69,7 +69,7 @@ class InspectorLost:
 
 @dataclass(frozen=True, slots=True)
 class InspectorRestarting:
-    """The inspector has ended, and another one begins in `delay` seconds; the relay continues."""
+    """The inspector has ended, and another one starts in `delay` seconds; the relay continues."""
 
     reason: str
     delay: float
@@ -91,7 +91,7 @@ class SpawnerKilled:
 
 @dataclass(frozen=True, slots=True)
 class InspectorResumed:
-    """Another inspector has begun. The counts are those of traffic that no inspector has seen, up to now."""
+    """Another inspector has started. The counts cover the traffic that no inspector has seen so far."""
 
     seconds: float
     bytes: int
@@ -108,7 +108,7 @@ class InspectorResumed:
 
 @dataclass(frozen=True, slots=True)
 class InspectorNotResponding:
-    """The inspector is stopped or busy. `connection` and `api` are those of the frame at which it is, if known."""
+    """The inspector is stopped or busy. `connection` and `api` are those of its current frame, if known."""
 
     seconds: float
     connection: str | None = None
@@ -132,9 +132,9 @@ class InspectorResponds:
 
 @dataclass(frozen=True, slots=True)
 class InspectorGivenUp:
-    """The proxy was asked to end, and the inspector was killed because it did not finish. Another one wrote gaps.
+    """The proxy was asked to end, but the inspector did not finish and was killed. Another one wrote gap lines.
 
-    The counts are those of what was not inspected; `trace` is the directory of the trace.
+    The counts cover the traffic that was not inspected; `trace` is the directory of the trace.
     """
 
     bytes: int
@@ -153,7 +153,7 @@ class InspectorGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class InspectionBehind:
-    """The inspector is too slow, and frames are dropped from the trace. Not repeated within a minute."""
+    """The inspector is too slow, so frames are dropped from the trace. Not repeated within a minute."""
 
     def __str__(self) -> str:
         return (
@@ -215,7 +215,7 @@ class BrokerNotListening:
 
 @dataclass(frozen=True, slots=True)
 class NewerVersion:
-    """Responses of an API version without a schema may have addresses, which are not rewritten."""
+    """Responses of an API version without a schema may contain addresses, which are not rewritten."""
 
     api_key: int
     api_version: int
@@ -229,7 +229,7 @@ class NewerVersion:
 
 @dataclass(frozen=True, slots=True)
 class FrameTooLarge:
-    """A frame that may have addresses was too large to be held and was forwarded unchanged. Once per API."""
+    """A frame that may contain addresses was too large to hold and was forwarded unchanged. Reported once per API."""
 
     api_key: int
     size: int

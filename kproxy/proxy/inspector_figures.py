@@ -1,4 +1,4 @@
-"""Figures that the inspector's process sends to the relay about once a second: text after its length."""
+"""Figures that the inspector's process sends to the relay about once a second, as length-prefixed text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import Final
 
-#: A longer text is an error of the inspector.
+#: A longer text means that the inspector is at fault.
 MAX_BYTES: Final = 4 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 
@@ -15,7 +15,7 @@ class FiguresReader:
     """The relay's end: keeps the last complete text.
 
     Attributes:
-        text: Empty until an inspector has sent one.
+        text: The last text; empty until the current inspector has sent one.
         inspectors: The number of inspectors so far.
     """
 
@@ -26,7 +26,7 @@ class FiguresReader:
         self._broken = False
 
     def begin(self) -> None:
-        """An inspector begins."""
+        """Start over for a new inspector."""
         self.inspectors += 1
         self.text = b""
         self._buffer.clear()
@@ -51,10 +51,10 @@ class FiguresReader:
 
 
 class FiguresWriter:
-    """The inspector's end. It never waits: no text is sent while the last one is incomplete.
+    """The inspector's end. It never waits: while one text is being sent, no other one can be.
 
     Args:
-        sock: Non-blocking; belongs to the caller.
+        sock: A non-blocking socket that the caller owns.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -62,16 +62,16 @@ class FiguresWriter:
         self._rest = memoryview(b"")
 
     def is_ready(self) -> bool:
-        """Send the rest of the last text; return whether another one can be sent."""
+        """Send the rest of the last text; return whether another text can be sent."""
         while self._rest:
             try:
                 sent = self._socket.send(self._rest)
-            except OSError:  # no room, or the relay has ended, which reading the tap shows
+            except OSError:  # the buffer is full, or the relay has ended, which reading the tap will show
                 return False
             self._rest = self._rest[sent:]
         return True
 
     def send(self, text: bytes) -> None:
-        """Send a text, or its beginning. Call it only after `is_ready` has returned true."""
+        """Send as much of a text as fits. Call this only after `is_ready` has returned true."""
         self._rest = memoryview(_LENGTH.pack(len(text)) + text)
         self.is_ready()

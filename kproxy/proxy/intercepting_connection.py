@@ -18,7 +18,7 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class InterceptingConnection(RelayedConnection):
-    """Sends what the interceptors decide. The tap gets what was received, and what was sent instead.
+    """Sends what the interceptors return. The tap gets the bytes received, and those sent in their place.
 
     Args:
         frames: Applies the interceptors.
@@ -38,21 +38,21 @@ class InterceptingConnection(RelayedConnection):
         self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Apply the interceptors to what this side has received, and send the result."""
+        """Apply the interceptors to the bytes that this side has received, and send the result."""
         deliveries = self._frames.receive_data(side.direction, chunk)
         if len(deliveries) == 1:
             _, received, sent, delay, close = deliveries[0]
             if sent is received and not (delay or close or self._delayed[side.direction]):
                 super().pass_on(side, sent, at)
                 return
-        self._apply(deliveries, at)
+        self._deliver(deliveries, at)
 
     def half_closed(self, side: Side) -> None:
-        """Send what is held of an incomplete frame, then end the direction."""
-        self._apply(self._frames.end(side.direction), time.time_ns())
+        """Send the held part of an incomplete frame, then end the direction."""
+        self._deliver(self._frames.end(side.direction), time.time_ns())
         super().half_closed(side)
 
-    def _apply(self, deliveries: Sequence[Delivery], at: int) -> None:
+    def _deliver(self, deliveries: Sequence[Delivery], at: int) -> None:
         for direction in Direction:
             self._send_all(direction, [delivery for delivery in deliveries if delivery.direction is direction])
         if self._tapped is not None:
@@ -62,31 +62,31 @@ class InterceptingConnection(RelayedConnection):
                     stream.replaced(delivery.sent, at)
                 stream.data(delivery.received or delivery.sent, at)
 
-    def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
-        """Send outputs in order, up to the first that is delayed; the others follow later."""
+    def _send_all(self, direction: Direction, deliveries: Sequence[Delivery]) -> None:
+        """Send deliveries in order, up to the first delayed one; the rest follow later."""
         delayed = self._delayed[direction]
-        pieces = []
-        for index, output in enumerate(outputs):
-            if delayed or output.delay:
+        chunks = []
+        for index, delivery in enumerate(deliveries):
+            if delayed or delivery.delay:
                 if not delayed:
                     self._sides[direction].hold(HoldReason.DELAY)
-                    asyncio.get_running_loop().call_later(output.delay, self._resume, direction)
-                delayed.extend(outputs[index:])
+                    asyncio.get_running_loop().call_later(delivery.delay, self._resume, direction)
+                delayed.extend(deliveries[index:])
                 break
-            pieces.append(output.sent)
-            if output.close:
-                self._send(direction, b"".join(pieces))
+            chunks.append(delivery.sent)
+            if delivery.close:
+                self._send(direction, b"".join(chunks))
                 self._ending = self._ending or ConnectionEnd("proxy", "fin")
                 self.close()
                 return
-        self._send(direction, b"".join(pieces))
+        self._send(direction, b"".join(chunks))
 
     def _resume(self, direction: Direction) -> None:
-        """Send the oldest delayed output, and those behind it."""
+        """Send the oldest delayed delivery, and those that wait behind it."""
         delayed = self._delayed[direction]
-        outputs = [delayed[0]._replace(delay=0.0), *list(delayed)[1:]]
+        deliveries = [delayed[0]._replace(delay=0.0), *list(delayed)[1:]]
         delayed.clear()
-        self._send_all(direction, outputs)
+        self._send_all(direction, deliveries)
         if not delayed:
             self._sides[direction].release(HoldReason.DELAY)
 

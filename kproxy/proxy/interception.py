@@ -21,7 +21,7 @@ class Rewriting:
 
     Attributes:
         advertise: How brokers' addresses are rewritten; None if they are not.
-        cap_versions: Hide API versions that the schemas do not have.
+        cap_versions: Whether API versions without a schema are hidden from clients.
     """
 
     advertise: Advertise | None = None
@@ -33,7 +33,7 @@ class Interception:
 
     Args:
         rewriting: What the interceptors change.
-        listeners: Of the relay.
+        listeners: The relay's listeners.
         report: Called with events for the user.
     """
 
@@ -43,39 +43,39 @@ class Interception:
         listeners: BoundListeners,
         report: Report,
     ) -> None:
-        self._cap = rewriting.cap_versions
-        self._brokers = (
+        self._caps_versions = rewriting.cap_versions
+        self._advertised = (
             None if rewriting.advertise is None else AdvertisedListeners(rewriting.advertise, listeners, report)
         )
         self._report = report
-        self._too_large: set[int] = set()  # API keys of frames that were reported
+        self._reported_api_keys: set[int] = set()  # of frames that were too large
 
     def add_bootstrap(self, bound: BoundListener) -> None:
-        """A listener of the command line or the configuration file is open."""
-        if self._brokers is not None:
-            self._brokers.add_bootstrap(bound)
+        """Add an open listener of the command line or the configuration file."""
+        if self._advertised is not None:
+            self._advertised.add_bootstrap(bound)
 
     def remove_bootstrap(self, bound: BoundListener) -> None:
-        """A listener was closed because the configuration no longer has it."""
-        if self._brokers is not None:
-            self._brokers.remove_bootstrap(bound)
+        """Remove a listener that was closed because it is no longer in the configuration."""
+        if self._advertised is not None:
+            self._advertised.remove_bootstrap(bound)
 
     def route(self, bound: BoundListener, requested_name: str | None) -> Listener:
-        """Return the listener for a connection to `bound` whose client sent this host name as SNI."""
-        if self._brokers is not None and requested_name is not None:
-            return self._brokers.by_name(bound, requested_name).now
+        """Return the listener for a client that connected to `bound` and sent this host name as SNI."""
+        if self._advertised is not None and requested_name is not None:
+            return self._advertised.listener_for_name(bound, requested_name).now
         return bound.now
 
-    def of(self, bound: BoundListener, accepted: socket.socket) -> InterceptedConnection | None:
-        """Return the interception of a new connection; None if nothing is changed."""
+    def for_connection(self, bound: BoundListener, accepted: socket.socket) -> InterceptedConnection | None:
+        """Return the interception for a new connection, or None if nothing is changed."""
         interceptors: list[Interceptor] = []
-        if self._cap:
+        if self._caps_versions:
             interceptors.append(VersionCap())
-        if self._brokers is not None:
-            interceptors.append(self._brokers.rewriter(bound, local_address(accepted)))
+        if self._advertised is not None:
+            interceptors.append(self._advertised.rewriter(bound, local_address(accepted)))
         return InterceptedConnection(interceptors, report=self._report_too_large) if interceptors else None
 
     def _report_too_large(self, event: TooLarge) -> None:
-        if event.header.api_key not in self._too_large:
-            self._too_large.add(event.header.api_key)
+        if event.header.api_key not in self._reported_api_keys:
+            self._reported_api_keys.add(event.header.api_key)
             self._report(FrameTooLarge(event.header.api_key, event.size))

@@ -1,4 +1,4 @@
-"""The connections that the next inspector needs to know if the present one is lost."""
+"""The connections that the next inspector needs to know about if the present one is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kproxy.proxy.inspected_table import InspectedTable
 from kproxy.proxy.tapped_connection import TappedConnection
 
-#: Bytes of memory of a closed connection until an inspector has confirmed its end.
+#: Bytes of memory that a closed connection takes until an inspector has confirmed its end.
 CLOSED_COST: Final = 1024
 
 
@@ -17,7 +17,7 @@ class KnownConnections:
     """Open connections, and closed ones whose end no inspector has confirmed.
 
     Args:
-        table: Where inspectors store how far they are. Without it, no inspector follows a lost one; nothing is kept.
+        table: Where inspectors store their progress. Without it, a lost inspector has no successor; nothing is kept.
     """
 
     def __init__(self, table: InspectedTable | None) -> None:
@@ -28,7 +28,7 @@ class KnownConnections:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory of closed connections."""
+        """Bytes of memory that closed connections take."""
         return CLOSED_COST * len(self._closed)
 
     @property
@@ -37,20 +37,20 @@ class KnownConnections:
         return bool(self._late)
 
     def take_slot(self) -> int | None:
-        """Reserve a slot of the table; None if there is none."""
+        """Reserve a slot of the table; return None if there is none."""
         return None if self._table is None else self._table.take()
 
     def add(self, connection: TappedConnection) -> None:
-        """A connection with a slot is open."""
+        """Add an open connection that has a slot."""
         self._open[connection.id] = connection
 
     def client(self, number: int) -> str | None:
-        """The client of an open connection."""
+        """Return the client of an open connection; None if the connection is not known."""
         connection = self._open.get(number)
         return None if connection is None else connection.client
 
     def remove(self, connection: TappedConnection) -> None:
-        """A connection is closed."""
+        """Remove a connection from the open ones."""
         self._open.pop(connection.id, None)
 
     def keep(self, connection: TappedConnection) -> None:
@@ -59,24 +59,24 @@ class KnownConnections:
             self._closed.append(connection)
 
     def free(self, connection: TappedConnection) -> None:
-        """No inspector needs the slot of this connection."""
+        """Free the slot of a connection that no inspector needs any more."""
         if self._table is not None:
             self._table.free(connection.slot)
 
     def free_confirmed(self) -> None:
-        """Drop the oldest closed connections whose end is confirmed."""
+        """Drop the oldest closed connections, as long as their end is confirmed."""
         while self._closed and self._is_confirmed(self._closed[0]):
             self.free(self._closed.popleft())
 
     def inspected(self, connection: TappedConnection, direction: int) -> tuple[int, int]:
-        """Bytes and frames of one direction that the last inspector has inspected."""
+        """Return the bytes and frames of one direction that the last inspector has inspected."""
         return (0, 0) if self._table is None else self._table.inspected(connection.slot, direction)
 
     def begin_inspector(self) -> None:
-        """A new inspector begins: all connections are to be announced, the closed ones first."""
+        """Queue all connections to be announced to a new inspector, the closed ones first."""
         closed = dict.fromkeys(
             (
-                *(connection_to_announce for connection_to_announce in self._late if connection_to_announce.is_closed),
+                *(connection for connection in self._late if connection.is_closed),
                 *self._closed,
             )
         )
@@ -90,12 +90,12 @@ class KnownConnections:
         self._late.extend(self._open.values())
 
     def take_late(self, max_count: int) -> Iterator[TappedConnection]:
-        """Return the next connections to announce, at most this many."""
+        """Yield the next connections to announce, at most this many."""
         for _ in range(min(max_count, len(self._late))):
             yield self._late.popleft()
 
     def clear(self) -> None:
-        """No inspector will follow."""
+        """Forget all connections, because no inspector will follow."""
         self._open.clear()
         self._closed.clear()
         self._late.clear()

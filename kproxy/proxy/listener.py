@@ -1,4 +1,4 @@
-"""Listeners: an address for clients, and the upstream of their connections."""
+"""Listeners: addresses for clients, and the upstreams of their connections."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress
 from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
 
-#: Connects to a server in this process. It takes the client's IP address, and its certificate as from
-#: `ssl.SSLSocket.getpeercert` (None without one), and returns a connected, non-blocking socket. Raises OSError.
+#: Connects to a server in this process. It takes the client's IP address, and its certificate as returned by
+#: `ssl.SSLSocket.getpeercert` (None without one), and returns a connected, non-blocking socket. May raise OSError.
 Dial: TypeAlias = Callable[[str, Mapping[str, Any] | None], Awaitable[socket.socket]]
 
 
@@ -30,7 +30,7 @@ class Listener:
 
     @property
     def upstream_name(self) -> str:
-        """The host name of the upstream, as SNI and in its certificate."""
+        """The host name of the upstream, to send as SNI and to expect in its certificate."""
         if self.tls.upstream_name is not None:
             return self.tls.upstream_name
         host = self.upstream.host if isinstance(self.upstream, TcpAddress) else None
@@ -41,7 +41,7 @@ class Listener:
 class BoundListener:
     """A listener with its sockets; `listener` may get another upstream at any time.
 
-    With ``--advertise``, the listener of a broker has the configured listener that it was opened for as `bootstrap`.
+    With ``--advertise``, `bootstrap` of a broker's listener is the configured listener that it was opened for.
     """
 
     listener: Listener
@@ -50,14 +50,14 @@ class BoundListener:
 
     @property
     def now(self) -> Listener:
-        """The listener for the next connection: a broker's listener has the current TLS of its bootstrap listener."""
+        """The listener for the next connection. A broker's listener has the current TLS of its bootstrap listener."""
         if self.bootstrap is None:
             return self.listener
         return replace(self.listener, tls=self.bootstrap.listener.tls)
 
     @property
     def port(self) -> int:
-        """The TCP port, also if the system chose it."""
+        """The TCP port, even if the system chose it."""
         return int(self.acceptors[0].name.rpartition(":")[2])
 
     @property
@@ -67,7 +67,7 @@ class BoundListener:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has an open socket."""
+        """Whether the listener has an open socket."""
         return any(acceptor.is_open for acceptor in self.acceptors)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs the proxy's event loop until a signal stops it."""
+"""Runs the proxy's event loop, and lets signals stop the proxy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # from glibc's malloc.h
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` with as many open files as the system allows."""
+    """Run `main`, with the limit of open files raised as far as the system allows."""
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS reports a limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
@@ -28,10 +28,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def keep_freed_memory() -> None:
-    """Make malloc keep up to 64 MiB that were freed, instead of returning them to the system.
+    """Make malloc keep up to 64 MiB of freed memory instead of returning it to the system.
 
-    It would return the memory of every frame that is held, and the system would fill the same pages with zeros for the
-    next one: three times the CPU for Fetch responses of 1 MB. Only glibc has these options.
+    Otherwise it returns the memory of every frame that was held, and the system fills the same pages with zeros for the
+    next frame, which takes three times the CPU for Fetch responses of 1 MB. Only glibc has these options.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -40,10 +40,10 @@ def keep_freed_memory() -> None:
 
 
 class StopRequest(asyncio.Event):
-    """Set when the proxy is to stop.
+    """An event that is set when the proxy is to stop.
 
     Attributes:
-        gently: Busy connections may continue for a while (SIGTERM).
+        gently: Whether busy connections may continue for a while (SIGTERM).
         at_once: Set by a second request.
     """
 
@@ -53,21 +53,21 @@ class StopRequest(asyncio.Event):
         self.at_once = asyncio.Event()
 
     def ask(self, *, gently: bool = False) -> None:
-        """Request the stop; the second request means at once."""
+        """Request the stop; a second request means to stop at once."""
         if self.is_set():
             self.at_once.set()
         self.gently = gently
         self.set()
 
     def take_signals(self) -> None:
-        """From now on, Ctrl-C and SIGTERM set this event."""
+        """Let Ctrl-C and SIGTERM set this event from now on."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, partial(self.ask, gently=number == signal.SIGTERM))
 
     @staticmethod
     def release_signals() -> None:
-        """From now on, Ctrl-C cancels what still runs."""
+        """Let Ctrl-C cancel the running tasks from now on."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
@@ -75,7 +75,7 @@ class StopRequest(asyncio.Event):
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Return an event that Ctrl-C and SIGTERM set in this block."""
+    """Yield an event that Ctrl-C and SIGTERM set while the block lasts."""
     stop = StopRequest()
     stop.take_signals()
     try:

@@ -1,6 +1,6 @@
 """OwnAddresses: recognises an upstream that is a listener of the same proxy.
 
-Each client of such a proxy would be one more client of it, until no file descriptors are left.
+Each client of such a proxy would make it connect to itself as another client, until no file descriptors are left.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from kproxy.proxy.address import Address
 from kproxy.proxy.bound_listeners import BoundListeners
-from kproxy.proxy.sockets import name, resolve
+from kproxy.proxy.sockets import address_text, resolve
 
-#: Other programs' connections can have the same local address if they lead elsewhere, but not so many in a row.
+#: Connections of other programs can have the same local address if they lead elsewhere, but not this many in a row.
 MAX_ROUNDS: Final = 8
 _LOOKUP_S: Final = 3.0
 
@@ -35,13 +35,13 @@ class OwnAddresses:
 
     def __init__(self, listeners: BoundListeners) -> None:
         self._listeners = listeners
-        self._rounds: dict[str, int] = {}  # of open connections to upstreams, by their local address
+        self._rounds: dict[str, int] = {}  # for open connections to upstreams, by their local address
 
     def check(self, family: int, target: Any) -> None:
         """Check an address that the proxy is about to connect to, as `socket.connect` takes it.
 
         Raises:
-            ProxyLoopError: One of the listeners has it.
+            ProxyLoopError: It is the address of one of the listeners.
         """
         for bound in self._listeners.open:
             for acceptor in bound.acceptors:
@@ -49,24 +49,25 @@ class OwnAddresses:
                     raise ProxyLoopError(acceptor.name)
 
     def check_client(self, client: str, listener: str) -> None:
-        """Check a client before its upstream is connected; both are addresses as in traces.
+        """Check a client before its upstream is connected; `client` and `listener` are addresses as in traces.
 
         A port forward can lead from an upstream back to this proxy, although no address shows it. Then the client's
-        address is that of a connection to an upstream, whose own client's address is that of another one, and so on.
+        address is the local address of a connection to an upstream, which serves a client that is another such
+        connection, and so on.
 
         Raises:
-            ProxyLoopError: This has happened `MAX_ROUNDS` times in a row.
+            ProxyLoopError: There are `MAX_ROUNDS` such connections in a row.
         """
         if self._rounds.get(client, 0) >= MAX_ROUNDS:
             raise ProxyLoopError(listener)
 
     @contextmanager
     def link(self, client: str, upstream: socket.socket) -> Iterator[None]:
-        """While the block lasts, this client is connected to this upstream."""
+        """Note, while the block lasts, that this client is connected to this upstream."""
         if upstream.family == socket.AF_UNIX:
             yield
             return
-        local = name(upstream.getsockname(), upstream.family)
+        local = address_text(upstream.getsockname(), upstream.family)
         self._rounds[local] = self._rounds.get(client, 0) + 1
         try:
             yield
@@ -74,7 +75,7 @@ class OwnAddresses:
             self._rounds.pop(local, None)
 
     async def listener_at(self, upstream: Address) -> str | None:
-        """The listener that this upstream is; None if it is another program's, or its name cannot be resolved now."""
+        """Return the own listener at this address; None if there is none, or the host name cannot be resolved now."""
         with suppress(OSError):  # also a timeout
             async with asyncio.timeout(_LOOKUP_S):
                 targets = await resolve(upstream)
@@ -87,12 +88,12 @@ class OwnAddresses:
 
 
 def _reaches(family: int, target: Any, listening_family: int, listening: Any) -> bool:
-    """Whether a connection to `target` reaches the socket that listens on `listening`."""
+    """Return whether a connection to `target` reaches the socket that listens on `listening`."""
     if socket.AF_UNIX in (family, listening_family):
         return family == listening_family and normpath(target) == normpath(listening)
     if target[1] != listening[1]:
         return False
-    host, listening_host = _ip(target[0]), _ip(listening[0])
+    host, listening_host = _parse_ip(target[0]), _parse_ip(listening[0])
     if host.version != listening_host.version:
         return False
     if host.is_unspecified:  # the system connects to loopback
@@ -100,14 +101,14 @@ def _reaches(family: int, target: Any, listening_family: int, listening: Any) ->
     return host == listening_host or (listening_host.is_unspecified and _is_local(host))
 
 
-def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     address = ipaddress.ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
 
 def _is_local(host: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether this machine has the address: only then can a socket have it."""
+    """Return whether the address belongs to this machine: only then can a socket be bound to it."""
     family = socket.AF_INET if host.version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind((str(host), 0))

@@ -1,4 +1,4 @@
-"""The relay: accepts clients, connects each to its upstream, and keeps count."""
+"""The relay: accepts clients, connects each to its upstream, and counts connections and bytes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
 
 CONNECT_TIMEOUT_S: Final = 10.0
-#: Bytes of one read. All connections share this buffer: a chunk is sent on before the next read.
+#: Bytes per read. All connections share one buffer of this size: a chunk is sent on before the next read.
 _READ_BYTES: Final = 256 * 1024
-#: When the relay ends: the longest time in which the inspector may read nothing.
+#: How long the inspector may read nothing when the relay ends.
 INSPECTOR_PATIENCE_S: Final = 5.0
 
 
@@ -46,7 +46,7 @@ async def serve(
 ) -> AsyncIterator[Relay]:
     """Relay in the background while the `async with` block lasts.
 
-    At its end the listeners close, then the connections, then the tap, which belongs to the relay.
+    At the end, first the listeners close, then the connections, then the tap, which the relay owns.
 
     Args:
         listeners: All are bound before the first client is accepted.
@@ -54,7 +54,7 @@ async def serve(
         report: Called with events that the user should know about; must not block.
         connect_timeout: Seconds to connect to an upstream, over all addresses of its name.
         handshake_timeout: Seconds to establish TLS with a client, and with an upstream.
-        inspector_patience: At the end, the seconds in which the inspector may read nothing.
+        inspector_patience: At the end, how many seconds the inspector may read nothing.
         rewriting: What the relay changes in frames; nothing by default.
 
     Raises:
@@ -65,14 +65,14 @@ async def serve(
         relay = Relay(tap, report, (connect_timeout, handshake_timeout, inspector_patience), rewriting, tasks)
         stack.push_async_callback(relay.close_tap)
         await tasks.__aenter__()
-        # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
+        # Not as a context manager: that would wrap exceptions of the block in an ExceptionGroup.
         stack.push_async_callback(tasks.__aexit__, None, None, None)
         stack.push_async_callback(relay.clients.close)
         stack.callback(relay.listeners.close_all)
         for listener in listeners:
             sockets = await asyncio.to_thread(listen, listener.listen)
             if isinstance(listener.listen, UnixAddress):
-                stack.push_async_callback(_remove, Path(listener.listen.path))
+                stack.push_async_callback(_remove_socket_file, Path(listener.listen.path))
                 # Close the socket before its file is removed.
                 stack.callback(relay.listeners.close_all)
             relay.add(listener, sockets)
@@ -81,12 +81,12 @@ async def serve(
 
 
 class Relay:
-    """A running relay. `serve` creates it.
+    """A running relay, created by `serve`.
 
     Attributes:
         listeners: Its open listeners.
         clients: Its open connections.
-        own: Recognises upstreams that are this relay.
+        own: Recognises upstreams that are listeners of this relay.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Relay:
         self._connect_timeout, self._handshake_timeout, self._inspector_patience = timeouts
         self.clients = ClientConnections()
         self.listeners = BoundListeners(
-            self._take, self._announce_listeners, Shortage(report, lambda: self.clients.connecting)
+            self._accept, self._announce_listeners, Shortage(report, lambda: self.clients.connecting)
         )
         self.own = OwnAddresses(self.listeners)
         self._interception = Interception(rewriting, self.listeners, report)
@@ -128,7 +128,7 @@ class Relay:
 
     @property
     def down(self) -> Mapping[Address, str]:
-        """The upstreams to which the last connection attempt failed, with the reason."""
+        """The upstreams whose last connection attempt failed, with the reasons."""
         return self._down
 
     def add(self, listener: Listener, sockets: Sequence[socket.socket]) -> None:
@@ -142,7 +142,7 @@ class Relay:
         if self._tap is not None:
             self._tap.begin(
                 self.listeners.pairs,
-                self._press,
+                self._set_backpressure,
                 lambda error: self._report(InspectorLost(reason(error))),
                 self._report,
             )
@@ -151,7 +151,7 @@ class Relay:
     async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
         """Stop accepting clients, and close each connection after a moment without traffic.
 
-        Busy connections stay open. Returns after this many seconds, or when `at_once` is set.
+        Busy connections stay open. Return after this many seconds, or as soon as `at_once` is set.
         """
         self.listeners.close_all()
         await self.clients.drain(seconds, at_once)
@@ -160,10 +160,10 @@ class Relay:
         """Replace the listeners of the configuration file. Open connections stay.
 
         A listener whose address is still in the file stays open and gets its new upstream. With ``--advertise``, the
-        listeners of brokers close if their bootstrap listener closes and no other one of the same cluster is left.
+        listeners of brokers close when the last bootstrap listener of their cluster closes.
 
         Returns:
-            What failed, as sentences.
+            The failures, as sentences.
         """
         failures = []
         listeners_by_address = {listener.listen: listener for listener in listeners}
@@ -182,7 +182,7 @@ class Relay:
         return [*failures, *map(str, await self.own_upstreams())]
 
     async def own_upstreams(self) -> list[UpstreamIsProxy]:
-        """The upstreams that are listeners of this relay."""
+        """Return the upstreams that are listeners of this relay."""
         upstreams = [address for address, upstream in self.listeners.upstreams.items() if upstream.dial is None]
         listeners_found = [(str(upstream), await self.own.listener_at(upstream)) for upstream in upstreams]
         return [UpstreamIsProxy(upstream, listener) for upstream, listener in listeners_found if listener is not None]
@@ -191,7 +191,7 @@ class Relay:
         if self._tap is not None:
             self._tap.announce_listeners(self.listeners.pairs)
 
-    def _take(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
+    def _accept(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         task = self._tasks.create_task(self._serve(bound, accepted, client))
         self.clients.add(task)
         task.add_done_callback(lambda _task: self.listeners.client_left())
@@ -206,47 +206,47 @@ class Relay:
             self._report(InspectorLost(f"it has not read for {self._inspector_patience:g} s"))
 
     async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
-        """Serve one client, from accept to end. Raises nothing for what a peer or the network does."""
+        """Serve one client, from accept to end. No act of a peer or the network makes this raise an exception."""
         with accepted:
             try:
                 await self._connect_and_relay(bound, accepted, client)
             except TlsError:
                 pass  # the client got an alert, or a reset
-            except OSError:  # the upstream is unreachable, or one of the two sockets was dead from the start
+            except OSError:  # the upstream is unreachable, or one of the two sockets was dead already
                 reset_on_close(accepted)
 
     async def _connect_and_relay(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         number = next(self._numbers)
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
-        opening = ConnectionSetup(number, accepted, client, bound.now, self.own)
+        setup = ConnectionSetup(number, accepted, client, bound.now, self.own)
         try:
-            requested_name = await opening.open_client(self._handshake_timeout)
-            opening.listener = self._interception.route(bound, requested_name)
-            upstream = await opening.open_upstream(self._connect_timeout, self._handshake_timeout)
+            requested_name = await setup.open_client(self._handshake_timeout)
+            setup.listener = self._interception.route(bound, requested_name)
+            upstream = await setup.open_upstream(self._connect_timeout, self._handshake_timeout)
         except asyncio.CancelledError:
             if tap is not None:
-                opening.fail(tap, None)
+                setup.fail(tap, None)
             raise
         except OSError as error:
             if tap is not None:
-                opening.fail(tap, error)
-            if opening.at_upstream:
-                self._report_unreachable(opening.listener.upstream, error)
+                setup.fail(tap, error)
+            if setup.at_upstream:
+                self._report_unreachable(setup.listener.upstream, error)
                 reset_on_close(accepted)
             raise
-        address = opening.listener.upstream
+        address = setup.listener.upstream
         if self._down.pop(address, None):
             self._report(UpstreamReachable(str(address)))
         with upstream, self.own.link(client, upstream):
             set_tcp_options(accepted)
-            tapped = opening.tapped(tap, upstream) if tap is not None else None
+            tapped = setup.announce(tap, upstream) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
-            frames = self._interception.of(bound, accepted)
-            if frames is None:
-                connection = RelayedConnection(*ends, opening.tls)
+            interception = self._interception.for_connection(bound, accepted)
+            if interception is None:
+                connection = RelayedConnection(*ends, setup.tls)
             else:
-                connection = InterceptingConnection(*ends, frames, opening.tls)
-            self.clients.connected(connection)
+                connection = InterceptingConnection(*ends, interception, setup.tls)
+            self.clients.add_connection(connection)
             await connection.run()
 
     def _report_unreachable(self, upstream: Address, error: OSError) -> None:
@@ -260,15 +260,15 @@ class Relay:
             else:
                 self._report(UpstreamUnreachable(str(upstream), cause))
 
-    def _press(self, pressed: bool) -> None:
-        """Stop accepting and reading until the inspector has caught up, or continue."""
-        if pressed:
+    def _set_backpressure(self, active: bool) -> None:
+        """Stop accepting and reading until the inspector has caught up if `active`, otherwise resume."""
+        if active:
             self.listeners.pause()
         else:
             self.listeners.resume()
-        self.clients.press(pressed)
+        self.clients.set_backpressure(active)
 
 
-async def _remove(path: Path) -> None:
+async def _remove_socket_file(path: Path) -> None:
     with suppress(ListenError, OSError):  # another proxy may listen there now
         await asyncio.to_thread(remove_stale, path)

@@ -1,4 +1,4 @@
-"""Which connections are inspected if only a share of them is (``--sample``)."""
+"""Chooses the connections to inspect if only a share of them is inspected (``--sample``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _HASH_BYTES = 8
 
 
 def parse_sample(text: str) -> float:
-    """A share of connections, above 0 and at most 1, from ``0.1`` or ``10%``.
+    """Parse a share of connections such as ``0.1`` or ``10%``; it is above 0 and at most 1.
 
     Raises:
         ValueError: The text is not a share; the message is a sentence for the user.
@@ -26,11 +26,11 @@ def parse_sample(text: str) -> float:
 
 
 def is_chosen(client: str, number: int, share: float) -> bool:
-    """Whether a connection is inspected. A hash decides, so that similar clients are treated differently.
+    """Return whether a connection is inspected. A hash decides, so that similar clients are not all treated alike.
 
     Args:
         client: The client's address.
-        number: Of the connection, counted from the start of the relay.
+        number: The number of the connection, counted from the start of the relay.
         share: The share of connections to choose.
     """
     digest = blake2b(f"{client} {number}".encode(), digest_size=_HASH_BYTES).digest()

@@ -11,18 +11,18 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final, Protocol
 
-#: Memory of a queued buffer besides its content.
+#: Bytes of memory that a queued buffer takes in addition to its content.
 BUFFER_COST: Final = 64
 _PATIENCE_S = 0.01  # small buffers wait this long for others: each wake-up of the inspector costs more than a copy
-_SEND_THRESHOLD = 64 * 1024  # bytes; this many are sent without waiting
+_SEND_THRESHOLD = 64 * 1024  # bytes; from this many on, they are sent without waiting
 _MAX_GATHERED_BUFFERS = 64  # buffers per system call
-_SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
+_SENT_AT_ONCE = 256 * 1024  # bytes; after these, the event loop gets its turn
 _RECEIVED_AT_ONCE = 64 * 1024
 _SOCKET_BUFFER = 1024 * 1024
 
 
 class Outbox(Protocol):
-    """Takes buffers in order. `queued` is the memory of those that were not taken further yet, in bytes."""
+    """Takes buffers in order. `queued` is the memory of those not yet passed on, in bytes."""
 
     queued: int
 
@@ -30,20 +30,20 @@ class Outbox(Protocol):
         """Queue a buffer."""
 
     async def close(self, within: float) -> bool:
-        """Take no more; False if nothing was taken further for `within` seconds."""
+        """Take no more buffers; return False if none was passed on for `within` seconds."""
 
     def abandon(self) -> None:
-        """Drop what is queued, and take no more; may be called again."""
+        """Drop the queued buffers, and take no more; may be called again."""
 
 
 class SendQueue:
     """Sends buffers in order from the event loop, when the socket has room.
 
     Args:
-        sock: Connected; closed by `close` or when the other end has closed.
+        sock: A connected socket; it is closed by `close`, or when the other end has closed.
         on_sent: Called when `queued` has become smaller.
-        on_lost: Called once with the error when the other end has closed; the queue is empty then.
-        on_received: Takes what the other end sends; without it, nothing is read.
+        on_lost: Called once with the error when the other end has closed; the queue is then empty.
+        on_received: Takes the bytes that the other end sends; without it, nothing is read.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SendQueue:
             self._timer = self._loop.call_later(_PATIENCE_S, self._send)
 
     async def close(self, within: float) -> bool:
-        """Send what is queued, then close the socket; False if nothing was sent for `within` seconds."""
+        """Send the queue, then close the socket; return False if nothing was sent for `within` seconds."""
         try:
             while self._buffers:
                 queued_before = self.queued
@@ -95,7 +95,7 @@ class SendQueue:
                         return False
             return True
         finally:
-            self._drop()
+            self._discard()
 
     def _receive(self, on_received: Callable[[bytes], None]) -> None:
         try:
@@ -103,18 +103,18 @@ class SendQueue:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            self._drop()
+            self._discard()
             self._on_lost(error)
             return
         if data:
             on_received(data)
         else:
-            self._drop()
+            self._discard()
             self._on_lost(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     def abandon(self) -> None:
         """Send nothing more, and close the socket; may be called again."""
-        self._drop()
+        self._discard()
 
     def _send(self) -> None:
         self._stop_timer()
@@ -122,12 +122,12 @@ class SendQueue:
         try:
             while self._buffers and budget > 0:
                 sent = self._socket.sendmsg(islice(self._buffers, _MAX_GATHERED_BUFFERS))
-                self._forget(sent)
+                self._remove_sent(sent)
                 budget -= sent
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            self._drop()
+            self._discard()
             self._on_lost(error)
             return
         self._scheduled = bool(self._buffers)
@@ -139,7 +139,7 @@ class SendQueue:
             self._empty.set()
         self._on_sent()
 
-    def _forget(self, sent_bytes: int) -> None:
+    def _remove_sent(self, sent_bytes: int) -> None:
         buffers = self._buffers
         while sent_bytes:
             size = len(buffers[0])
@@ -161,7 +161,7 @@ class SendQueue:
             self._timer.cancel()
             self._timer = None
 
-    def _drop(self) -> None:
+    def _discard(self) -> None:
         self._stop_timer()
         self._unwatch()
         if self._on_received is not None and self._socket.fileno() >= 0:

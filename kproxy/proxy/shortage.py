@@ -1,4 +1,4 @@
-"""Too few file descriptors, or too little memory: the relay notices before it fails, and reports it once."""
+"""Shortage: the relay notices a lack of file descriptors or memory before it fails, and reports it once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from kproxy.proxy.events import OutOfResources, Report
 from kproxy.proxy.sockets import reason
 
-#: Descriptors that no client gets: for name lookups, listeners of brokers, the HTTP endpoint and the next inspector.
+#: Descriptors reserved for name lookups, listeners of brokers, the HTTP endpoint and the next inspector.
 RESERVED: Final = 64
 _SHORTAGE_NAMES: Final = {
     errno.EMFILE: "out of descriptors",
@@ -25,21 +25,21 @@ _OVER_AFTER_S: Final = 60.0
 
 
 def is_shortage(error: OSError) -> bool:
-    """Whether this machine lacks something, so that the peer is not at fault."""
+    """Return whether this machine lacks resources, so that the peer is not at fault."""
     return error.errno in _SHORTAGE_NAMES
 
 
 def close_reason(error: OSError) -> str:
-    """How a connection ends whose upstream could not be reached because of this error, as in traces."""
+    """Return how traces say that a connection ended whose upstream could not be reached because of this error."""
     return _SHORTAGE_NAMES.get(error.errno or 0, "unreachable")
 
 
 class Shortage:
-    """Checks for descriptors before each client, and reports a shortage once until it has been over for a minute.
+    """Checks for descriptors before each client. Reports a shortage once until it has been over for a minute.
 
     Args:
         report: Takes `OutOfResources`.
-        connecting: Returns the number of clients whose upstream socket is still to be opened.
+        connecting: Returns the number of clients whose upstream socket is not yet open.
     """
 
     def __init__(self, report: Report, connecting: Callable[[], int]) -> None:
@@ -48,13 +48,13 @@ class Shortage:
         self._last = -math.inf  # in the loop's time
 
     def check(self, descriptor: int) -> None:
-        """Check that a client and its upstream can get descriptors, and the reserve stays free.
+        """Check that a client and its upstream can get descriptors while the reserve stays free.
 
         Args:
-            descriptor: An open one.
+            descriptor: Any open descriptor.
 
         Raises:
-            OSError: They cannot (EMFILE).
+            OSError: There are too few (EMFILE).
         """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
@@ -65,7 +65,7 @@ class Shortage:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     def report(self, error: OSError) -> None:
-        """Something failed with this error."""
+        """Report the shortage that caused this error, unless it was reported already."""
         now = asyncio.get_running_loop().time()
         is_new = now - self._last > _OVER_AFTER_S
         self._last = now

@@ -1,11 +1,11 @@
 """Side: one socket of a relayed connection."""
 
-# Rule 1: a side is read only while its peer has nothing unsent and nothing holds it. So at most one read of each
-# direction is in memory, and back-pressure reaches the sender.
+# Rule 1: a side is read only while its peer has no unsent bytes and nothing holds the side. So at most one read of
+# each direction is in memory, and back-pressure reaches the sender.
 #
 # Rule 2: bytes are written to the peer before anything else gets them.
 #
-# Rule 3: the ends of the two directions are independent: a half-close is passed on, a reset resets both.
+# Rule 3: the two directions end independently: a half-close is passed on, whereas a reset resets both.
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class SideOwner(Protocol):
     """The connection that a side belongs to."""
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """A side has received bytes."""
+        """Handle bytes that a side has received."""
 
     def half_closed(self, side: Side) -> None:
-        """The peer of a side will send nothing more."""
+        """Handle the end of what a side's client or server sends."""
 
     def lost(self, side: Side, error: OSError | None) -> None:
-        """The socket of a side is closed; `error` is set if its peer or the network closed it."""
+        """Handle the closing of a side's socket; `error` is set if the other end or the network closed it."""
 
     def tls_failed(self, side: Side, error: TlsError) -> None:
-        """TLS with the peer of a side failed; `lost` follows."""
+        """Handle a failure of TLS with a side's client or server; `lost` follows."""
 
 
 class HoldReason(Flag):
@@ -41,25 +41,26 @@ class HoldReason(Flag):
 
     PEER = auto()  # the other side has unsent bytes
     TAP = auto()  # the inspector is behind, and nothing may be dropped
-    DELAY = auto()  # an interceptor delays what was read
+    DELAY = auto()  # an interceptor delays the bytes read
 
 
 class Side:
-    """One socket. It passes what it receives to the connection, which sends it to the peer.
+    """One socket. The bytes it receives go to the connection, which sends them to the peer: the other side.
 
     A side is not read while its peer has unsent bytes. So back-pressure reaches the sender, and at most one read of
     each direction is in memory.
 
     It uses the event loop's readers and writers instead of a transport: some patch releases of Python read from a
-    transport although its protocol has called `pause_reading`, and then there is nowhere to write to.
+    transport although its protocol has called `pause_reading`, and then there is no room for the bytes.
 
     Args:
-        sock: Connected and non-blocking.
-        buffer: For reads. All connections of an event loop can share it: each read is passed on before the next.
+        sock: A connected, non-blocking socket.
+        buffer: The buffer for reads. All connections of an event loop can share it: each read is passed on before the
+            next.
     """
 
     peer: Side
-    truncated = False  # the peer's TLS ended without close_notify
+    truncated = False  # the other end's TLS ended without close_notify
 
     def __init__(
         self,
@@ -77,16 +78,16 @@ class Side:
         self._buffer = buffer
         self._held = HoldReason(0)
         self._unsent: memoryview | None = None
-        self._finish = self._close = False  # once nothing is unsent: shut down for writing, close
+        self._finish_requested = self._close_requested = False  # both wait until everything is sent
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Start to read, unless something holds this side."""
+        """Start reading, unless something holds this side."""
         if not self._held and not self.ended:
             self._loop.add_reader(self._socket, self._on_readable)
 
     def hold(self, reason: HoldReason) -> None:
-        """Do not read until everything that holds this side has released it."""
+        """Stop reading until this side has been released for every reason that holds it."""
         if not self._held and not self.ended:
             self._loop.remove_reader(self._socket)
         self._held |= reason
@@ -98,14 +99,14 @@ class Side:
             self.start()
 
     def finish(self) -> None:
-        """Shut down for writing once everything is sent."""
-        self._finish = True
+        """Shut the socket down for writing once everything is sent."""
+        self._finish_requested = True
         self._settle()
 
     def close(self) -> None:
         """Stop reading, and close the socket once everything is sent."""
         self._stop_reading()
-        self._close = True
+        self._close_requested = True
         self._settle()
 
     def reset(self) -> None:
@@ -128,21 +129,21 @@ class Side:
             self._receive_end()
 
     def _receive(self, data: memoryview) -> None:
-        """Take what the socket has received; `data` is valid until the next read."""
+        """Take bytes that the socket has received; `data` is valid until the next read."""
         self.received += len(data)
         self._connection.pass_on(self, bytes(data), time.time_ns())
 
     def _receive_end(self) -> None:
-        """The peer will send nothing more."""
+        """Stop reading, because the other end will send nothing more."""
         if not self.ended:
             self._stop_reading()
             self._connection.half_closed(self)
 
     def send(self, chunk: bytes) -> OSError | None:
-        """Send what the system takes now, and the rest later; return an error if the socket can send nothing more."""
+        """Send what the system accepts now, and the rest later; return the error if the socket cannot send any more."""
         if self.gone:
             return None
-        if self._unsent is not None:  # these bytes are not from the peer, which is held
+        if self._unsent is not None:  # these bytes do not come from the peer, which is held
             self._unsent = memoryview(bytes(self._unsent) + chunk)
             return None
         try:
@@ -172,12 +173,12 @@ class Side:
             self._settle()
 
     def _settle(self) -> None:
-        """Shut down or close, if this was requested and everything is sent."""
+        """Shut down or close the socket, if this was requested and everything is sent."""
         if self._unsent is not None or self.gone:
             return
-        if self._close:
+        if self._close_requested:
             self.lose(None)
-        elif self._finish:
+        elif self._finish_requested:
             try:
                 self._socket.shutdown(socket.SHUT_WR)
             except OSError as error:  # the other end has just reset the connection

@@ -1,4 +1,4 @@
-"""Opens listening sockets and connections to upstreams, and words the errors."""
+"""Opens listening sockets and connections to upstreams, and describes their errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kproxy.errors import UserError
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
 
 _BACKLOG = 1024
-_KEEPALIVE_S = 60  # the system's own two hours would hold a dead connection for half a day
+_KEEPALIVE_S = 60  # the system's default of two hours would keep a dead connection for half a day
 
 
 class ListenError(UserError):
-    """An address cannot be listened on; one sentence that says what to do. `cause` is the error of the system."""
+    """An address cannot be listened on; the message says what to do. `cause` is the system's error."""
 
     def __init__(self, message: str, cause: OSError | None = None) -> None:
         super().__init__(message)
@@ -29,14 +29,14 @@ class ListenError(UserError):
 
 
 def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
-    """Bind and listen; blocks (name lookup, files). `option` is the option with the address, for messages.
+    """Bind and listen. Blocks (name lookup, files). `option` names the command-line option in error messages.
 
     Returns:
-        A non-blocking socket for each IP address of the name, all on one port. Without a host 127.0.0.1 and, if the
-        system has IPv6, ::1. A Unix socket is only for its owner (mode 0600); one without a listener is replaced.
+        A non-blocking socket for each IP address of the host, all on one port. Without a host, these are 127.0.0.1 and,
+        if the system has IPv6, ::1. A Unix socket is only for its owner (mode 0600); a stale socket file is replaced.
 
     Raises:
-        ListenError: The address is in use, not permitted, or not of this machine.
+        ListenError: The address is in use, not permitted, or not an address of this machine.
     """
     if isinstance(address, UnixAddress):
         return [_listen_unix(Path(address.path), option)]
@@ -47,7 +47,7 @@ def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
 
 
 def remove_stale(path: Path, option: str = "--listen") -> None:
-    """Remove the file of a Unix socket without a listener; blocks.
+    """Remove the file of a Unix socket that nothing listens on. Blocks.
 
     Raises:
         ListenError: A process listens on it, or the file is not a socket.
@@ -64,19 +64,19 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
             path.unlink()
             return
         except BlockingIOError:
-            pass  # its backlog is full, so somebody listens
+            pass  # the backlog is full, so some process listens
     raise ListenError(_listen_error_message(UnixAddress(str(path)), OSError(errno.EADDRINUSE, ""), option))
 
 
 async def connect(
     address: Address, within: float, check: Callable[[int, Any], None] = lambda family, target: None
 ) -> socket.socket:
-    """Connect to the first address of the name that answers, within this many seconds in total.
+    """Connect to the first IP address of the host that answers, within this many seconds in total.
 
-    `check` is called with the family and each address before it is tried, and may raise an OSError to end the attempt.
+    `check` is called with each family and address before it is tried, and may raise an OSError to end the attempt.
 
     Raises:
-        OSError: No address answered; `reason` words it.
+        OSError: No address answered; `reason` describes the error.
     """
     loop = asyncio.get_running_loop()
     failure: OSError = TimeoutError(f"no answer within {within:g} s")
@@ -88,7 +88,7 @@ async def connect(
                 sock = socket.socket(family, socket.SOCK_STREAM)
                 sock.setblocking(False)
                 try:
-                    # An address that drops packets must leave time for the others.
+                    # An address that drops packets must leave time for the other addresses.
                     async with asyncio.timeout(within / len(targets)):
                         await loop.sock_connect(sock, target)
                     sock.getpeername()  # asyncio considers a Unix socket with a full backlog connected
@@ -105,21 +105,23 @@ async def connect(
 
 
 def reason(error: OSError) -> str:
-    """The error in a few words, without number and without address."""
+    """Describe an error in a few words, without its number or an address."""
     if isinstance(error, socket.gaierror):
         return "unknown host name"
     return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
-def name(sock_address: Any, family: int) -> str:
-    """An address of `getpeername` as text, as in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
+def address_text(sock_address: Any, family: int) -> str:
+    """Return an address from `getpeername` as text, as in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
     if family == socket.AF_UNIX:
         return str(UnixAddress(os.fsdecode(sock_address)))
     return str(TcpAddress(sock_address[0], sock_address[1]))
 
 
 def set_tcp_options(sock: socket.socket) -> None:
-    """Send small frames at once, and detect within minutes that a peer is unreachable; not for Unix sockets.
+    """Make a TCP socket send small frames at once, and detect within minutes that its peer is unreachable.
+
+    Unix sockets stay as they are.
 
     Raises:
         OSError: The socket is dead.
@@ -159,7 +161,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                sock.bind((host, port, *target_rest[1:]))  # flow and scope, of IPv6
+                sock.bind((host, port, *target_rest[1:]))  # the rest: flow info and scope of IPv6
                 sock.listen(_BACKLOG)
             except OSError as error:
                 if optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
@@ -181,7 +183,7 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
         try:
             remove_stale(path, option)
             sock.bind(str(path))
-            path.chmod(0o600)  # before listen(): until then no client can connect
+            path.chmod(0o600)  # before listen(), because until then no client can connect
             sock.listen(_BACKLOG)
         except OSError as error:
             raise ListenError(_listen_error_message(UnixAddress(str(path)), error, option), error) from None
@@ -204,7 +206,7 @@ def _listen_error_message(address: Address, error: OSError, option: str) -> str:
 
 
 async def resolve(address: Address) -> list[tuple[int, Any]]:
-    """The family and the socket address of each address of the name.
+    """Return the family and the socket address of each IP address of the host.
 
     Raises:
         OSError: The name is unknown.
@@ -213,7 +215,7 @@ async def resolve(address: Address) -> list[tuple[int, Any]]:
         return [(socket.AF_UNIX, address.path)]
     host, port = address.host or "localhost", address.port
     try:
-        try:  # an IP address needs no lookup, and so no thread
+        try:  # an IP address needs no lookup, hence no thread
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -1,17 +1,17 @@
 """The tap: sends the inspector's process a copy of the traffic, in bounded memory.
 
 If the inspector is too slow, the tap drops whole Kafka frames and counts them. While there is room, it sends the first
-bytes of each, so that the inspector can still pair requests with responses.
+bytes of each dropped frame, so that the inspector can still pair requests with responses.
 """
 
-# Rule 1: nothing here waits, blocks or raises because of an inspector. The relay has sent the bytes before.
+# Rule 1: nothing here waits, blocks or raises because of an inspector. The relay has already sent the bytes.
 #
-# Rule 2: every relayed byte of a chosen connection is sent, or counted in a gap, or counted in `unseen_bytes`; never
-# two of these.
+# Rule 2: every relayed byte of a chosen connection is sent, counted in a gap, or counted in `unseen_bytes`: exactly
+# one of these.
 #
-# Rule 3: what is dropped ends at the end of a frame, so the inspector continues at the start of one.
+# Rule 3: dropped bytes end at the end of a frame, so the inspector continues at the start of one.
 #
-# Rule 4: memory is bounded by `limit` and an eighth; beyond that only what completes a frame in progress is queued.
+# Rule 4: memory is bounded by nine eighths of `limit`; beyond that, only the rest of frames in progress is queued.
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ from kproxy.proxy.tapped_stream import TappedStream
 
 DEFAULT_LIMIT: Final = 64 * 1024 * 1024  # bytes
 _ANNOUNCED_AT_ONCE: Final = 64  # connections announced to a new inspector in one turn of the event loop
-_REPEAT_S: Final = 60.0
+_REPORT_INTERVAL_S: Final = 60.0
 
 
 class Tap:
-    """One for all connections of a relay. Nothing here waits, and nothing raises because of an inspector.
+    """The tap of all connections of a relay. Nothing here waits, or raises because of an inspector.
 
-    If more than `limit` bytes are queued, no new frame is sent until the queue is half empty. Beyond `limit` and an
-    eighth, frames of which a part was sent are cut, and other frames are only counted. With `strict` nothing is
+    If more than `limit` bytes are queued, no new frame is sent until the queue is half empty. Beyond nine eighths of
+    `limit`, frames that were partly sent are cut, and other frames are only counted. With `strict`, nothing is
     dropped: `on_pressure` asks the relay to stop reading.
 
-    With a table, another inspector may follow one that is lost: `lose`, then `resume`. In between, the tap only counts.
-    The new inspector gets the connections that are open, and those that ended since the table was written.
+    With a table, another inspector may follow a lost one: `lose`, then `resume`. In between, the tap only counts.
+    The new inspector gets the open connections, and those that ended since the table was written.
 
     Args:
-        to: This process's end of a stream socket to the inspector, which the tap closes; or an outbox in its place, for
-            an inspector in this process.
+        destination: This process's end of a stream socket to the inspector, which the tap closes; or an outbox in its
+            place, for an inspector in this process.
         node: The name of this proxy in traces.
         limit: Bytes that may be queued.
-        strict: Nothing is dropped.
-        table: Where inspectors store how far they are; without it, no inspector follows a lost one.
+        strict: Whether nothing may be dropped.
+        table: Where inspectors store their progress; without it, no inspector follows a lost one.
         sample: The share of connections that is inspected.
-        figures: Takes what the inspector sends back.
+        figures: Takes the figures that the inspector sends back.
 
     Attributes:
-        full: No new frame is sent.
-        lost: No inspector is connected.
-        gone: No inspector is connected, and none will be.
+        full: Whether no new frame is sent.
+        lost: Whether no inspector is connected.
+        gone: Whether no inspector is connected, and none will be.
         inspector: The number of inspectors before the current one, or the last.
         left_out: Connections that were not chosen to be inspected.
         unseen_bytes: Bytes relayed while no inspector was connected.
-        messages: Those for the current inspector.
-        behind: Streams with a gap that the inspector does not know yet.
-        connections: What the next inspector must know.
+        messages: The number of messages for the current inspector.
+        behind: Streams with a gap that the inspector does not know about yet.
+        connections: The connections that the next inspector must know.
     """
 
     def __init__(
         self,
-        to: socket.socket | Outbox,
+        destination: socket.socket | Outbox,
         *,
         node: str,
         limit: int = DEFAULT_LIMIT,
@@ -99,28 +99,28 @@ class Tap:
         self._table = table
         self._sample = sample
         self._figures = figures
-        self._outbox: Outbox = self._outbox_to(to) if isinstance(to, socket.socket) else to
+        self._outbox: Outbox = self._outbox_to(destination) if isinstance(destination, socket.socket) else destination
         self._missed = MissedConnections()
         self._is_last = table is None  # no inspector will follow the current one
-        self._announced = 0  # the last inspector to which all connections were announced
+        self._announced = 0  # the number of the last inspector to which all connections were announced
         self._started = self._lost_at = 0  # ns since the epoch
         self._unseen = [0, 0, 0]  # bytes, frames and connections that no inspector has seen, for `InspectorResumed`
         self._listeners: list[tuple[str, str]] = []
         self._begun = False
-        self._pressed = False
+        self._over_limit = False
         self._behind_reported_at = -math.inf  # in the loop's time
         self._report: Report = lambda event: None
-        self._on_pressure: Callable[[bool], None] = lambda pressed: None
+        self._on_pressure: Callable[[bool], None] = lambda active: None
         self._report_lost: Callable[[OSError], None] = lambda error: None
 
     @property
     def queued(self) -> int:
-        """Bytes of memory that wait for the inspector."""
+        """Bytes of memory that hold data for the inspector."""
         return self._outbox.queued + self.connections.cost
 
     @property
     def packed(self) -> bool:
-        """There is room only for the rest of frames of which a part was sent."""
+        """Whether there is room only for the rest of frames that were partly sent."""
         return not self.strict and self.queued > self._limit + self._limit // 8
 
     def begin(
@@ -133,8 +133,8 @@ class Tap:
         """Send the first message.
 
         Args:
-            listeners: ``(listener, upstream)``, as in traces.
-            on_pressure: Called with True to stop all reading, with False to continue; only if `strict`.
+            listeners: Pairs ``(listener, upstream)``, as in traces.
+            on_pressure: Called with True to stop all reading, with False to resume; only if `strict`.
             on_lost: Called once when the inspector is lost and no other will follow.
             report: Takes events that the user should know about.
         """
@@ -151,7 +151,7 @@ class Tap:
             self.put(tap_protocol.encode_listeners(tap_messages.ListenersChanged(time.time_ns(), listeners)))
 
     def choose(self, connection_id: int, client: str) -> bool:
-        """Whether a connection is inspected. If not, it is counted, and `open` must not be called for it."""
+        """Return whether a connection is inspected. If not, count it; `open` must not be called for it."""
         if self._sample is None or is_chosen(client, connection_id, self._sample):
             return True
         self.left_out += 1
@@ -168,7 +168,7 @@ class Tap:
         tls: bool = False,
         plaintext_upstream: bool = False,
     ) -> TappedConnection:
-        """A connection was accepted at `at` (ns since the epoch); see `tap_messages.Open`."""
+        """Add a connection that was accepted at `at` (ns since the epoch); see `tap_messages.Open`."""
         slot = None if self.gone else self.connections.take_slot()
         opened = tap_messages.Open(
             connection_id, at, client, server, listener, tls, slot, plaintext_upstream=plaintext_upstream
@@ -202,39 +202,40 @@ class Tap:
         outbox = self._outbox
         for buffer in buffers:
             outbox.put(buffer)
-        if not self._pressed and outbox.queued + self.connections.cost > self._limit:  # `queued`, for each chunk
-            self._pressed = True
+        # `self.queued`, inlined because this runs for each chunk.
+        if not self._over_limit and outbox.queued + self.connections.cost > self._limit:
+            self._over_limit = True
             self.full = not self.strict
             if self.strict:
                 self._on_pressure(True)
 
     def keep_closed(self, connection: TappedConnection) -> None:
-        """A connection is closed; the next inspector gets its end, unless the current one confirms that it has it."""
+        """Keep a closed connection: the next inspector gets its end, unless the current one confirms having it."""
         if not self.gone:
             self.connections.keep(connection)
             if not self.lost:
                 self.connections.free_confirmed()
 
-    def miss(self, connection: TappedConnection) -> None:
-        """A connection is closed and was never announced, because there was no room."""
+    def count_missed(self, connection: TappedConnection) -> None:
+        """Count a closed connection that was never announced, because there was no room."""
         self.behind.difference_update(connection.streams)
         self._missed.add(1, *connection.unseen, restarted=self.lost)
         self.connections.free(connection)
 
     def fall_behind(self) -> None:
-        """A frame is dropped because the inspector is slow: report it, at most once a minute."""
+        """Report, at most once a minute, that a frame is dropped because the inspector is slow."""
         now = asyncio.get_running_loop().time()
-        if now - self._behind_reported_at >= _REPEAT_S:
+        if now - self._behind_reported_at >= _REPORT_INTERVAL_S:
             self._behind_reported_at = now
             self._report(InspectionBehind())
 
     def count_unseen(self, size: int, frames: int) -> None:
-        """Count bytes and frames of a connection that no inspector has seen, when a new one begins."""
+        """Count the bytes and frames of a connection that no inspector has seen, when a new inspector begins."""
         if size:
             self._unseen = [self._unseen[0] + size, self._unseen[1] + frames, self._unseen[2] + 1]
 
     def lose(self) -> None:
-        """The inspector is lost."""
+        """Note that the inspector is lost."""
         if not self.lost:
             self.lost = True
             self.gone = self._is_last
@@ -249,11 +250,11 @@ class Tap:
         return self._is_last
 
     def mark_last(self) -> None:
-        """No inspector will follow the current one."""
+        """Note that no inspector will follow the current one."""
         self._is_last = True
 
     def give_up(self) -> None:
-        """The inspector is lost, and none will follow."""
+        """Note that the inspector is lost and none will follow."""
         self.lose()
         self.gone = True
         self.connections.clear()
@@ -305,7 +306,7 @@ class Tap:
 
     def _on_sent(self) -> None:
         self.connections.free_confirmed()
-        if self._pressed and self.queued <= self._limit // 2:
+        if self._over_limit and self.queued <= self._limit // 2:
             self._release()
             now = time.time_ns()
             for stream in list(self.behind):
@@ -317,7 +318,7 @@ class Tap:
             self.put(tap_protocol.encode_missed(missed))
 
     def _release(self) -> None:
-        self._pressed = self.full = False
+        self._over_limit = self.full = False
         if self.strict:
             self._on_pressure(False)
 

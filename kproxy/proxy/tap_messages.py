@@ -30,7 +30,7 @@ class Hello(NamedTuple):
 
 
 class ListenersChanged(NamedTuple):
-    """The relay's listeners have changed: all of them now, as ``(listener, upstream)``."""
+    """The relay's listeners have changed: all current ones, as ``(listener, upstream)``."""
 
     at: int
     listeners: list[tuple[str, str]]
@@ -39,9 +39,10 @@ class ListenersChanged(NamedTuple):
 class Open(NamedTuple):
     """A connection was accepted. `server` is the upstream's address, or its name if it is unreachable.
 
-    `tls` is the client's; with `plaintext_upstream` the relay ends it and sends plaintext to a broker elsewhere.
-    `slot` is its place in the `InspectedTable`. If an earlier inspector has seen the connection, `resumed` has for each
-    direction the bytes and frames that were inspected, and whether the next byte is the first of a frame.
+    `tls` says whether the client uses TLS; with `plaintext_upstream`, the relay terminates it and sends plaintext to a
+    broker elsewhere. `slot` is the slot of the connection in the `InspectedTable`. If an earlier inspector has seen the
+    connection, `resumed` has for each direction the bytes and frames that were inspected, and whether the next byte is
+    the first of a frame.
     """
 
     connection_id: int
@@ -65,7 +66,7 @@ class TapData(NamedTuple):
 
 
 class TapReplaced(NamedTuple):
-    """The frame that the relay sent instead of the next one of this direction; that one follows as `TapData`."""
+    """The frame that the relay sent in place of the next frame of this direction, which follows as `TapData`."""
 
     connection_id: int
     direction: Direction
@@ -76,7 +77,8 @@ class TapReplaced(NamedTuple):
 class TapSkipped(NamedTuple):
     """A whole frame that was relayed but not sent here.
 
-    `size` is its length prefix, `head` its first bytes with that prefix, `HEAD_BYTES` at most. `at` is when it ended.
+    `size` is its length prefix, `head` its first bytes including that prefix, at most `HEAD_BYTES`. `at` is when it
+    ended.
     """
 
     connection_id: int
@@ -89,9 +91,9 @@ class TapSkipped(NamedTuple):
 class TapGap(NamedTuple):
     """`size` bytes that were relayed but not sent here.
 
-    These are `frames` whole frames, or the rest of the frame whose beginning was in the last `TapData` (`frames` is 0).
+    They are `frames` whole frames, or the rest of the frame whose beginning was in the last `TapData` (`frames` is 0).
     In both cases, the next byte is the first of a frame, unless the stream has no Kafka frames or ended in the gap.
-    `restarted` is true if no inspector ran, false if it was too slow.
+    `restarted` is true if no inspector was running, false if it was too slow.
     """
 
     connection_id: int
@@ -128,7 +130,7 @@ class Close(NamedTuple):
 
     `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), out of
     descriptors, out of memory (the proxy, which therefore refused the client), tls (no handshake), shutdown (of the
-    proxy). The bytes are those relayed, also if they were not sent here.
+    proxy). The bytes are all those relayed, even if they were not sent here.
     """
 
     connection_id: int
@@ -142,7 +144,7 @@ class Close(NamedTuple):
 class Missed(NamedTuple):
     """Connections since the last such message that opened and closed while there was no room to announce them.
 
-    `size` and `frames` are those of both directions. `restarted` is true if no inspector ran.
+    `size` and `frames` are totals of both directions. `restarted` is true if no inspector was running.
     """
 
     at: int
@@ -153,9 +155,9 @@ class Missed(NamedTuple):
 
 
 class Bye(NamedTuple):
-    """The last message. Bytes and frames dropped are those of all `TapSkipped` and `TapGap`.
+    """The last message. The bytes and frames dropped are the totals of all `TapSkipped` and `TapGap`.
 
-    `left_out` are the connections that were not chosen to be inspected.
+    `left_out` is the number of connections that were not chosen for inspection.
     """
 
     at: int
@@ -168,7 +170,7 @@ class Bye(NamedTuple):
 
 
 class Query(NamedTuple):
-    """The inspector's process asks one of its workers; the relay does not send this. See `kproxy.live.worker`."""
+    """A question of the inspector's process to one of its workers, see `kproxy.live.worker`. The relay sends none."""
 
     at: int
     what: str

@@ -1,7 +1,8 @@
 """Encodes and decodes the messages that the relay's tap sends to the inspector's process.
 
-The stream is a version byte, then messages: a head (kind u8, direction u8, connection id u64, nanoseconds since the
-epoch u64, length u32, big-endian) and a payload of that length. Payloads of frequent messages are binary, others JSON.
+The stream is a version byte, followed by messages: each has a head (kind u8, direction u8, connection id u64,
+nanoseconds since the epoch u64, length u32, big-endian) and a payload of that length. Payloads of frequent messages are
+binary, all others are JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from kproxy.proxy.tap_messages import (
 )
 
 VERSION: Final = 1
-HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
+HEAD_BYTES: Final = 64  # bytes sent of a skipped frame: enough for its correlation id
 
 _HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS, _QUERY = range(
     1, 14
@@ -42,7 +43,7 @@ _DIRECTIONS = tuple(Direction)
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The version byte and the first message."""
+    """Encode the version byte and the first message."""
     return bytes([VERSION]) + _encode_json(_HELLO, 0, hello.at, hello[1:])
 
 
@@ -55,12 +56,12 @@ def encode_open(opened: Open) -> bytes:
 
 
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """The head of a `TapData`. The payload follows separately, so that it is not copied."""
+    """Encode the head of a `TapData`. The payload follows separately, so that it is not copied."""
     return _HEAD.pack(_DATA, direction, connection_id, at, size)
 
 
 def encode_replaced_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """The head of a `TapReplaced`. The frame follows separately."""
+    """Encode the head of a `TapReplaced`. The frame follows separately."""
     return _HEAD.pack(_REPLACED, direction, connection_id, at, size)
 
 
@@ -100,7 +101,7 @@ def encode_query(query: Query) -> bytes:
 
 
 def encode(message: Message) -> bytes:
-    """Any message except the first, as the relay has encoded it."""
+    """Encode any message except the first, in the same way as the relay."""
     if isinstance(message, TapData):
         return encode_data_head(*message[:3], len(message.payload)) + message.payload
     if isinstance(message, TapReplaced):
@@ -118,7 +119,7 @@ class TapDecoder:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._need = 0  # bytes that `_rest` needs for the next message
+        self._needed = 0  # size that `_rest` must reach to hold the next message
         self._begun = False
 
     def receive_data(self, data: bytes | memoryview) -> list[Message]:
@@ -129,7 +130,7 @@ class TapDecoder:
         """
         if self._rest:
             self._rest += data
-            if len(self._rest) < self._need:
+            if len(self._rest) < self._needed:
                 return []
             data, self._rest = memoryview(self._rest), bytearray()
         else:
@@ -143,12 +144,12 @@ class TapDecoder:
             self._begun = True
             position = 1
         messages: list[Message] = []
-        self._need = _HEAD.size
+        self._needed = _HEAD.size
         while end - position >= _HEAD.size:
             kind, direction, connection_id, at, size = _HEAD.unpack_from(data, position)
             start = position + _HEAD.size
             if start + size > end:
-                self._need = _HEAD.size + size
+                self._needed = _HEAD.size + size
                 break
             position = start + size
             payload = bytes(data[start:position])

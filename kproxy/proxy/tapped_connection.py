@@ -1,4 +1,4 @@
-"""What the tap sends of one connection: its beginning, its end, and both directions."""
+"""What the tap sends about one connection: its beginning, its end, and both directions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class TappedConnection:
     """Both directions of a connection: `streams`, by `Direction`.
 
     Attributes:
-        announced: The current inspector knows it.
-        inspector: The number of the last inspector to which it was announced, or which had no room for that.
-        slot: Its place in the `InspectedTable`.
+        announced: Whether the current inspector knows the connection.
+        inspector: The number of the last inspector to which it was announced, or for which there was no room to.
+        slot: Its slot in the `InspectedTable`.
     """
 
     __slots__ = ("_closed", "_known", "_opened", "_tap", "announced", "inspector", "slot", "streams")
@@ -26,7 +26,7 @@ class TappedConnection:
     def __init__(self, tap: Tap, opened: tap_messages.Open) -> None:
         self._tap = tap
         self._opened = opened
-        self._known = False  # by any inspector, also a lost one
+        self._known = False  # to any inspector, even a lost one
         self._closed: tap_messages.Close | None = None
         self.slot = opened.slot
         self.inspector = tap.inspector
@@ -52,7 +52,7 @@ class TappedConnection:
 
     @property
     def unseen(self) -> tuple[int, int]:
-        """Bytes and frames that no inspector has reported, as far as is known while none runs."""
+        """The bytes and frames that no inspector has reported, as far as is known while none is running."""
         unseen = [stream.unseen for stream in self.streams]
         return sum(size for size, _ in unseen), sum(frames for _, frames in unseen)
 
@@ -68,7 +68,7 @@ class TappedConnection:
         self.announced = self._known = True
 
     def catch_up(self, at: int) -> None:
-        """Announce the connection to an inspector that began later. What no inspector has seen becomes a gap."""
+        """Announce the connection to an inspector that began later. Bytes that no inspector has seen become a gap."""
         tap = self._tap
         if tap.lost or self.inspector == tap.inspector:
             return
@@ -93,7 +93,7 @@ class TappedConnection:
             )
 
     def close(self, by: str, how: str, at: int, request_bytes: int, response_bytes: int) -> None:
-        """The connection is closed, see `tap_messages.Close`; the bytes are those relayed in each direction."""
+        """Send that the connection is closed, see `tap_messages.Close`; the bytes are those relayed per direction."""
         self.catch_up(at)
         self._closed = tap_messages.Close(self.id, at, by, how, request_bytes, response_bytes)
         tap = self._tap
@@ -105,13 +105,13 @@ class TappedConnection:
         else:
             for stream in self.streams:
                 stream.inspected = (*tap.connections.inspected(self, stream.direction), True)
-            tap.miss(self)
+            tap.count_missed(self)
 
     def _send_close(self, at: int) -> None:
         assert self._closed is not None
         tap, closed = self._tap, self._closed
         if not self.announced and tap.packed:
-            tap.miss(self)
+            tap.count_missed(self)
             return
         self.announce(at)
         for stream in self.streams:

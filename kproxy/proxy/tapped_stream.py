@@ -1,4 +1,4 @@
-"""What the tap sends of one direction of a connection: which bytes are sent, and which are only counted."""
+"""What the tap does with one direction of a connection: which bytes it sends, and which it only counts."""
 
 # Rule 1: `size` and `frames` count what was relayed, whether it was sent or not. Only `data` changes them.
 #
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 class _Fate(Enum):
-    """What happens to the frame in progress."""
+    """What the tap does with the frame in progress."""
 
     SENT = auto()
     SKIPPED = auto()  # only its first bytes are sent
     COUNTED = auto()
-    CUT = auto()  # its beginning was sent
+    CUT = auto()  # only its beginning was sent
 
 
 class TappedStream:
     """One direction of a connection.
 
     Attributes:
-        size: Bytes that were relayed.
-        frames: Whole frames among them.
-        inspected: Bytes and frames that earlier inspectors have inspected, and whether a frame begins after them.
+        size: The bytes that were relayed.
+        frames: The whole frames among them.
+        inspected: The bytes and frames that earlier inspectors have inspected, and whether a frame begins after them.
     """
 
     __slots__ = (
@@ -79,14 +79,15 @@ class TappedStream:
 
     @property
     def unseen(self) -> tuple[int, int]:
-        """Bytes and frames that earlier inspectors have not inspected."""
+        """The bytes and frames that earlier inspectors have not inspected."""
         return max(self.size - self.inspected[0], 0), max(self.frames - self.inspected[1], 0)
 
     def resume(self, inspected: int, frames: int) -> None:
-        """Start over for a new inspector. Earlier ones have inspected this many bytes and frames.
+        """Start over for a new inspector. Earlier inspectors have inspected this many bytes and frames.
 
-        It gets whole frames from the next one on. Bytes before that, if no trace has them, are a gap. If the frame in
-        progress was reported from its first bytes, more is inspected than relayed: the gap is below 0 until its end.
+        The new one gets whole frames from the next frame on. Earlier bytes that no trace has become a gap. If the frame
+        in progress was reported from its first bytes, more bytes are inspected than relayed: the gap is below 0 until
+        the frame ends.
         """
         framed = self._boundaries.framed
         self.inspected = (inspected, frames, framed)
@@ -99,14 +100,14 @@ class TappedStream:
             self._tap.behind.add(self)
 
     def data(self, chunk: bytes, at: int) -> None:
-        """The next bytes were relayed, at `at`."""
+        """Send, drop or count the next bytes, which were relayed at `at`."""
         tap = self._tap
         if tap.gone:
             tap.unseen_bytes += len(chunk)
             return
         if self._connection.inspector != tap.inspector:
             self._connection.catch_up(at)
-        at_start = self._boundaries.between
+        at_start = self._boundaries.at_boundary
         ends = self._boundaries.ends(chunk)
         if ends:
             self._whole = self.size + ends[-1]
@@ -122,13 +123,13 @@ class TappedStream:
             self._send_some(chunk, ends, at_start, at)
 
     def replaced(self, frame: bytes, at: int) -> None:
-        """The relay sent `frame` instead of the next frame. Left out if there is no room for it."""
+        """Send the frame that the relay sent instead of the next one, unless there is no room for it."""
         self._connection.catch_up(at)
         if self._connection.announced and not self._tap.full and not self._tap.lost:
             self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
 
     def end(self, how: str, at: int) -> None:
-        """The direction has ended, see `tap_messages.End`."""
+        """Send that the direction has ended, see `tap_messages.End`."""
         self._connection.catch_up(at)
         if self._tap.lost:
             return
@@ -137,8 +138,8 @@ class TappedStream:
             self._tap.put(tap_protocol.encode_end(*self._id, at, how))
 
     def finish(self, at: int) -> None:
-        """The direction has ended: bytes dropped from an incomplete frame are a gap."""
-        self._break_off()
+        """Send the gaps at the end of the direction, including bytes dropped from an incomplete frame."""
+        self._break_off_frame()
         self.send_gaps(at)
 
     def send_gaps(self, at: int) -> None:
@@ -155,21 +156,21 @@ class TappedStream:
         self._restarted = self._restarted and self._dropped > 0
         self._tap.behind.discard(self)
 
-    def _send(self, part: bytes, at: int) -> None:
+    def _send(self, chunk: bytes, at: int) -> None:
         number, direction = self._id  # cheaper than *self._id, for each chunk
-        size = len(part)
+        size = len(chunk)
         head = tap_protocol.encode_data_head(number, direction, at, size)
         if size < 4096:
-            self._tap.put(head + part)
+            self._tap.put(head + chunk)
         else:
-            self._tap.put(head, part)
+            self._tap.put(head, chunk)
 
     def _send_some(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
         """Send some frames of the chunk and drop the others; frames end at `ends`."""
-        start, send_start = 0, -1  # kept: start of the bytes to send
+        start, send_start = 0, -1  # `send_start`: where the bytes to send begin, or -1
         for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
             if at_start:
-                self._fate = self._choose(at)
+                self._fate = self._choose_fate(at)
             elif self._fate is _Fate.SENT and self._tap.packed:
                 self._fate = _Fate.CUT
             whole = index < len(ends)
@@ -181,15 +182,15 @@ class TappedStream:
                     send_start = -1
                 self._drop(chunk, start, end)
                 if whole:
-                    self._drop_whole(at)
+                    self._finish_dropped_frame(at)
             start, at_start = end, whole
         if send_start >= 0:
             self._send(chunk[send_start:], at)
         if not self._boundaries.framed:
-            self._break_off()
+            self._break_off_frame()
 
-    def _choose(self, at: int) -> _Fate:
-        """A frame begins."""
+    def _choose_fate(self, at: int) -> _Fate:
+        """Return the fate of a frame that begins; first send the gaps if the frame is sent."""
         if not self._tap.full:
             self._connection.announce(at)
             self.send_gaps(at)
@@ -202,8 +203,8 @@ class TappedStream:
         if self._fate is _Fate.SKIPPED and len(self._head) < tap_protocol.HEAD_BYTES:
             self._head += chunk[start : min(end, start + tap_protocol.HEAD_BYTES - len(self._head))]
 
-    def _drop_whole(self, at: int) -> None:
-        """The frame in progress was dropped and has ended."""
+    def _finish_dropped_frame(self, at: int) -> None:
+        """Account for the frame in progress, which was dropped and has ended."""
         self._tap.dropped_frames += 1
         if self._fate is _Fate.SKIPPED and not self._tap.packed:
             self._connection.announce(at)
@@ -219,8 +220,8 @@ class TappedStream:
         self._tap.dropped_bytes += self._dropped
         self._dropped, self._head = 0, b""
 
-    def _break_off(self) -> None:
-        """Add what was dropped of the frame in progress to the gap, but not as a frame."""
+    def _break_off_frame(self) -> None:
+        """Add the dropped bytes of the frame in progress to the gap, without counting a frame."""
         if self._dropped:
             self._gap += self._dropped
             self._tap.behind.add(self)

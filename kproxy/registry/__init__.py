@@ -1,4 +1,4 @@
-"""Where schemas come from: a directory, or a schema registry over HTTP. `dissectors.values` gets them as data."""
+"""Sources of schemas: a directory, or a schema registry over HTTP. `dissectors.values` gets the schemas as data."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ class SchemaSource(Protocol):
     """A source of schemas."""
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys or, as a sentence, why there is none. Never raises."""
+        """Return the schema with each of these keys or, as a sentence, why there is none. Never raise."""
 
 
-class Sources:
-    """Several sources: the first that has a schema counts, and of the reasons the last."""
+class SchemaSources:
+    """Several sources: the first one that has a schema supplies it; if none has it, the last one gives the reason."""
 
     def __init__(self, sources: Iterable[SchemaSource]) -> None:
         self._sources = [*sources]
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
+        """Ask the sources in turn; see `SchemaSource`."""
         schemas: dict[SchemaKey, Schema | str] = {}
         missing = [*keys]
         for source in self._sources:

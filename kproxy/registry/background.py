@@ -1,4 +1,4 @@
-"""A source of schemas that is asked in a thread, for callers that must not wait: a running proxy's inspector."""
+"""A source of schemas that is queried in a thread, for callers that must not wait, such as a proxy's inspector."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kproxy.registry import SchemaSource
 _MAX_KEPT: Final = 1000
 _MAX_WAITING: Final = 100
 _TIMEOUT_S: Final = 0.2
-#: How long an answer without a schema is kept (s): that there is none, and that the source did not answer.
-_KEEP_MISSING: Final = 60.0
-_KEEP_FAILURE: Final = 1.0
+#: How long the answer that there is no schema is kept (s), and how long a failure of the source is.
+_KEEP_MISSING_S: Final = 60.0
+_KEEP_FAILURE_S: Final = 1.0
 
 NOT_YET: Final = "its schema is not fetched yet"
 
@@ -24,13 +24,13 @@ NOT_YET: Final = "its schema is not fetched yet"
 class BackgroundSource:
     """A source of schemas that answers at once, or soon.
 
-    A lookup waits up to `timeout` for schemas that were never asked for, but not if earlier ones are still missing. So
-    the first record of a schema usually has it, and a source that hangs costs this time once. Lookups wait `timeout`
-    in total per second, so a slow source costs no more, however many schemas are asked for.
+    A lookup waits up to `timeout` for schemas that are requested for the first time, unless earlier ones are still
+    missing. So the schema is usually there for its first record, and a source that hangs costs this time once. Lookups
+    wait at most `timeout` in total per second, so a slow source costs no more, however many schemas are requested.
 
     Args:
-        source: The source to ask. Only the thread uses it.
-        timeout: In seconds.
+        source: The source to query. Only the thread uses it.
+        timeout: The longest wait, in seconds.
         now: The monotonic clock in seconds.
     """
 
@@ -43,15 +43,15 @@ class BackgroundSource:
         self._changed = threading.Condition()
         self._waiting: dict[SchemaKey, None] = {}
         self._asked: set[SchemaKey] = set()
-        #: Until when an answer holds, and the answer.
+        #: Key -> until when the answer is valid, and the answer.
         self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MAX_KEPT)
         self._thread: threading.Thread | None = None
-        #: How long lookups may wait now, in seconds, and when that was calculated.
-        self._may_wait = timeout
-        self._at = now()
+        #: How long lookups may still wait (s), and when that was calculated.
+        self._remaining_wait = timeout
+        self._calculated_at = now()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas that are known, or why they are not; see `SchemaSource`."""
+        """Return the known schemas, and why the others are unknown; see `SchemaSource`."""
         keys = [*keys]
         with self._changed:
             is_behind = bool(self._waiting or self._asked)
@@ -61,7 +61,7 @@ class BackgroundSource:
             return {key: self._known[key][1] if key in self._known else NOT_YET for key in keys}
 
     def _ask(self, keys: list[SchemaKey]) -> bool:
-        """Give the thread the keys without a valid answer; return whether one never had an answer."""
+        """Pass the keys without a valid answer to the thread; return whether one of them never had an answer."""
         is_new = False
         for key in keys:
             expires_at, _ = self._known.get(key, (float("-inf"), ""))
@@ -82,12 +82,14 @@ class BackgroundSource:
         return is_new
 
     def _wait(self) -> None:
-        """Wait until the thread has all answers, but no longer than lookups may wait now."""
+        """Wait until the thread has all answers, but no longer than lookups may still wait."""
         started_at = self._now()
-        self._may_wait = min(self._patience, self._may_wait + (started_at - self._at) * self._patience)
-        self._changed.wait_for(lambda: not (self._waiting or self._asked), self._may_wait)
-        self._at = self._now()
-        self._may_wait = max(0.0, self._may_wait - (self._at - started_at))
+        self._remaining_wait = min(
+            self._patience, self._remaining_wait + (started_at - self._calculated_at) * self._patience
+        )
+        self._changed.wait_for(lambda: not (self._waiting or self._asked), self._remaining_wait)
+        self._calculated_at = self._now()
+        self._remaining_wait = max(0.0, self._remaining_wait - (self._calculated_at - started_at))
 
     def _run(self) -> None:
         while True:
@@ -109,4 +111,4 @@ class BackgroundSource:
 def _lifetime(result: Schema | str) -> float:
     if isinstance(result, Schema):
         return float("inf")
-    return _KEEP_MISSING if isinstance(result, NotRegistered) else _KEEP_FAILURE
+    return _KEEP_MISSING_S if isinstance(result, NotRegistered) else _KEEP_FAILURE_S

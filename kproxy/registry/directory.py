@@ -1,8 +1,9 @@
-"""Schemas from the files of a directory.
+"""Schemas from the files in a directory.
 
-The name of a file has the schema's id, its subject, or both: ``17.avsc``, ``orders-value.proto``,
+The name of a file contains the schema's id, its subject, or both: ``17.avsc``, ``orders-value.proto``,
 ``17.orders-value.json``. An id is a number (Confluent's or Apicurio's), a UUID (Confluent's GUID, or AWS Glue's) or 32
-hex digits (Azure's). Every file can be referenced: as an Avro type by its full name, else by its path in the directory.
+hex digits (Azure's). Other files can refer to every file: by the full name of an Avro type, else by the path in the
+directory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MAX_FILES = 10_000
 
 
 class SchemaDirectory:
-    """The schemas of a directory and its subdirectories, read once.
+    """The schemas in a directory and its subdirectories, which are read once.
 
     Raises:
         UserError: The directory or a file cannot be read, or two files have the same id.
@@ -37,27 +38,27 @@ class SchemaDirectory:
         self._schemas: dict[SchemaKey, Schema] = {}
         if not path.is_dir():
             raise UserError(f"--schemas {path}: no such directory")
-        for file in _files(path):
+        for file in _schema_files(path):
             type_ = _TYPES[file.suffix]
-            keys, subject = _names(file.stem)
-            schema = Schema(type_, _text(file), subject, references[type_], (subject,) if subject else ())
+            keys, subject = _keys_and_subject(file.stem)
+            schema = Schema(type_, _read_text(file), subject, references[type_], (subject,) if subject else ())
             references[type_][_reference_name(schema, file.relative_to(path))] = schema
             for key in keys:
-                if key in self._schemas and key.form != "subject":  # files that others use may have equal names
+                if key in self._schemas and key.form != "subject":  # referenced files may have equal names
                     raise UserError(f"--schemas {path}: two files have the {key}; rename one of them")
                 self._schemas[key] = schema
         self._forms = {key.form for key in self._schemas}
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys."""
-        return {key: self._schemas.get(key) or self._missing(key) for key in keys}
+        """Return the schema with each of these keys, or why there is none; see `SchemaSource`."""
+        return {key: self._schemas.get(key) or self._missing_reason(key) for key in keys}
 
-    def _missing(self, key: SchemaKey) -> str:
+    def _missing_reason(self, key: SchemaKey) -> str:
         text = f"{self._path} has no schema with {key}"
         return NotListed(text) if key.form in self._forms else text
 
 
-def _files(path: Path) -> list[Path]:
+def _schema_files(path: Path) -> list[Path]:
     files = sorted(file for file in path.rglob("*") if file.suffix in _TYPES and file.is_file())
     if not files:
         raise UserError(f"--schemas {path}: no .avsc, .proto or .json file in this directory")
@@ -66,7 +67,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         with file.open(encoding="utf-8-sig") as f:
             text = f.read(_MAX_BYTES + 1)
@@ -79,8 +80,8 @@ def _text(file: Path) -> str:
     return text
 
 
-def _names(stem: str) -> tuple[list[SchemaKey], str | None]:
-    """The keys in the name of a file, and its subject."""
+def _keys_and_subject(stem: str) -> tuple[list[SchemaKey], str | None]:
+    """Return the keys and the subject in the name of a file."""
     id_text, _, rest = stem.partition(".")
     match = _ID.fullmatch(id_text.lower())
     if match is None:
@@ -98,5 +99,5 @@ def _reference_name(schema: Schema, relative_path: Path) -> str:
         try:
             return full_name(json.loads(schema.text))
         except (SchemaError, ValueError, RecursionError):
-            pass  # it has no name, or cannot be used, which values that need it report
+            pass  # it has no name or is invalid; values that need it report that
     return relative_path.as_posix()

@@ -1,7 +1,7 @@
-"""Schemas from a registry over HTTP: Confluent's REST API, which most registries have, and Apicurio's own for its ids.
+"""Schemas from a registry over HTTP: by Confluent's REST API, which most registries have, or by Apicurio's own API.
 
-A registry that is slow, down or wrong costs a bounded time: each request has a time limit, and after a failure the
-registry is left alone for a while, which doubles with each further one.
+A registry that is slow, down or broken costs a bounded amount of time: each request has a time limit, and after a
+failure the registry is left alone for a while, which doubles with each further failure.
 
 Sources: Confluent's "Schema Registry API Reference" (``/schemas/ids``, ``/schemas/guids``, ``/subjects``), Apicurio's
 core APIs v2 and v3 (``/ids/globalIds``, ``/ids/contentIds``, ``/groups/GROUP/artifacts/ARTIFACT/versions``).
@@ -24,13 +24,13 @@ import aiohttp
 
 from dissectors.values import NotRegistered, Schema, SchemaKey
 
-_SECONDS = 5.0
+_TIMEOUT_S = 5.0
 _MAX_BYTES: Final = 4 << 20
 _MAX_AT_ONCE: Final = 4
 _MAX_KEPT: Final = 1000
 _MAX_REFERENCES: Final = 200
-_FORGET_MISSING: Final = 60.0
-_BACK_OFF: Final = 1.0, 60.0
+_KEEP_MISSING_S: Final = 60.0
+_BACK_OFF_S: Final = 1.0, 60.0
 
 _PATHS: Final = {
     "id": "/schemas/ids/{}",
@@ -49,16 +49,16 @@ _JSON_SCHEMA_KEYWORDS: Final = {
     "oneOf",
     "allOf",
 }
-#: How paths of Apicurio's own API begin.
+#: The beginnings of paths in Apicurio's own API.
 _APICURIO: Final = ("/ids/", "/groups/")
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json;q=0.9, */*;q=0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """The registry's URL, without credentials, and how to be let in.
+    """The registry's URL, without credentials, and how to authenticate.
 
-    `authorization` is the value of that header. `tls` has the CAs and the client's certificate.
+    `authorization` is the value of the header of that name. `tls` has the CAs and the client's certificate.
     """
 
     url: str
@@ -71,39 +71,39 @@ class _SchemaNotFound(Exception):
 
 
 class _RegistryError(Exception):
-    """The registry did not answer, or not with a schema. The message is a clause."""
+    """The registry did not answer, or its answer was not a schema. The message is a clause."""
 
 
 class SchemaRegistry:
-    """A registry.
+    """A schema registry that is queried over HTTP.
 
     Args:
-        access: Where it is.
+        access: Its URL and credentials.
         seconds: The time limit of a request.
         now: The monotonic clock in seconds.
     """
 
     def __init__(
-        self, access: RegistryAccess, *, seconds: float = _SECONDS, now: Callable[[], float] = time.monotonic
+        self, access: RegistryAccess, *, seconds: float = _TIMEOUT_S, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
         self._name = urlsplit(access.url).netloc
         self._seconds = seconds
         self._now = now
-        self._found: OrderedDict[SchemaKey, Schema] = OrderedDict()
+        self._schemas: OrderedDict[SchemaKey, Schema] = OrderedDict()
         self._missing: OrderedDict[SchemaKey, tuple[float, str]] = OrderedDict()
         self._resting_until = float("-inf")
-        self._rest = 0.0
+        self._rest_seconds = 0.0
         self._failure = ""
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys, from the cache or the registry; see `SchemaSource`."""
+        """Return the schema with each of these keys, from the cache or the registry; see `SchemaSource`."""
         results: dict[SchemaKey, Schema | str] = {}
         to_fetch = []
         for key in dict.fromkeys(keys):
-            if key in self._found:
-                self._found.move_to_end(key)
-                results[key] = self._found[key]
+            if key in self._schemas:
+                self._schemas.move_to_end(key)
+                results[key] = self._schemas[key]
             elif key.form in ("glue", "azure"):
                 results[key] = f"schemas with {key} are not fetched: put them into the --schemas directory"
             elif key in self._missing and self._missing[key][0] > self._now():
@@ -136,30 +136,30 @@ class SchemaRegistry:
         if self._now() < self._resting_until:
             return self._failure
         try:
-            schema = await self._schema(session, key)
+            schema = await self._fetch_schema(session, key)
         except _SchemaNotFound:
             reason = NotRegistered(f"the registry {self._name} has no schema with {key}")
-            _keep(self._missing, key, (self._now() + _FORGET_MISSING, reason))
+            _add_to_cache(self._missing, key, (self._now() + _KEEP_MISSING_S, reason))
             return reason
         except _RegistryError as error:
-            self._rest = min(max(self._rest * 2, _BACK_OFF[0]), _BACK_OFF[1])
-            self._resting_until = self._now() + self._rest
+            self._rest_seconds = min(max(self._rest_seconds * 2, _BACK_OFF_S[0]), _BACK_OFF_S[1])
+            self._resting_until = self._now() + self._rest_seconds
             self._failure = f"the registry {self._name} {error}"
             return self._failure
-        self._rest = 0.0
-        _keep(self._found, key, schema)
+        self._rest_seconds = 0.0
+        _add_to_cache(self._schemas, key, schema)
         return schema
 
-    async def _schema(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema:
+    async def _fetch_schema(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema:
         path = _PATHS[key.form].format(quote(str(key.value), safe=""))
-        schema = await self._made(session, await self._answer(session, path), {})
+        schema = await self._build_schema(session, await self._fetch_answer(session, path), {})
         if key.form != "id":
             return schema
-        subjects = await self._subjects(session, path)
+        subjects = await self._fetch_subjects(session, path)
         return replace(schema, subject=subjects[0] if subjects else None, subjects=subjects)
 
-    async def _answer(self, session: aiohttp.ClientSession, path: str) -> Any:
-        """The answer in Confluent's form; Apicurio has schema, type and references apart."""
+    async def _fetch_answer(self, session: aiohttp.ClientSession, path: str) -> Any:
+        """Fetch an answer, and return it in Confluent's form: Apicurio has schema, type and references separately."""
         if not path.startswith(_APICURIO):
             return _parse_json((await self._get(session, path))[0])
         is_v3 = path.startswith("/groups/") and not self._access.url.rstrip("/").endswith("/v2")
@@ -167,7 +167,7 @@ class SchemaRegistry:
         references = _parse_json((await self._get(session, f"{path}/references"))[0])
         return {"schema": text, "schemaType": type_ or _type_of(text), "references": references}
 
-    async def _made(
+    async def _build_schema(
         self,
         session: aiohttp.ClientSession,
         response: Any,
@@ -175,13 +175,13 @@ class SchemaRegistry:
         path: str | None = None,
         subject: str | None = None,
     ) -> Schema:
-        """The schema in an answer, with its references; those in `known`, by path, are not fetched."""
+        """Return the schema in an answer, with its references; fetch those whose paths are not in `known`."""
         if not isinstance(response, dict) or not isinstance(response.get("schema"), str):
             raise _RegistryError("answered something that is no schema")
         references: dict[str, Schema] = {}
         schema = Schema(str(response.get("schemaType") or "AVRO"), response["schema"], subject, references)
         if path is not None:
-            known[path] = schema  # before its references, which may be a circle
+            known[path] = schema  # before its references, which may be circular
         declared = response.get("references") or []
         if not isinstance(declared, list):
             declared = [None]
@@ -190,14 +190,14 @@ class SchemaRegistry:
             if len(known) >= _MAX_REFERENCES:
                 raise _RegistryError(f"answered a schema with more than {_MAX_REFERENCES} references")
             if reference_path not in known:
-                await self._made(
-                    session, await self._answer(session, reference_path), known, reference_path, reference_subject
+                await self._build_schema(
+                    session, await self._fetch_answer(session, reference_path), known, reference_path, reference_subject
                 )
             references[name] = known[reference_path]
         return schema
 
-    async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
-        """The subjects with the schema; empty if the registry does not report them, as Karapace before 3.4."""
+    async def _fetch_subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
+        """Return the subjects with the schema; empty if the registry does not report them, like Karapace before 3.4."""
         try:
             subjects = _parse_json((await self._get(session, f"{path}/subjects"))[0])
         except (_SchemaNotFound, _RegistryError):
@@ -205,7 +205,7 @@ class SchemaRegistry:
         return tuple(map(str, subjects)) if isinstance(subjects, list) else ()
 
     async def _get(self, session: aiohttp.ClientSession, path: str) -> tuple[str, str | None]:
-        """The body of an answer, and the type of an Apicurio artifact."""
+        """Send a GET request; return the body of the answer and, from Apicurio, the type of the artifact."""
         try:
             async with session.get(self._access.url.rstrip("/") + path, allow_redirects=False) as response:
                 if response.status == 404:
@@ -235,14 +235,14 @@ class SchemaRegistry:
 
 
 def _reference(declared: Any) -> tuple[str, str, str | None]:
-    """The name of a reference, the path of its schema, and its subject."""
+    """Return the name, the schema's path and the subject of a reference."""
     try:
         name, version = str(declared["name"]), quote(str(declared["version"]), safe="")
         if "artifactId" not in declared:
             subject = str(declared["subject"])
             return name, f"/subjects/{quote(subject, safe='')}/versions/{version}", subject
         group, artifact = (
-            quote(str(part), safe="") for part in (declared.get("groupId") or "default", declared["artifactId"])
+            quote(str(name), safe="") for name in (declared.get("groupId") or "default", declared["artifactId"])
         )
     except (TypeError, KeyError):
         raise _RegistryError("answered references without name, subject and version") from None
@@ -250,7 +250,7 @@ def _reference(declared: Any) -> tuple[str, str, str | None]:
 
 
 def _type_of(text: str) -> str:
-    """The type of a schema, which Apicurio's API v2 does not return."""
+    """Guess the type of a schema, which Apicurio's API v2 does not return."""
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError):
@@ -264,7 +264,7 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
-def _keep(cache: OrderedDict[SchemaKey, Any], key: SchemaKey, entry: object) -> None:
+def _add_to_cache(cache: OrderedDict[SchemaKey, Any], key: SchemaKey, entry: object) -> None:
     cache[key] = entry
     if len(cache) > _MAX_KEPT:
         cache.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Schemas from the records of the topic `_schemas` that were seen in the traffic."""
+"""Schemas from those records of the topic `_schemas` that were observed in the traffic."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class ObservedSchemas:
-    """The most recent 1,000 versions of subjects. Data may outlive its schema, so deleted ones stay, too."""
+    """The most recent 1,000 versions of subjects, including deleted ones, because data may outlive its schema."""
 
     def __init__(self) -> None:
         self._versions: OrderedDict[tuple[str, int], StoredSchema] = OrderedDict()
-        self._found: dict[SchemaKey, StoredSchema] | None = {}  # None: to be computed
+        self._by_schema_key: dict[SchemaKey, StoredSchema] | None = {}  # None: to be computed
         self._resolved: dict[SchemaKey, Schema | str] = {}
 
     def observe(self, key: bytes | None, value: bytes | None) -> None:
-        """Take a record of the topic; others are ignored. Never raises."""
+        """Learn from a record of the topic; ignore records that are not of a schema. Never raise."""
         if value is None or len(value) > _MAX_BYTES or (record := schemas_record(key, value)) is None:
             return
         if (stored := stored_schema(record)) is None or self._versions.get(
@@ -34,20 +34,20 @@ class ObservedSchemas:
         self._versions.move_to_end(subject_version)
         if len(self._versions) > _MAX_KEPT:
             self._versions.popitem(last=False)
-        self._found = None
+        self._by_schema_key = None
         self._resolved.clear()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """The schemas with these keys, as `SchemaSource`, but nothing about those that were not seen."""
-        if self._found is None:
-            self._found = _by_key(self._versions.values())
+        """Return the schemas with these keys, as `SchemaSource` does, but without those that were not observed."""
+        if self._by_schema_key is None:
+            self._by_schema_key = _index_versions(self._versions.values())
         for key in keys:
-            if key not in self._resolved and (stored := self._found.get(key)) is not None:
+            if key not in self._resolved and (stored := self._by_schema_key.get(key)) is not None:
                 self._resolved[key] = self._resolve(stored)
         return {key: self._resolved[key] for key in keys if key in self._resolved}
 
     def _resolve(self, stored: StoredSchema) -> Schema | str:
-        schema = with_references(stored, lambda *place: self._versions.get(place))
+        schema = with_references(stored, lambda *subject_version: self._versions.get(subject_version))
         try:
             format_of(schema)
         except MissingPackage as error:
@@ -55,18 +55,18 @@ class ObservedSchemas:
         return schema
 
 
-def _by_key(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
-    """The versions by what names them: of several subjects with a schema the first, of several versions the last."""
-    by_key: dict[SchemaKey, StoredSchema] = {}
+def _index_versions(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
+    """Return the versions by key: of several subjects with a schema the first one, of several versions the last."""
+    versions_by_key: dict[SchemaKey, StoredSchema] = {}
     for stored in versions:
         for key in _keys(stored):
-            known = by_key.get(key)
+            known = versions_by_key.get(key)
             is_newer = known and (
                 stored.version > known.version if key.form == "subject" else stored.text != known.text
             )
             if known is None or is_newer:
-                by_key[key] = stored
-    return by_key
+                versions_by_key[key] = stored
+    return versions_by_key
 
 
 def _keys(stored: StoredSchema) -> Iterator[SchemaKey]:

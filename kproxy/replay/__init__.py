@@ -1,1 +1,1 @@
-"""Sends captured requests to a broker again, and compares its responses with the captured ones."""
+"""Sends captured requests to a broker again, and compares the responses with the captured ones."""

@@ -21,22 +21,22 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class CapturedAnswer:
-    """The frame to send and the seconds that the captured broker took for it. Without a frame, nothing is sent."""
+    """The frame to send (None: send nothing), and how many seconds the captured broker took to send it."""
 
     frame: bytes | None
     delay: float
 
 
 class UnknownRequestError(Exception):
-    """The capture has no request of this API and version; the message is a sentence."""
+    """The capture has no request with this API and version; the message is a sentence."""
 
 
 class CapturedAnswers:
-    """The responses of a capture. Each is given once, in the captured order, before one is given again.
+    """The responses in a capture. Each is given once, in the captured order, before any is given again.
 
-    A request gets the response to a captured request with the same body, or else to one of the same API and version. If
-    that one had no response, neither has this one. ApiVersions has only the captured APIs and versions, so that another
-    release of a client does not choose a version that cannot be answered.
+    A request gets the response to a captured request with the same body, or else with the same API and version. If the
+    captured request had no response, this one gets none either. ApiVersions lists only the captured APIs and versions,
+    so that another release of the client does not choose a version that cannot be answered.
 
     Args:
         steps: See `kproxy.replay.steps.steps_of`.
@@ -51,7 +51,7 @@ class CapturedAnswers:
             exchange = step.exchange
             if step.action is Action.SEND and exchange is not None and (request := exchange.request) is not None:
                 key = request.api_key, request.version
-                self._by_body[key, _body(request)].exchanges.append(exchange)
+                self._by_body[key, _body_bytes(request)].exchanges.append(exchange)
                 self._by_version[key].exchanges.append(exchange)
                 if exchange.response is not None and self._api_versions is None and _lists_versions(exchange.response):
                     self._api_versions = exchange.response
@@ -80,7 +80,7 @@ class CapturedAnswers:
         """
         request = read_request(frame)
         key = request.api_key, request.version
-        exchanges = self._by_body.get((key, _body(request))) or self._by_version.get(key)
+        exchanges = self._by_body.get((key, _body_bytes(request))) or self._by_version.get(key)
         correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
         if exchanges is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
             return CapturedAnswer(api_versions(self._api_versions, key[1], correlation_id, self._versions), 0)
@@ -101,18 +101,18 @@ class CapturedAnswers:
 
 
 class _ExchangeQueue:
-    """Exchanges that a request may stand for, in the captured order."""
+    """The captured exchanges whose responses fit a request, in the captured order."""
 
     def __init__(self) -> None:
         self.exchanges: list[CapturedExchange] = []
-        self._at: int = 0
+        self._index: int = 0
 
     def next(self, used: set[CapturedExchange]) -> CapturedExchange:
-        """Return the next exchange that was not used, or the last one."""
+        """Return the next exchange that has not been used, or else the last one."""
         last_index: Final = len(self.exchanges) - 1
-        while self._at < last_index and self.exchanges[self._at] in used:
-            self._at += 1
-        return self.exchanges[self._at]
+        while self._index < last_index and self.exchanges[self._index] in used:
+            self._index += 1
+        return self.exchanges[self._index]
 
 
 def _lists_versions(response: Message) -> bool:
@@ -120,5 +120,5 @@ def _lists_versions(response: Message) -> bool:
     return response.api_key == ApiKey.API_VERSIONS and response.well_formed and not response.body["error_code"]
 
 
-def _body(request: Message) -> bytes:
+def _body_bytes(request: Message) -> bytes:
     return request.frame[request.body_start :]

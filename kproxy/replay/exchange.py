@@ -24,12 +24,12 @@ from kproxy.replay.steps import CapturedExchange
 
 #: Errors after which the request is sent again, unless the captured response has them.
 _RETRIABLE: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
-#: Requests that would be out of turn in their session the second time.
+#: Requests that would be out of sequence in their session if they were sent again.
 _NOT_REPEATABLE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
 
 
 class ReplayOutcome(StrEnum):
-    """What became of a captured request. Only `DIFFERENT` is a failure."""
+    """The outcome of replaying a captured request. Only `DIFFERENT` is a failure."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -39,7 +39,7 @@ class ReplayOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedExchange:
-    """The outcome of one captured request. `sentence` explains it unless `differences` do."""
+    """The outcome of replaying one captured request. `sentence` explains it unless `differences` do."""
 
     captured: CapturedExchange
     outcome: ReplayOutcome
@@ -52,39 +52,39 @@ class Replayer:
     """Makes the requests to send and judges the responses. It does no I/O.
 
     Args:
-        map_offsets: Whether offsets are replaced like ids, and not compared.
-        shift_ms: How much later produced records are than in the capture.
-        routes: The brokers of the live cluster, if it has several.
+        map_offsets: Whether to replace offsets like ids, and not to compare them.
+        shift_ms: How much later the timestamps of produced records are than in the capture.
+        routes: The routes to the brokers of the live cluster, if it has several.
     """
 
     def __init__(self, *, map_offsets: bool = False, shift_ms: int = 0, routes: ClusterRoutes | None = None) -> None:
         self._routes = routes
         self._values = LiveValues(offsets=map_offsets, shift_ms=shift_ms)
-        self._so_far: dict[CapturedExchange, dict[str, Any]] = {}
+        self._earlier_bodies: dict[CapturedExchange, dict[str, Any]] = {}
         self._may_differ = MAY_DIFFER | {ValueKind.OFFSET} if map_offsets else MAY_DIFFER
 
     def frame(self, exchange: CapturedExchange) -> bytes:
-        """The frame to send for an exchange that is not left out, with its length prefix."""
+        """Return the request frame for an exchange that is not left out, with its length prefix."""
         request, captured = exchange.request, exchange.response
         assert request is not None
         if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
-            return self._values.applied(request, None if self._routes is None else self._routes.body(request))
+            return self._values.with_live_values(request, None if self._routes is None else self._routes.body(request))
         if NOT_READY.isdisjoint(error.code for error in summary.errors(captured)):
-            return self._values.applied(request)
-        # Only the partitions that were ready: the client produced to the others again.
-        self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
-        return self._values.applied(
+            return self._values.with_live_values(request)
+        # Send only the partitions that were ready: the client produced to the others again.
+        self._earlier_bodies[exchange] = self._with_live_ids(captured.body, "responses")
+        return self._values.with_live_values(
             request, produce_again.limit_to(request.body, produce_again.stored_partitions(captured.body))
         )
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
-        """The broker to send it to; None is the one that the user gave."""
+        """Return the broker to send the request to, None for the one that the user gave."""
         return None if self._routes is None else self._routes.address(exchange)
 
     def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
-        """The frame to send again because the broker was not ready, unless the captured one was not either.
+        """Return the frame to send again if the broker was not ready, unless the captured broker was not ready either.
 
-        Of a Produce request, only the partitions with an error are sent again.
+        For a Produce request, only the partitions with an error are sent again.
         """
         request, captured = exchange.request, exchange.response
         if request is None or captured is None or not request.well_formed or captured.api in _NOT_REPEATABLE:
@@ -94,11 +94,11 @@ class Replayer:
         if not live.well_formed or not new_errors or not new_errors <= _RETRIABLE:
             return None
         if live.api != "Produce":
-            return self._values.applied(request)
-        self._so_far[exchange] = {name: value for name, value in live.body.items() if name != "node_endpoints"}
+            return self._values.with_live_values(request)
+        self._earlier_bodies[exchange] = {name: value for name, value in live.body.items() if name != "node_endpoints"}
         expected = produce_again.failed_partitions(self._with_live_ids(captured.body, "responses"))
         partitions = produce_again.failed_partitions(live.body) - expected
-        return self._values.applied(
+        return self._values.with_live_values(
             request, produce_again.limit_to(self._with_live_ids(request.body, "topic_data"), partitions)
         )
 
@@ -143,13 +143,13 @@ class Replayer:
     def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
         assert exchange.request is not None
         live = read_response(frame, exchange.request.api_key, exchange.request.version)
-        if live.well_formed and (earlier_body := self._so_far.get(exchange)) is not None:
+        if live.well_formed and (earlier_body := self._earlier_bodies.get(exchange)) is not None:
             live.body = produce_again.merge_responses(earlier_body, live.body)
         return live
 
 
 def _in_captured_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
-    """The live value with the members of groups in the captured order, because brokers list them in any."""
+    """Return the live value with group members in the captured order, because brokers list them in any order."""
     if isinstance(captured, dict) and isinstance(live, dict):
         return {name: _in_captured_order(captured.get(name), value, live_member) for name, value in live.items()}
     if not isinstance(captured, list) or not isinstance(live, list):

@@ -1,4 +1,4 @@
-"""Replaces the values in captured requests that the captured broker chose, by those that the live broker chose."""
+"""Replaces values in captured requests that the captured broker chose with those that the live broker chose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 class Scope(Enum):
-    """What a value belongs to: epoch 3 of a member is not epoch 3 of another."""
+    """What a value belongs to: epoch 3 of one member is not epoch 3 of another."""
 
     BROKER = auto()
     MEMBER = auto()
@@ -28,7 +28,7 @@ class Scope(Enum):
     PRODUCER = auto()
 
 
-#: The kinds of values that requests repeat from responses.
+#: The kinds of values that requests repeat from responses, with their scopes.
 SCOPES: Final = {
     ValueKind.EPOCH: Scope.PARTITION,
     ValueKind.GENERATION: Scope.MEMBER,
@@ -41,21 +41,21 @@ SCOPES: Final = {
     ValueKind.TOPIC_ID: Scope.BROKER,
 }
 
-#: Offsets in responses that tell where the same records are at the live broker. Others depend on the moment.
+#: Offsets in responses that tell where the same records are at the live broker. Other offsets depend on timing.
 _RECORD_OFFSETS: Final = frozenset(
     {("Produce", "base_offset"), ("ListOffsets", "offset"), ("OffsetFetch", "committed_offset")}
 )
 
-#: The captured value that identifies each scope at a field.
+#: The captured value that identifies each enclosing scope of a field.
 _ScopeValues = dict[Scope, Any]
 
 
 class LiveValues:
-    """Learns from pairs of responses, a captured and a live one; applies it to captured requests.
+    """Learns from pairs of a captured and a live response, and replaces values in captured requests accordingly.
 
     Args:
-        offsets: Whether to replace offsets, too.
-        shift_ms: How much later the records of requests are than in the capture.
+        offsets: Whether to replace offsets as well.
+        shift_ms: How much later the records in requests are than in the capture.
     """
 
     def __init__(self, *, offsets: bool = False, shift_ms: int = 0) -> None:
@@ -66,33 +66,33 @@ class LiveValues:
         self.live_topics: dict[str, str] = {}
 
     def learn(self, request: Message, captured: Message, pairs: Iterable[ValuePair]) -> None:
-        """Learn from the values of a captured response and those at the same places in the live one.
+        """Learn from the values in a captured response and the corresponding ones in the live response.
 
         Args:
             request: The captured request.
             captured: Its captured response.
             pairs: See `kproxy.comparison.bodies.compare_bodies`, with the captured response as A.
         """
-        outer_scopes = self._place({}, request.body)
+        outer_scopes = self._inner_scopes({}, request.body)
         other_members = []
         for pair in pairs:
             path = parts(pair.path)
             if pair.kind is ValueKind.MEMBER_ID and path != ["member_id"]:
                 other_members.append(pair)
             elif pair.kind in SCOPES and (scopes := self._scopes_at(path, captured.body, outer_scopes)) is not None:
-                self._note(captured.api, path, pair, scopes)
+                self._learn_pair(captured.api, path, pair, scopes)
         if captured.api == "JoinGroup":
-            self._learn_members([difference for difference in other_members if difference.path.startswith("members")])
+            self._learn_members([pair for pair in other_members if pair.path.startswith("members")])
 
     def _learn_members(self, pairs: list[ValuePair]) -> None:
-        """Learn the ids of the other members, which the leader gets in any order, unless they are known."""
+        """Learn the unknown ids of the other members, which the leader gets in any order."""
         known = self._known[ValueKind.MEMBER_ID, None]
         captured = [pair.a for pair in pairs if pair.a not in known]
         live = [pair.b for pair in pairs if pair.b not in known.values()]
         known.update(zip(captured, live, strict=False))
 
     def counterpart(self, kind: ValueKind, value: Any, scope: Any = None) -> Any:
-        """The live value, or the captured one if none was learned."""
+        """Return the live value for a captured one, or the captured value itself if no live one was learned."""
         known = self._known.get((kind, scope), {})
         if value in known:
             return known[value]
@@ -101,16 +101,16 @@ class LiveValues:
             return max(value - captured + live, 0)
         return value
 
-    def applied(self, request: Message, body: Row | None = None) -> bytes:
-        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode.
+    def with_live_values(self, request: Message, body: Row | None = None) -> bytes:
+        """Return the frame with live values: the same frame if it has no values to replace, or does not decode.
 
         Args:
-            request: As captured.
-            body: To send in place of that of the request.
+            request: The captured request.
+            body: The body to send instead of the captured one.
         """
         if request.layout is None or not request.well_formed:
             return request.frame
-        body = self._replaced(f"{request.api}Request", request.body if body is None else body, {})
+        body = self._replace_values(f"{request.api}Request", request.body if body is None else body, {})
         if body == request.body:
             return request.frame
         try:
@@ -119,8 +119,8 @@ class LiveValues:
             return request.frame
         return len(frame).to_bytes(4, "big") + frame
 
-    def _place(self, outer: _ScopeValues, row: Row) -> _ScopeValues:
-        """The place of the fields of a struct in a place."""
+    def _inner_scopes(self, outer: _ScopeValues, row: Row) -> _ScopeValues:
+        """Return the scopes of the fields in a struct, given those of the struct itself."""
         scopes = dict(outer)
         if row.get("member_id"):
             scopes[Scope.MEMBER] = row["member_id"]
@@ -139,44 +139,44 @@ class LiveValues:
         return scopes
 
     def _scopes_at(self, path: list[str], body: Row, outer: _ScopeValues) -> _ScopeValues | None:
-        """The place of a field; None if it is in a payload or in records."""
+        """Return the scopes of a field, None if it is in a payload or in records."""
         scopes, value = outer, body
-        for part in path[:-1]:
-            if isinstance(value, dict) and part in value:
-                scopes, value = self._place(scopes, value), value[part]
-            elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-                value = value[int(part)]
+        for step in path[:-1]:
+            if isinstance(value, dict) and step in value:
+                scopes, value = self._inner_scopes(scopes, value), value[step]
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
             else:
                 return None
-        return self._place(scopes, value) if isinstance(value, dict) else None
+        return self._inner_scopes(scopes, value) if isinstance(value, dict) else None
 
-    def _note(self, api: str, path: list[str], pair: ValuePair, scopes: _ScopeValues) -> None:
+    def _learn_pair(self, api: str, path: list[str], pair: ValuePair, scopes: _ScopeValues) -> None:
         kind, captured, live = pair.kind, pair.a, pair.b
         if kind is ValueKind.OFFSET and (api, path[-1]) not in _RECORD_OFFSETS:
             return
         known = self._known[kind, scopes.get(SCOPES[kind])]
-        known.pop(captured, None)  # so that the newest is last
+        known.pop(captured, None)  # so that the newest entry is last
         known[captured] = live
         if kind is ValueKind.TOPIC_ID and captured in self.captured_topics:
             self.live_topics[live] = self.captured_topics[captured]
 
-    def _replaced(self, message: str, row: Row, scopes: _ScopeValues) -> Row:
-        """The struct with its values replaced; the same object if none is."""
-        scopes = self._place(scopes, row)
+    def _replace_values(self, message: str, row: Row, scopes: _ScopeValues) -> Row:
+        """Return the struct with its values replaced, the same object if there is none to replace."""
+        scopes = self._inner_scopes(scopes, row)
         adapted = row
         for name, value in row.items():
-            if (new_value := self._value(message, name, value, scopes)) is not value:
+            if (new_value := self._replace_value(message, name, value, scopes)) is not value:
                 adapted = {**adapted, name: new_value}
         return adapted
 
-    def _value(self, message: str, name: str, value: Any, scopes: _ScopeValues) -> Any:
+    def _replace_value(self, message: str, name: str, value: Any, scopes: _ScopeValues) -> Any:
         if isinstance(value, dict):
-            return self._replaced(message, value, scopes)
+            return self._replace_values(message, value, scopes)
         if isinstance(value, list):
-            elements = [self._value(message, name, element, scopes) for element in value]
+            elements = [self._replace_value(message, name, element, scopes) for element in value]
             return value if all(map(_is_same, elements, value)) else elements
         if isinstance(value, memoryview):  # records
-            data = shift_times(replace_producers(value, self._producer), self._shift_ms)
+            data = shift_times(replace_producers(value, self._live_producer), self._shift_ms)
             return value if data == value else data
         if (message, name) == ("ListOffsetsRequest", "timestamp"):  # below 0, it is not a time
             return value + self._shift_ms if self._shift_ms and value > 0 else value
@@ -188,7 +188,7 @@ class LiveValues:
         live_value = self.counterpart(kind, value, scopes.get(SCOPES[kind]))
         return value if live_value == value else live_value
 
-    def _producer(self, producer_id: int, epoch: int) -> tuple[int, int]:
+    def _live_producer(self, producer_id: int, epoch: int) -> tuple[int, int]:
         return (
             self.counterpart(ValueKind.PRODUCER_ID, producer_id),
             self.counterpart(ValueKind.PRODUCER_EPOCH, epoch, producer_id),

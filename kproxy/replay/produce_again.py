@@ -1,4 +1,4 @@
-"""Produce requests of which some partitions were not ready: clients produce only to these again."""
+"""Repeated Produce requests: clients produce again only to the partitions that were not ready."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _Partition = tuple[str, int]
 
 
 def failed_partitions(response: Row) -> set[_Partition]:
-    """The partitions with an error in a response."""
+    """Return the partitions in a response that have an error."""
     return {key for key, partition in _partitions(response) if partition["error_code"]}
 
 
 def stored_partitions(response: Row) -> set[_Partition]:
-    """The partitions without an error in a response."""
+    """Return the partitions in a response that have no error."""
     return {key for key, partition in _partitions(response) if not partition["error_code"]}
 
 
 def limit_to(request: Row, partitions: set[_Partition]) -> Row:
-    """The body of a request with only these partitions."""
+    """Return the body of a request with only these partitions."""
     topics = [
         {**topic, "partition_data": data}
         for topic in request["topic_data"]
@@ -35,7 +35,7 @@ def limit_to(request: Row, partitions: set[_Partition]) -> Row:
 
 
 def merge_responses(earlier_row: Row, later_row: Row) -> Row:
-    """The body of a response in which the partitions of `later_row` take the place of those of `earlier_row`."""
+    """Return the body of a response in which the partitions in `later_row` replace those in `earlier_row`."""
     newer = dict(_partitions(later_row))
     topics = [
         {
@@ -50,7 +50,7 @@ def merge_responses(earlier_row: Row, later_row: Row) -> Row:
 
 
 def with_topic_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:
-    """A body whose array of topics has other topic ids."""
+    """Return a body in which the topic ids in an array of topics are mapped."""
     return {
         **body,
         array: [

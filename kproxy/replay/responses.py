@@ -1,4 +1,4 @@
-"""Responses that a replay writes itself: the versions and the logins of a capture are not those of its clients."""
+"""Responses that a replay makes itself, because versions and logins differ between a capture and its clients."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dissectors.schemas.codes import ApiKey, Error
 
 #: API key -> lowest and highest version.
 Versions = Mapping[int, tuple[int, int]]
-#: Clients check what a broker sends in other mechanisms, for which it needs their password.
+#: In other mechanisms, clients verify what the broker sends, for which it needs their password.
 _ACCEPTED: Final = ("PLAIN", "OAUTHBEARER")
 
 
 def api_versions(captured: Message, version: int, correlation_id: int, versions: Versions) -> bytes:
-    """A response to ApiVersions with only the versions of a capture, so that clients choose one of these.
+    """Return an ApiVersions response that lists only the versions in a capture, so that clients choose one of them.
 
-    The APIs of a login stay, because the server accepts logins.
+    The APIs of logins are also listed, because the server accepts logins.
 
     Args:
-        captured: A captured response that decodes, of any version.
-        version: Of the request. If it is unknown, the response has an error and is of version 0 (KIP-511).
-        correlation_id: Of the request.
-        versions: Those of the capture.
+        captured: A captured response of any version that decodes.
+        version: The version of the request. If it is unknown, the response is an error in version 0 (KIP-511).
+        correlation_id: The correlation id of the request.
+        versions: The versions in the capture.
     """
     api = schemas.api(ApiKey.API_VERSIONS)
     assert api is not None
@@ -42,13 +42,13 @@ def api_versions(captured: Message, version: int, correlation_id: int, versions:
 
 
 class AcceptedLogin:
-    """The login of a client on one connection, accepted whatever its secret is."""
+    """The login of a client on one connection, which is accepted whatever its secret is."""
 
     def __init__(self) -> None:
         self._token_follows = False
 
     def answer(self, request: Message) -> bytes | None:
-        """The response to a request of a login; None if it is another request."""
+        """Return the response to a login request, None for any other request."""
         if self._token_follows:  # SaslHandshake v0: a token has no header, and neither has its answer
             self._token_follows = False
             return bytes(4)

@@ -1,4 +1,4 @@
-"""Routes of a replay at a cluster: the live broker for each request, and the replicas of new topics. No I/O."""
+"""Routes for replaying to a cluster: the live broker for each request, and the replicas of new topics. No I/O."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _NOT_COORDINATED = frozenset({"FindCoordinator", "Produce", "ShareAcknowledge", 
 
 
 class ClusterRoutes:
-    """Sends the requests to a captured broker to one live broker, and those to a coordinator to the live coordinator.
+    """Maps each captured broker to a live broker, and each captured coordinator to the live coordinator.
 
-    A captured broker stands for the live one with its node id, else for one of the others. New topics get their
+    A captured broker is mapped to the live one with its node id, else to one of the others. New topics get their
     captured replicas, so that the leader of each partition is the broker that the captured requests go to.
 
     Args:
-        steps: The capture.
+        steps: The steps of the capture.
         live: The live brokers by node id.
     """
 
     def __init__(self, steps: Iterable[Step], live: Mapping[int, TcpAddress]) -> None:
         self._live = live
         #: Captured address -> node id; topic -> partition -> captured replicas, the leader first.
-        self._captured: dict[str, int] = {}
+        self._captured_nodes: dict[str, int] = {}
         self._replicas: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
         self._partitions: dict[str, int] = {}  # of new topics
         self._coordinators: dict[tuple[int, str], int] = {}
         for step in steps:
             if step.action is Action.RECEIVE and step.exchange is not None and step.exchange.response is not None:
                 self._observe(step.exchange.response)
-        self._nodes = _pair_nodes(set(self._captured.values()), live)
+        self._nodes = _pair_nodes(set(self._captured_nodes.values()), live)
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
-        """The live broker for a request; None if the captured one is unknown."""
+        """Return the live broker for a request, None if the captured one is unknown."""
         request = exchange.request
         node = None if request is None else self._coordinator(request)
         if node is None:
-            captured = self._captured.get(exchange.line.server)
+            captured = self._captured_nodes.get(exchange.line.server)
             node = None if captured is None else self._nodes[captured]
         return None if node is None else self._live.get(node)
 
@@ -61,16 +61,16 @@ class ClusterRoutes:
                 self._coordinators[key_type, coordinator["key"]] = coordinator["node_id"]
 
     def body(self, request: Message) -> Row:
-        """The body to send, with captured node ids: CreateTopics and CreatePartitions assign the captured replicas."""
+        """Return the body to send: CreateTopics and CreatePartitions assign the replicas as in the capture."""
         if request.api == "CreateTopics" and request.well_formed:
-            return {**request.body, "topics": [self._created(topic) for topic in request.body["topics"]]}
+            return {**request.body, "topics": [self._with_captured_replicas(topic) for topic in request.body["topics"]]}
         if request.api == "CreatePartitions" and request.well_formed:
             return {**request.body, "topics": [self._with_new_replicas(topic) for topic in request.body["topics"]]}
         return request.body
 
     def _observe(self, response: Message) -> None:
         for span in locate_addresses(response.frame, response.api_key, response.version):
-            self._captured[str(TcpAddress(span.address.host, span.address.port))] = span.address.node_id
+            self._captured_nodes[str(TcpAddress(span.address.host, span.address.port))] = span.address.node_id
         if response.api == "Metadata" and response.well_formed:
             for topic in response.body["topics"]:
                 for partition in topic["partitions"]:
@@ -88,10 +88,10 @@ class ClusterRoutes:
             keys.reverse()
         return next((self._coordinators.get((kind, key)) for kind, key in keys if key is not None), None)
 
-    def _created(self, topic: Row) -> Row:
+    def _with_captured_replicas(self, topic: Row) -> Row:
         name, count = topic["name"], topic["num_partitions"]
         self._partitions[name] = count
-        replicas = self._assigned(name, range(count))
+        replicas = self._live_replicas(name, range(count))
         if not replicas or topic["assignments"]:
             return topic
         assignments = [
@@ -103,13 +103,13 @@ class ClusterRoutes:
         old_count = self._partitions.get(topic["name"])
         if old_count is None or topic["assignments"]:
             return topic
-        replicas = self._assigned(topic["name"], range(old_count, topic["count"]))
+        replicas = self._live_replicas(topic["name"], range(old_count, topic["count"]))
         if not replicas:
             return topic
         return {**topic, "assignments": [{"broker_ids": broker_ids} for broker_ids in replicas]}
 
-    def _assigned(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
-        """The live replicas of each partition; empty if they are not known, or two are on the same broker."""
+    def _live_replicas(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
+        """Return the live replicas of each partition; empty if some are unknown, or two are on the same broker."""
         captured_replicas = self._replicas.get(topic, {})
         replicas = [[self._nodes.get(node, -1) for node in captured_replicas.get(index, ())] for index in partitions]
         return (
@@ -120,7 +120,7 @@ class ClusterRoutes:
 
 
 def _pair_nodes(captured: set[int], live: Iterable[int]) -> dict[int, int]:
-    """The live node of each captured one: the same id if there is one, else one that is not paired yet, if possible."""
+    """Map each captured node to a live one: that with the same id, else an unpaired one if possible."""
     nodes = sorted(live)
     paired = {node: node for node in captured if node in nodes}
     free_nodes = [node for node in nodes if node not in paired]

@@ -1,4 +1,4 @@
-"""Replays steps at a broker: sends requests in their captured order, each after the responses that it followed."""
+"""Replays steps at a broker: sends requests in the captured order, each after the responses that preceded it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RETRY_S = 0.1
 
 @dataclass(slots=True)
 class _LiveConnection:
-    """`waiting` are the requests whose responses are still to come, in their order. `broken` ends the connection."""
+    """A live connection: `waiting` lists the unanswered requests in order; `broken` tells why it cannot be used."""
 
     connection: BrokerConnection | None = None
     waiting: deque[CapturedExchange] = field(default_factory=deque)
@@ -32,9 +32,9 @@ class Replay:
 
     Args:
         connect: Opens a connection to a broker (None: the one that the user gave), and logs in.
-        replayer: Makes requests and judges responses.
-        speed: 2 is twice as fast as captured; None does not wait.
-        within: The seconds that a response may take beyond the time that it took in the capture.
+        replayer: Makes the requests and judges the responses.
+        speed: 2 is twice as fast as captured; None means without delays.
+        within: How many seconds longer than in the capture a response may take.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Replay:
         self._given_up: set[CapturedExchange] = set()
 
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[ReplayedExchange]:
-        """Replay; yield each exchange when its outcome is known.
+        """Replay the steps; yield each exchange when its outcome is known.
 
         Raises:
             UserError: The first connection, or its login, fails.
@@ -81,10 +81,10 @@ class Replay:
                         connection.connection.close()
 
     async def _send(self, exchange: CapturedExchange) -> ReplayedExchange | None:
-        """Send a request. The result is None if its response decides the outcome."""
+        """Send a request. Return None if the outcome depends on the response."""
         if exchange.left_out:
             return ReplayedExchange(exchange, ReplayOutcome.LEFT_OUT, exchange.left_out)
-        live = await self._live(exchange.connection_id, self._replayer.address(exchange))
+        live = await self._live_connection(exchange.connection_id, self._replayer.address(exchange))
         if live.connection is None or live.broken:
             return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, f"not sent: {live.broken}")
         frame = self._replayer.frame(exchange)
@@ -94,8 +94,8 @@ class Replay:
         live.waiting.append(exchange)
         return None
 
-    async def _live(self, connection_id: str, address: TcpAddress | None) -> _LiveConnection:
-        """The connection for a captured one, of which a cluster may need several."""
+    async def _live_connection(self, connection_id: str, address: TcpAddress | None) -> _LiveConnection:
+        """Return the live connection to an address for a captured one, which may need several in a cluster."""
         live = self._connections[connection_id].get(address)
         if live is None:
             live = _LiveConnection()
@@ -110,7 +110,7 @@ class Replay:
         return live
 
     async def _receive(self, exchange: CapturedExchange) -> AsyncIterator[ReplayedExchange]:
-        """Receive responses up to that of this exchange."""
+        """Receive responses up to and including that of this exchange."""
         connections = self._connections.get(exchange.connection_id, {}).values()
         live = next((connection for connection in connections if exchange in connection.waiting), None)
         timeout = self._within + exchange.latency_us / 1e6
@@ -141,7 +141,7 @@ class Replay:
                 yield result
 
     def _close(self, connection_id: str) -> list[ReplayedExchange]:
-        """Close a connection. Requests without a captured response are not waited for."""
+        """Close a connection. Return outcomes for the requests without a captured response, which are not awaited."""
         live_connections = self._connections.pop(connection_id, {}).values()
         for live in live_connections:
             if live.connection is not None:

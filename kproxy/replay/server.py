@@ -1,4 +1,4 @@
-"""Answers clients of this process with captured responses, behind the relay's listeners."""
+"""Answers clients with captured responses, in the same process and behind the relay's listeners."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReplayServer:
         await self._tasks.__aexit__(None, None, None)
 
     def advertise(self, listener: int, host: str, port: int) -> None:
-        """Advertise this address for every broker to clients of a listener from now on."""
+        """From now on, advertise this address for every broker to the clients of a listener."""
         self._addresses[listener] = host, port
 
     async def connect(
@@ -57,7 +57,7 @@ class ReplayServer:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: int, client_host: str
     ) -> None:
-        """Answer the requests of a connection, one after the other like Kafka, until either side closes it."""
+        """Answer the requests on a connection one after the other, like Kafka, until either side closes it."""
         login = AcceptedLogin()
         with suppress(OSError, asyncio.IncompleteReadError):
             try:
@@ -77,7 +77,7 @@ class ReplayServer:
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """Return the next frame with its length prefix; None if its length is impossible."""
+    """Read the next frame with its length prefix; return None if its length is impossible."""
     prefix = await reader.readexactly(4)
     size = int.from_bytes(prefix, "big", signed=True)
     return prefix + await reader.readexactly(size) if 0 <= size <= MAX_FRAME_BYTES else None

@@ -20,18 +20,18 @@ def read_steps(
     keylog: str | None = None,
     damaged: Callable[[str], None] | None = None,
 ) -> list[Step]:
-    """The steps of a trace, a capture, or a directory of these.
+    """Return the steps in a trace, a capture, or a directory of them.
 
     Args:
-        path: See `kproxy.capture.recordings.read_recording`, as for the other arguments.
+        path: See `kproxy.capture.recordings.read_recording`, also for the arguments without `wanted`.
         warn: See there.
-        wanted: Whether to send the request of this line; None sends all.
+        wanted: Returns whether to send the request of a line; None sends all.
         ports: See there.
         keylog: See there.
         damaged: See there.
 
     Raises:
-        UserError: It cannot be read, is damaged, or is a trace without the bytes of requests.
+        UserError: The input cannot be read, is damaged, or is a trace without the bytes of requests.
     """
     try:
         lines = read_recording(path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, damaged=damaged)

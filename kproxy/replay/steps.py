@@ -19,7 +19,7 @@ from kproxy.trace.timestamps import nanoseconds
 
 #: Why a request of a trace with less detail than ``raw`` is left out.
 NO_BYTES: Final = "its bytes are not in the trace"
-#: The login of the capture, whose secrets no trace has.
+#: The requests of a login, whose secrets are in no trace.
 _LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 #: Requests that brokers send each other (authorized as ClusterAction). The broker under test sends its own.
 _INTER_BROKER_APIS: Final = frozenset(
@@ -35,9 +35,9 @@ _INTER_BROKER_APIS: Final = frozenset(
 
 @dataclass(slots=True, eq=False)
 class CapturedExchange:
-    """A captured request, and its response unless it has none.
+    """A captured request, and its response if there is one.
 
-    `number` counts the requests of the connection from 1. `left_out` is the reason why the request is not sent.
+    `number` counts the requests on the connection from 1. `left_out` is the reason why the request is not sent.
     """
 
     line: RequestLine
@@ -49,17 +49,17 @@ class CapturedExchange:
 
     @property
     def connection_id(self) -> str:
-        """The id of its connection in the trace."""
+        """The id of the connection in the trace."""
         return self.line.connection_id
 
     @property
     def name(self) -> str:
-        """``Metadata v9``."""
+        """The API and version of the request, e.g. ``Metadata v9``."""
         return f"{self.line.api} v{self.line.api_version}" if self.line.api else "a SASL token"
 
 
 class Action(Enum):
-    """What happened in the capture: a request was sent, its response arrived, or a connection ended."""
+    """What happened in the capture: a request was sent, a response arrived, or a connection ended."""
 
     SEND = auto()
     RECEIVE = auto()
@@ -68,7 +68,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event of a capture at a time in ns. `exchange` is None if a connection ended."""
+    """One event in a capture, at a time in ns. `exchange` is None if a connection ended."""
 
     at: int
     action: Action
@@ -77,11 +77,11 @@ class Step:
 
 
 def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None) -> list[Step]:
-    """The steps of trace lines at detail ``raw``, by time.
+    """Return the steps of trace lines with detail ``raw``, ordered by time.
 
     Args:
-        lines: From any number of traces or captures.
-        wanted: Whether to send the request of this line; None sends all.
+        lines: The lines of any number of traces or captures.
+        wanted: Returns whether to send the request of a line; None sends all.
     """
     steps = sorted(_steps(lines, wanted), key=lambda step: step.at)
     return [step for step in steps if step.exchange is None or not step.exchange.left_out or step.action is Action.SEND]
@@ -144,7 +144,7 @@ def _was_not_ready(response: Message) -> bool:
 
 
 def _has_stored(response: Message) -> bool:
-    """Whether this is a Produce response with a partition that has stored its records."""
+    """Whether this is a Produce response in which at least one partition has stored its records."""
     return response.api == "Produce" and any(
         not partition["error_code"]
         for topic in response.body.get("responses", ())

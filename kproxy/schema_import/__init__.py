@@ -1,1 +1,1 @@
-"""The I/O of the schema importer: jars from Maven or a directory, and Java to read Kafka's classes."""
+"""The I/O of the schema importer: gets jars from Maven or a directory, and runs Java to read Kafka's classes."""

@@ -1,10 +1,10 @@
-"""Makes ``kproxy/broker/configs/facts.json``: the configs of real brokers of every release.
+"""Makes ``kproxy/broker/configs/facts.json``, the configs of real brokers of every release.
 
-1. For each release line from 0.11.0 on (older brokers lack DescribeConfigs), with any topic that the broker has:
+1. For each release line from 0.11.0 on (older brokers lack DescribeConfigs), with any existing topic:
    ``python -m kproxy.schema_import.configs describe HOST:PORT TOPIC > DIR/2.4.json``
 2. ``python -m kproxy.schema_import.configs merge DIR > kproxy/broker/configs/facts.json``
 
-Only defaults are kept, so the setup of those brokers matters little.
+Only defaults are kept, so how those brokers are configured matters little.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def describe(address: str, topic: str) -> Facts:
-    """The configs of a broker, by resource type. Types that the broker does not support are omitted."""
+    """Return the configs of a broker by resource type, omitting types that the broker does not support."""
     host, _, port = address.rpartition(":")
     resource_types = {"topic": (2, topic), "broker": (4, "1"), "client_metrics": (16, "any"), "group": (32, "any")}
     with socket.create_connection((host, int(port)), timeout=30) as broker:
@@ -63,16 +63,16 @@ def describe(address: str, topic: str) -> Facts:
 
 
 def merge(by_line: Mapping[str, Facts]) -> Facts:
-    """The configs of all release lines, oldest first, as one list per resource type.
+    """Return the configs of all release lines, given oldest first, merged into one list per resource type.
 
-    A config has the description of the last line that has it. ``since`` and ``until`` are the first and last line with
-    it, omitted if they are the first or last of all; ``older`` maps lines to the default up to that line.
+    Each config is described as in the last line that has it. ``since`` and ``until`` are the first and last line that
+    have it, omitted if they are the first or last of all lines; ``older`` maps lines to the default up to that line.
     """
     lines_in_order = list(by_line)
     merged: dict[str, list[Mapping[str, Any]]] = {}
-    for kind in dict.fromkeys(kind for facts in by_line.values() for kind in facts):
+    for resource_type in dict.fromkeys(resource_type for facts in by_line.values() for resource_type in facts):
         configs: dict[str, dict[str, Any]] = {}
-        for line, facts in _without_gaps(by_line, kind):
+        for line, facts in _without_gaps(by_line, resource_type):
             for fact in facts:
                 previous = lines_in_order[lines_in_order.index(line) - 1]
                 configs[fact["name"]] = _merge_config(configs.get(fact["name"]), fact, previous, line)
@@ -80,12 +80,12 @@ def merge(by_line: Mapping[str, Facts]) -> Facts:
             for bound, end in (("since", lines_in_order[0]), ("until", lines_in_order[-1])):
                 if config[bound] == end:
                     del config[bound]
-        merged[kind] = [configs[name] for name in sorted(configs)]
+        merged[resource_type] = [configs[name] for name in sorted(configs)]
     return merged
 
 
 def _without_gaps(by_line: Mapping[str, Facts], kind: str) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """The configs of each line with this resource type. Lines that describe only set configs get the next line's."""
+    """Return the configs of each line with this resource type; lines that list none get those of the next line."""
     filled: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
     newer: Sequence[Mapping[str, Any]] = ()
     for line, facts in reversed(list(by_line.items())):
@@ -98,7 +98,7 @@ def _without_gaps(by_line: Mapping[str, Facts], kind: str) -> list[tuple[str, Se
 def _merge_config(
     merged: Mapping[str, Any] | None, fact: Mapping[str, Any], previous: str, line: str
 ) -> dict[str, Any]:
-    """A config as one line describes it, with the different defaults of earlier lines."""
+    """Return a config as the newer line describes it, with the different defaults in earlier lines."""
     if merged is None:
         return {**fact, "since": line, "until": line, "older": {}}
     older_defaults = dict(merged["older"])
@@ -120,7 +120,7 @@ def _request(broker: socket.socket, name: str, version: int, body: Mapping[str, 
 
 
 def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The facts of one config. Default, type and documentation depend on the version of DescribeConfigs."""
+    """Return the facts about a config: default, type and documentation depend on the version of DescribeConfigs."""
     synonyms = config.get("synonyms") or []
     defaults = [synonym["value"] for synonym in synonyms if synonym["source"] == _DEFAULT]
     fact = {
@@ -132,7 +132,7 @@ def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
         fact["default"] = defaults[-1]
     elif config.get("is_default") or config.get("config_source") == _DEFAULT:
         fact["default"] = config["value"]
-    elif "synonyms" in config:  # it was set and has no default
+    elif "synonyms" in config:  # it is set, and has no default
         fact["default"] = None
     if "synonyms" in config:
         fact["synonyms"] = [synonym["name"] for synonym in synonyms if synonym["source"] == _DEFAULT]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kproxy.errors import UserError
 
-#: Jars with message definitions, or with enums that `Facts.java` reads. Not every release has every one.
+#: Jars with message definitions, or with enums that `Facts.java` reads. Not every release has all of them.
 COMPONENTS = (
     "kafka-clients",
     "kafka-group-coordinator",
@@ -40,7 +40,7 @@ _ITEM = "<artifactItem><groupId>{}</groupId><artifactId>{}</artifactId><version>
 
 
 def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
-    """The jars of each release below a directory, e.g. Maven's local repository, by component.
+    """Return the jars of each release in a directory tree, e.g. Maven's local repository, by component.
 
     Raises:
         UserError: The jar of slf4j, or of a release's kafka-clients, is missing.
@@ -62,7 +62,7 @@ def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, P
 def fetch_jars(
     releases: Sequence[str], directory: Path, components: Sequence[str] = COMPONENTS
 ) -> dict[str, dict[str, Path]]:
-    """Copy the jars of the releases to a directory with Maven; returns the same as `find_jars`.
+    """Copy the jars of the releases to a directory with Maven, and return them as `find_jars` does.
 
     Raises:
         UserError: Maven is missing, the network fails, or a release does not exist.
@@ -76,7 +76,7 @@ def fetch_jars(
 
 
 def _copy_artifacts(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
-    """Copy all artifacts. Returns the first one that the repositories do not have, None if all were copied."""
+    """Copy all artifacts. Return the first one that the repositories do not have, None if all were copied."""
     items = "".join(_ITEM.format(_GROUPS.get(name, "org.apache.kafka"), name, version) for name, version in artifacts)
     with tempfile.TemporaryDirectory() as temporary:
         pom = Path(temporary, "pom.xml")

@@ -19,7 +19,7 @@ _DEFINITION = re.compile(r"(?:common/)?(?:message|metadata)/\w+\.json")
 
 
 def read_release(name: str, jars: Mapping[str, Path]) -> Release:
-    """The message definitions in the jars, and facts from their classes.
+    """Return a release: the message definitions in the jars, and facts from their classes.
 
     Raises:
         UserError: A jar cannot be read, or Java does not run.
@@ -29,7 +29,7 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
 
 
 def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
-    """The versions that a broker of a release advertises, as the row of its release line.
+    """Return the versions that a broker of a release advertises, as the row for its release line.
 
     Raises:
         UserError: Java does not run, or cannot read the classes.

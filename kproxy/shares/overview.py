@@ -1,4 +1,4 @@
-"""The records that members of share groups hold: which, delivered how often, and until when."""
+"""The records that members of share groups hold: which ones, how often they were delivered, and until when."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_GROUPS: Final = 500
 _MAX_PARTITIONS: Final = 1_000
 _MS: Final = 1_000_000
 
-#: What may be missing in a frame of these that was not decoded.
+#: The APIs whose frames, if they are not decoded, may change which records are held.
 _APIS: Final = ("ShareFetch", "ShareAcknowledge", "ShareGroupHeartbeat")
 _RENEW: Final = AcknowledgeType.RENEW.name.lower()
 _TopicPartition: TypeAlias = tuple[str, int]
@@ -22,7 +22,7 @@ _TopicPartition: TypeAlias = tuple[str, int]
 class HeldRecords(NamedTuple):
     """Records `first` to `last` of a partition that a member has acquired, for the `deliveries`-th time.
 
-    The lock runs out at `until` (ns), None if that is unknown. `gone`: the connection of the member has ended.
+    The lock expires at `until` (ns), None if unknown. `gone` tells if the connection of the member has ended.
     """
 
     topic: str
@@ -35,8 +35,8 @@ class HeldRecords(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Share:
-    """A share group: what its members hold, and how many records it acknowledged, by the name of the type."""
+class _ShareGroup:
+    """A share group: the records that its members hold, and how many they acknowledged, by the type's name."""
 
     partitions: BoundedDict[_TopicPartition, AcquiredPartition] = field(
         default_factory=lambda: BoundedDict(_MAX_PARTITIONS)
@@ -45,13 +45,13 @@ class _Share:
 
 
 class SharesOverview:
-    """Collects share groups from the lines of a trace. After lost frames, nothing is known to be held."""
+    """Collects share groups from the lines of a trace. After lost frames, no records are known to be held."""
 
     def __init__(self) -> None:
-        self._groups: BoundedDict[str, _Share] = BoundedDict(_MAX_GROUPS)
+        self._groups: BoundedDict[str, _ShareGroup] = BoundedDict(_MAX_GROUPS)
 
     def observe(self, line: Line, at: int) -> None:
-        """Apply the next line: its time (ns)."""
+        """Apply the next line, given its time (ns)."""
         if not self._groups and not (isinstance(line, ResponseLine) and line.acquired):
             return
         if isinstance(line, FRAME_LINES):
@@ -62,16 +62,16 @@ class SharesOverview:
                 return
             elif isinstance(line, ResponseLine):
                 if line.acquired or line.acknowledged:
-                    self._records(line, at)
+                    self._apply_response(line, at)
             elif line.api == "ShareGroupHeartbeat" and (line.generation_id or 0) < 0:
-                self._leave(line)
+                self._release_member(line)
         elif isinstance(line, GapLine):
             self._forget()
         elif isinstance(line, CloseLine):
             self._close(line.connection_id)
 
     def held(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
-        """The records that each member of a group, by its id, holds at time `now` (ns)."""
+        """Return the records that the members of a group hold at time `now` (ns), by member id."""
         records_by_member: dict[str, list[HeldRecords]] = {}
         share = self._groups.get(group)
         for (topic, number), partition in share.partitions.items() if share is not None else ():
@@ -92,37 +92,39 @@ class SharesOverview:
         return records_by_member
 
     def acknowledged(self, group: str) -> dict[str, int]:
-        """How many records of a group were acknowledged, by type: accept, release, reject, renew, gap."""
+        """Return how many records a group acknowledged, by type: accept, release, reject, renew, gap."""
         share = self._groups.get(group)
         return {} if share is None else dict(share.counts)
 
-    def _records(self, line: ResponseLine, at: int) -> None:
-        share = self._groups.touch(line.group_id or "", _Share)
+    def _apply_response(self, line: ResponseLine, at: int) -> None:
+        share = self._groups.touch(line.group_id or "", _ShareGroup)
         lock = line.lock_ms
         until = None if lock is None else at + lock * _MS
         member = line.member_id or ""
-        for acknowledged_entry in line.acknowledged:
-            share.counts[acknowledged_entry.type] = (
-                share.counts.get(acknowledged_entry.type, 0) + acknowledged_entry.last - acknowledged_entry.first + 1
+        for acknowledgement in line.acknowledged:
+            share.counts[acknowledgement.type] = (
+                share.counts.get(acknowledgement.type, 0) + acknowledgement.last - acknowledgement.first + 1
             )
-            partition = share.partitions.get((acknowledged_entry.topic, acknowledged_entry.partition))
+            partition = share.partitions.get((acknowledgement.topic, acknowledgement.partition))
             if partition is None:
                 continue
-            acquisitions = partition.take(acknowledged_entry.first, acknowledged_entry.last)
-            if acknowledged_entry.type == _RENEW:
+            acquisitions = partition.take(acknowledgement.first, acknowledgement.last)
+            if acknowledgement.type == _RENEW:
                 for renewed in acquisitions:
                     renewed.until = until or renewed.until
                 partition.held += acquisitions
-        for new in line.acquired:
-            partition = share.partitions.touch((new.topic, new.partition), AcquiredPartition)
-            partition.take(new.first, new.last)
+        for acquired in line.acquired:
+            partition = share.partitions.touch((acquired.topic, acquired.partition), AcquiredPartition)
+            partition.take(acquired.first, acquired.last)
             client = line.client_id or ""
             partition.held.append(
-                Acquisition(new.first, new.last, member, client, line.connection_id, new.deliveries, at, until)
+                Acquisition(
+                    acquired.first, acquired.last, member, client, line.connection_id, acquired.deliveries, at, until
+                )
             )
 
-    def _leave(self, line: RequestLine) -> None:
-        """A member leaves its group: the broker releases what it holds."""
+    def _release_member(self, line: RequestLine) -> None:
+        """Forget what a member that leaves its group holds: the broker releases it."""
         if (share := self._groups.get(line.group_id or "")) is not None:
             for partition in share.partitions.values():
                 partition.held = [acquisition for acquisition in partition.held if acquisition.member != line.member_id]

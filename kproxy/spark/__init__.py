@@ -1,4 +1,4 @@
-"""Trace analytics on Spark. Everything below imports pyspark; nothing outside of it does.
+"""Trace analytics on Spark. The modules in this package import pyspark; no module outside it does.
 
 Programs and notebooks import from here::
 
@@ -34,7 +34,7 @@ __all__ = [
     "with_unique_ids",
 ]
 
-#: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
+#: The exported names, each with its module and its name there. They are imported on demand, which needs pyspark.
 _EXPORTS: Final = {
     "KproxyDataSource": ("kproxy.spark.source", "KproxyDataSource"),
     "clustered": ("kproxy.spark.derived.clusters", "clustered"),

@@ -1,4 +1,4 @@
-"""The jobs as a table of docs/spark.md, and the columns of their tables as docs/tables.md.
+"""The jobs as a table in docs/spark.md, and the columns of their tables as docs/tables.md.
 
 ``python -m kproxy.spark.pages docs/spark.md`` updates both.
 """
@@ -12,7 +12,7 @@ from kproxy.outputs import doc_tables
 from kproxy.spark import jobs
 from kproxy.spark.table_columns import described
 
-#: A page beside docs/spark.md.
+#: The page about tables, beside docs/spark.md.
 TABLES = "tables.md"
 
 _INTRODUCTION = """# Tables of `kproxy analyze`
@@ -26,13 +26,13 @@ address of its servers. Text output omits it if there is only one cluster.
 
 
 def markdown() -> str:
-    """Return one row per job: its name and its description."""
+    """Return the table of jobs, one row per job with its name and its description."""
     rows = "".join(f"| [`{name}`]({TABLES}#{name}) | {jobs.find(name).help} |\n" for name in jobs.names())
     return f"| table | shows |\n|---|---|\n{rows}"
 
 
 def columns_page() -> str:
-    """Return a page with a section per table."""
+    """Return the content of docs/tables.md, with a section per table."""
     return "\n".join([_INTRODUCTION, *map(_section, jobs.names())])
 
 

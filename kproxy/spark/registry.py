@@ -1,4 +1,4 @@
-"""Registries of functions over lines, named by their file: jobs, and the queries of a stream."""
+"""Registries of functions over lines, named after their files: jobs, and the queries of a stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RegisteredFunction(Generic[Run]):
 
 
 class Registry(Generic[Run]):
-    """The functions registered by the files of a package; a file is imported on demand, because that needs pyspark.
+    """The functions registered by the files of a package. Files are imported on demand, because that needs pyspark.
 
     Args:
         package: The package's name.
@@ -31,14 +31,14 @@ class Registry(Generic[Run]):
     def __init__(self, package: str, path: Sequence[str]) -> None:
         self._package = package
         self._path = path
-        self._found: dict[str, RegisteredFunction[Run]] = {}
+        self._functions: dict[str, RegisteredFunction[Run]] = {}
 
     def add(self, help_: str) -> Callable[[Run], Run]:
-        """Register the function of a file, which gives it its name: ``slow_exchanges.py`` becomes slow-exchanges."""
+        """Register the function of a file under the name of the file: ``slow_exchanges.py`` becomes slow-exchanges."""
 
         def register(run: Run) -> Run:
             name = _name(run.__module__.rpartition(".")[2])
-            self._found[name] = RegisteredFunction(name, help_, run)
+            self._functions[name] = RegisteredFunction(name, help_, run)
             return run
 
         return register
@@ -56,7 +56,7 @@ class Registry(Generic[Run]):
         if name not in self.names():
             raise KeyError(name)
         importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
-        return self._found[name]
+        return self._functions[name]
 
 
 def _name(module: str) -> str:

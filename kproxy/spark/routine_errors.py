@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from dissectors.groups import explanations
 from dissectors.schemas.codes import Error
 
-#: Routine in answer to every API, and in answer to ApiVersions.
+#: Errors that are routine in responses of every API, and only in those of ApiVersions.
 ROUTINE_ERRORS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})
 ROUTINE_API_VERSIONS_ERRORS: Final = frozenset({Error.UNSUPPORTED_VERSION.name})
 
@@ -32,7 +32,7 @@ def is_routine(api: str | None, error: str | None) -> bool:
 
 
 def refusals() -> Column:
-    """The errors of a line that are not routine; null if the line has no errors."""
+    """Return the errors of a line that are not routine; null if the line has no errors."""
     is_versions = F.coalesce(F.col("api") == "ApiVersions", F.lit(False))
     return F.filter(
         "errors",

@@ -12,18 +12,18 @@ _WITH_UUID = r"^(.{1,20}).*?-([^-]{4})[^-]{4}(?:-[^-]+){4}$"
 
 
 def text(*parts: Column | str) -> Column:
-    """Concatenated columns and literals; null if a column is."""
+    """Return concatenated columns and literals; null if a column is null."""
     return F.concat(*(F.lit(part) if isinstance(part, str) else part for part in parts))
 
 
 def fixed_point(value: Column, digits: int, unit: float = 1) -> Column:
-    """A number in a unit with some decimal places. Halves are rounded up before engines format it, each in its way."""
-    parts = 10**digits
-    return F.format_string(f"%.{digits}f" if digits else "%,.0f", F.floor(value / (unit / parts) + 0.5) / parts)
+    """Return a number in a unit, with decimals. Halves are rounded up first, because engines round differently."""
+    scale = 10**digits
+    return F.format_string(f"%.{digits}f" if digits else "%,.0f", F.floor(value / (unit / scale) + 0.5) / scale)
 
 
 def duration(us: Column) -> Column:
-    """``850 us``, ``2.1 ms``, ``30.5 s``."""
+    """Return a duration as text: ``850 us``, ``2.1 ms``, ``30.5 s``."""
     return (
         F.when(us < 1000, F.format_string("%d us", us.cast("long")))
         .when(us < 1_000_000, text(fixed_point(us, 1, 1000), " ms"))
@@ -32,7 +32,7 @@ def duration(us: Column) -> Column:
 
 
 def amount(value: Column) -> Column:
-    """``0.034``, ``3.1``, ``14``, ``1,400``: two digits or more. Sail formats ``%.2g`` of 4 as ``4.``, of 0 as NaN."""
+    """Return a number with two or more digits: ``0.034``, ``14``, ``1,400``. Sail's ``%.2g`` makes 4 ``4.``, 0 NaN."""
     text_ = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
     for digits in (5, 4, 3, 2, 1):
         text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed_point(value, digits))
@@ -40,24 +40,24 @@ def amount(value: Column) -> Column:
 
 
 def times_text(count: Column) -> Column:
-    """``once``, ``3 times``."""
+    """Return how often as text: ``once``, ``3 times``."""
     return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))
 
 
 def names_text(labels: Column, max_names: int = 3) -> Column:
-    """The first names of an array: ``shop-a, shop-b, shop-c and 4 more``."""
-    more = F.size(labels) - max_names
+    """Return the first names of an array as text: ``shop-a, shop-b, shop-c and 4 more``."""
+    hidden_count = F.size(labels) - max_names
     shown = F.array_join(F.slice(labels, 1, max_names), ", ")
-    return F.when(more > 0, text(shown, " and ", more.cast("string"), " more")).otherwise(shown)
+    return F.when(hidden_count > 0, text(shown, " and ", hidden_count.cast("string"), " more")).otherwise(shown)
 
 
 def host(address: Column) -> Column:
-    """The host of ``host:port``, unchanged."""
+    """Return the host in ``host:port``, unchanged."""
     return F.regexp_replace(address, ":[^:]*$", "")
 
 
 def member_label(client_id: Column, member_id: Column) -> Column:
-    """A short label of a member: client id, and a distinguishing suffix."""
+    """Return a short label for a member: its client id, and a distinguishing suffix."""
     client = F.coalesce(client_id, F.lit(""))
     prefix = text(client, "-")
     suffix = F.when(F.startswith(member_id, prefix), F.substring(member_id, F.length(prefix) + 1, F.length(member_id)))
@@ -68,5 +68,5 @@ def member_label(client_id: Column, member_id: Column) -> Column:
 
 
 def lookup(key: Column, values: dict[str, str]) -> Column:
-    """The value of a key; null if there is none."""
+    """Return the value of a key; null if there is none."""
     return F.create_map(*map(F.lit, chain.from_iterable(values.items())))[key]

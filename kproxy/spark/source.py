@@ -7,7 +7,7 @@ In a notebook::
     spark.dataSource.register(KproxyDataSource)
     lines = spark.read.format("kproxy").load("captures/*.pcap")
 
-Python workers cannot access Hadoop file systems: paths are local, and on a cluster they must exist on all machines.
+Python workers cannot access Hadoop file systems, so paths are local. On a cluster, they must exist on all machines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kproxy.capture.inputs import NO_INPUT, input_files
 from kproxy.spark.ingest.arrow import Batches, text_batches
 from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path, uri_of
 from kproxy.spark.ingest.hours import hour_of, next_hour
-from kproxy.spark.ingest.open_traces import read_between, sizes_below
+from kproxy.spark.ingest.open_traces import read_between, sizes_by_path
 from kproxy.spark.ingest.schema import ROW, TEXT
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 class KproxyDataSource(DataSource):
-    """Captures and traces below a path or a glob: the lines that `kproxy dissect --json` writes, as ROW.
+    """The lines of captures and traces at a path or a glob, as `kproxy dissect --json` writes them, as ROW.
 
-    Options: `port` (Kafka's, comma-separated; without it Kafka is found by content), `keylog` (TLS key log). The schema
-    is ROW, or a subset of its columns. As a stream it follows the traces below a directory: new lines as they are
-    written, and existing ones one hour at a time; with the option `since` (ISO 8601), hours that ended before are
+    Options: `port` (Kafka's ports, comma-separated; without it, Kafka is found by content), `keylog` (TLS key log). The
+    schema is ROW, or a subset of its columns. A stream follows the traces in a directory: new lines as they are
+    written, and existing lines one hour at a time; with the option `since` (ISO 8601), hours that ended before are
     skipped. The schema of a stream may also be TEXT.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format`."""
+        """Return the name for `format`."""
         return "kproxy"
 
     def schema(self) -> StructType:
@@ -89,7 +89,7 @@ def _check_schema(schema: StructType) -> StructType:
 
 
 class _File(InputPartition):
-    """A file, or the byte range from `start` to `end` of a growing one."""
+    """A file, or the byte range from `start` to `end` in a growing file."""
 
     def __init__(self, uri: str, start: int = 0, end: int | None = None) -> None:
         super().__init__(uri)
@@ -115,11 +115,11 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """Reads growing traces; an offset has the number of bytes read of each trace below the directory."""
+    """Reads growing traces; an offset has the number of bytes read from each trace in the directory."""
 
     def __init__(self, schema: StructType, directory: str, since: datetime | None) -> None:
         self._schema, self._directory = schema, directory
-        self._first = since and since - timedelta(hours=1)
+        self._first_hour = since and since - timedelta(hours=1)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {}
@@ -130,16 +130,22 @@ class _StreamReader(DataSourceStreamReader):
         return ReadMaxFiles(1)  # not all at once
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
-        sizes = sizes_below(self._directory)
-        if self._first is not None:
-            sizes = {name: size for name, size in sizes.items() if (hour_of(name) or self._first) >= self._first}
+        sizes = sizes_by_path(self._directory)
+        if self._first_hour is not None:
+            sizes = {
+                name: size for name, size in sizes.items() if (hour_of(name) or self._first_hour) >= self._first_hour
+            }
         if start is None or type(limit).__name__ == "ReadAllAvailable":
             return sizes
         return next_hour(start, sizes)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         ranges = ((name, start.get(name, 0), size) for name, size in end.items())
-        return [_File(uri_of(Path(self._directory, name)), old, new) for name, old, new in ranges if new > old]
+        return [
+            _File(uri_of(Path(self._directory, name)), range_start, range_end)
+            for name, range_start, range_end in ranges
+            if range_end > range_start
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)

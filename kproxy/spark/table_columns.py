@@ -13,7 +13,7 @@ _COLUMN = re.compile(r"- (?P<name>\w+) \((?P<type>\w+(?:<[^)]+>)?)(?:, (?P<unit>
 
 @dataclass(frozen=True, slots=True)
 class ColumnDescription:
-    """A column of a table: its name, Spark's name of its type, its unit (empty if it has none), and its meaning."""
+    """A column of a table: its name, Spark's name for its type, its unit (empty if it has none), and its meaning."""
 
     name: str
     type: str
@@ -23,9 +23,9 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A table: what it reports, what its rows are and how they are sorted, and its columns in order.
+    """A table: what it reports, what its rows are and how they are sorted, and its columns, in order.
 
-    The column `cluster`, the last of each table, is not listed.
+    The column `cluster`, the last one in each table, is not listed.
     """
 
     text: str

@@ -20,12 +20,12 @@ from kproxy.spark.session.embedded_engine import is_embedded
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import duration, safe, size
 
-#: Formats of files; those of standard output are table, json and csv.
+#: The formats of files; the formats of standard output are table, json and csv.
 FILES = ("parquet", "json", "csv")
 
 
 def write_files(table: DataFrame, folder: str, form: str) -> None:
-    """Write a table to a file below a directory, replacing existing ones.
+    """Write a table to a file in a directory, replacing existing files.
 
     Raises:
         UserError: The embedded engine's table cannot be written.
@@ -45,19 +45,19 @@ def write_files(table: DataFrame, folder: str, form: str) -> None:
 
 
 def _write_file(table: DataFrame, folder: Path, form: str) -> None:
-    """Write a table as Spark would; Sail's writer changes the order of rows, and writes nothing if there are none."""
+    """Write a table as Spark would; Sail's writer reorders rows, and writes no file for an empty table."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    name = folder / f"part-00000.{form}"
+    path = folder / f"part-00000.{form}"
     if form == "parquet":
-        pq.write_table(table.toArrow(), name, compression="zstd")
+        pq.write_table(table.toArrow(), path, compression="zstd")
     elif form == "csv":
-        with name.open("w", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8") as file:
             write_csv(table, file)
     else:
-        with name.open("wb") as lines:
+        with path.open("wb") as json_file:
             for row in table.toLocalIterator():
-                lines.write(encode_json(_without_nulls(_plain_value(row.asDict(recursive=True)))) + b"\n")
+                json_file.write(encode_json(_without_nulls(_plain_value(row.asDict(recursive=True)))) + b"\n")
 
 
 def _without_nulls(value: Any) -> Any:
@@ -67,7 +67,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:
-    """Write one JSON line per row, with the job's name."""
+    """Write one JSON line per row, including the job's name."""
     write_rows(table.toLocalIterator(), job, file)
 
 
@@ -87,12 +87,12 @@ def write_csv(table: DataFrame, file: TextIO) -> None:
 
 
 def first_rows(table: DataFrame, max_rows: int) -> list[Row]:
-    """Return the first rows, and one more if there are more."""
+    """Return the first rows, plus one more if the table has more rows."""
     return list(table.limit(max_rows + 1).collect())
 
 
 def write_table(table: DataFrame, title: str, collected: Sequence[Row], max_rows: int, file: TextIO) -> None:
-    """Write the result of `first_rows` as text: aligned on a terminal, else tab-separated; units from column names."""
+    """Write the result of `first_rows` as text: aligned on a terminal, else tab-separated; units are by column name."""
     rows = [[cell(name, value) for name, value in row.asDict().items()] for row in collected]
     has_more = len(rows) > max_rows
     if not file.isatty():

@@ -1,10 +1,10 @@
 """The built-in broker behind an inspecting relay, for tests."""
 
-# Rule 1: clients reach the broker through the relay alone, so no frame is missing from `frames`.
+# Rule 1: clients reach the broker only through the relay, so no frame is missing from `frames`.
 #
-# Rule 2: a stopped broker refuses connections, as without the relay: its ports close, and open again when it starts.
+# Rule 2: a stopped broker refuses connections, as it would without the relay: its ports close until it starts again.
 #
-# Rule 3: the relay ends before the broker, so its last frames are those of clients, not of an end that no client sees.
+# Rule 3: the relay ends before the broker, so that no frames are recorded which the broker sends only as it ends.
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class InspectedBroker(Inspected, Broker):
 
     Args:
         options: See `Broker`.
-        ports: See `Broker`; free ones by default.
+        ports: See `Broker`; free ports by default.
         report: See `Broker`.
-        rules: Limits of rules, as in ``--rule``: ``["S091:commits=20"]``.
+        rules: Limits of rules, as for ``--rule``: ``["S091:commits=20"]``.
         settings: See `Broker`.
 
     Raises:
@@ -66,7 +66,7 @@ class InspectedBroker(Inspected, Broker):
         return tuple(bound.port for (name, _), bound in self._bounds.items() if name == listener)
 
     async def stop_node(self, number: int) -> None:
-        """Stop a broker: its ports and connections close, and its partitions with other replicas get new leaders."""
+        """Stop a broker: its ports and connections close, and partitions that have other replicas get new leaders."""
         for (_, node), bound in self._bounds.items():
             if node == number:
                 self._relay.listeners.close(bound)

@@ -32,14 +32,15 @@ class Proxy(Inspected):
             await run_my_consumer(proxy.bootstrap)
             assert proxy.findings == []
 
-    Clients stay behind it: the addresses of brokers in responses become addresses of the proxy.
+    Clients keep connecting to the proxy: the addresses of brokers in responses become addresses of the proxy.
 
     Args:
         upstream: Brokers, as in ``bootstrap.servers``: ``host:port``, comma-separated.
-        upstream_tls: For brokers with TLS. Clients connect to the proxy in plaintext, and log in themselves with SASL.
+        upstream_tls: The TLS context for brokers with TLS. Clients connect to the proxy in plaintext, and log in with
+            SASL themselves.
         check: Whether each broker must accept a connection before the block begins.
         name: Prefix of connection ids in `frames` and `findings`.
-        rules: Limits of rules, as in ``--rule``: ``["S091:commits=20"]``.
+        rules: Limits of rules, as for ``--rule``: ``["S091:commits=20"]``.
 
     Raises:
         ValueError: An address is invalid.
@@ -71,7 +72,7 @@ class Proxy(Inspected):
         return self._bootstrap
 
     async def __aenter__(self) -> Self:
-        """Start.
+        """Start the proxy.
 
         Raises:
             UserError: A broker does not accept connections.

@@ -1,4 +1,4 @@
-"""Findings as text, for messages of failed tests."""
+"""Findings as text, for the messages of failed tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from kproxy.verdict.cause import Cause
 
 
 def report(findings: Iterable[Cause]) -> str:
-    """Each finding as `kproxy dissect --findings` prints it: message, place, hint, count; an empty text for none."""
+    """Format each finding as `kproxy dissect --findings` does: message, place, hint, count; return "" for none."""
     paint = painter(StringIO())
     return "\n\n".join("\n".join(map(paint, rows(cause))) for cause in findings)

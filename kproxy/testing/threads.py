@@ -1,4 +1,4 @@
-"""The proxy and the inspected broker for code that is not asynchronous: each runs in a thread of its own."""
+"""The proxy and the inspected broker for code that is not asynchronous: each runs in its own thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProxyThread:
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
-        """See `Proxy.frames`. They stay after the block."""
+        """See `Proxy.frames`. They remain available after the block."""
         return self._thread.call(lambda: self._proxy.frames)
 
     def requests(self, api: str | None = None) -> list[RequestLine]:
@@ -50,7 +50,7 @@ class ProxyThread:
 
     @property
     def findings(self) -> list[Cause]:
-        """See `Proxy.findings`. They stay after the block."""
+        """See `Proxy.findings`. They remain available after the block."""
         return self._thread.call(lambda: self._proxy.findings)
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class InspectedBrokerThread(BrokerThread):
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
-        """See `InspectedBroker.frames`. They stay after the block."""
+        """See `InspectedBroker.frames`. They remain available after the block."""
         return self._thread.call(lambda: self._inspected.frames)
 
     def requests(self, api: str | None = None) -> list[RequestLine]:
@@ -87,5 +87,5 @@ class InspectedBrokerThread(BrokerThread):
 
     @property
     def findings(self) -> list[Cause]:
-        """See `InspectedBroker.findings`. They stay after the block."""
+        """See `InspectedBroker.findings`. They remain available after the block."""
         return self._thread.call(lambda: self._inspected.findings)

@@ -1,9 +1,9 @@
-"""The traffic that passed a relay in this process: its frames, and the findings by root cause."""
+"""The traffic that passed through a relay in this process: its frames, and the findings by root cause."""
 
-# Rule 1: the relay never waits. It leaves bytes in memory; they are inspected when somebody asks, when many wait, and
-# at the end.
+# Rule 1: the relay never waits. It leaves bytes in memory, which are inspected when results are requested, when too
+# many bytes are waiting, and at the end.
 #
-# Rule 2: whoever asks gets everything that was relayed before, so `findings` needs no waiting in tests.
+# Rule 2: results cover everything that was relayed before the call, so tests need not wait before `findings`.
 #
 # Rule 3: all methods run in the thread of the relay's loop.
 
@@ -26,18 +26,18 @@ from kproxy.trace.lines import FRAME_LINES, Detail, Line, RequestLine, ResponseL
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
 
-#: Bytes that wait for their inspection before it begins by itself.
+#: If more bytes than this are waiting, their inspection begins by itself.
 _MAX_WAITING: Final = 16 * 1024 * 1024
-#: Frames that are kept; of more, the last ones. Findings are of all frames.
+#: The number of frames that are kept, the last ones. Findings cover all frames.
 FRAMES_KEPT: Final = 100_000
 
 
 class InspectedTraffic:
-    """Inspects what a relay's tap leaves in memory.
+    """Inspects the messages that a relay's tap leaves in memory.
 
     Args:
         name: Prefix of connection ids.
-        rules: Limits of rules, each in the form of ``--rule``: ``S091:commits=20``.
+        rules: Limits of rules, each as for ``--rule``: ``S091:commits=20``.
 
     Raises:
         UserError: A rule, limit or value is invalid.
@@ -48,7 +48,7 @@ class InspectedTraffic:
         self._messages = MessageInspection(
             self._inspector, ProgressLog(None, self._inspector), sample=None, activity=InspectorActivity()
         )
-        self._outbox = _Memory(self._inspect)
+        self._outbox = _MemoryOutbox(self._inspect)
         self._decoder = TapDecoder()
         self._name = name
         self._frames: deque[RequestLine | ResponseLine] = deque(maxlen=FRAMES_KEPT)
@@ -57,36 +57,36 @@ class InspectedTraffic:
         self._ended = False
 
     def tap(self) -> Tap:
-        """The tap for the relay. Nothing is dropped."""
+        """Return the tap for the relay. It drops nothing."""
         return Tap(self._outbox, node=self._name)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of the tap's messages that wait for their inspection."""
+        """The bytes of the tap's messages that are waiting for inspection."""
         return self._outbox.size
 
     def frames(self) -> list[RequestLine | ResponseLine]:
-        """The requests and responses so far, in order; the last `FRAMES_KEPT`."""
+        """Return the requests and responses so far, in order; at most the last `FRAMES_KEPT`."""
         self._inspect()
         return list(self._frames)
 
     def requests(self, api: str | None = None) -> list[RequestLine]:
-        """The requests among the frames, of one API or of all."""
+        """Return the requests among the frames, for one API or for all."""
         return [frame for frame in self.frames() if isinstance(frame, RequestLine) and api in (None, frame.api)]
 
     def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """The responses among the frames, of one API or of all."""
+        """Return the responses among the frames, for one API or for all."""
         return [frame for frame in self.frames() if isinstance(frame, ResponseLine) and api in (None, frame.api)]
 
     def findings(self) -> list[Cause]:
-        """What was found so far, one for each root cause, the most urgent first; with what is late by now."""
+        """Return the findings so far, with responses that are late now: one per root cause, the most urgent first."""
         self._inspect()
         if not self._ended:
             self._add(self._inspector.tick(at=time.time_ns()))
         return self._causes.verdict()
 
     def end(self) -> None:
-        """The relay has ended."""
+        """Inspect the rest and close all connections, because the relay has ended."""
         self._inspect()
         self._add(self._inspector.close_all(at=time.time_ns(), how="proxy ended"))
         self._ended = True
@@ -104,42 +104,42 @@ class InspectedTraffic:
 
 
 class Inspected:
-    """What a proxy or broker in this process shows of its traffic."""
+    """The traffic of a proxy or broker in this process: its frames and findings."""
 
     _traffic: InspectedTraffic
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
-        """The requests and responses so far, in order, with their decoded `body`; the last 100,000."""
+        """The requests and responses so far, in order, with their decoded `body`; at most the last 100,000."""
         return self._traffic.frames()
 
     def requests(self, api: str | None = None) -> list[RequestLine]:
-        """The requests among `frames`, of one API (``Produce``) or of all."""
+        """Return the requests among `frames`, for one API (``Produce``) or for all."""
         return self._traffic.requests(api)
 
     def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """The responses among `frames`, of one API (``Produce``) or of all."""
+        """Return the responses among `frames`, for one API (``Produce``) or for all."""
         return self._traffic.responses(api)
 
     @property
     def findings(self) -> list[Cause]:
-        """What was found so far, one for each root cause, the most urgent first."""
+        """The findings so far, one for each root cause, the most urgent first."""
         return self._traffic.findings()
 
 
-class _Memory:
-    """Keeps the tap's messages until they are taken. It counts as empty, so that the tap drops nothing."""
+class _MemoryOutbox:
+    """Keeps the tap's messages until they are taken. It always claims to be empty, so that the tap drops nothing."""
 
     queued = 0
 
-    def __init__(self, on_many: Callable[[], None]) -> None:
-        self._on_many = on_many
+    def __init__(self, on_full: Callable[[], None]) -> None:
+        self._on_full = on_full
         self._waiting = bytearray()
         self._scheduled = False
 
     @property
     def size(self) -> int:
-        """Bytes that wait."""
+        """The number of bytes that are waiting."""
         return len(self._waiting)
 
     def put(self, buffer: bytes) -> None:
@@ -147,10 +147,10 @@ class _Memory:
         self._waiting += buffer
         if len(self._waiting) > _MAX_WAITING and not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._on_many)
+            asyncio.get_running_loop().call_soon(self._on_full)
 
     def take(self) -> bytes:
-        """Everything since the last call."""
+        """Return everything since the last call."""
         buffered, self._waiting, self._scheduled = bytes(self._waiting), bytearray(), False
         return buffered
 
@@ -159,5 +159,5 @@ class _Memory:
         return True
 
     def abandon(self) -> None:
-        """Drop the messages that wait."""
+        """Drop the waiting messages."""
         self._waiting.clear()

@@ -1,1 +1,1 @@
-"""The trace: definition, encoding, writing and reading of its lines."""
+"""The trace: how its lines are defined, encoded, written and read."""

@@ -17,7 +17,7 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 def append_line(line: Line, out: bytearray) -> None:
-    """Append one line with its newline to `out`."""
+    """Append one encoded line with its newline to `out`."""
     start = len(out)
     try:
         _ENCODER.encode_into(line, out, -1)
@@ -31,7 +31,7 @@ def append_line(line: Line, out: bytearray) -> None:
 
 
 def append_lines(lines: Sequence[Line], out: bytearray) -> None:
-    """Append several lines, each with its newline, to `out`: faster than one by one."""
+    """Append several encoded lines, each with its newline, to `out`, which is faster than one by one."""
     try:
         encoded = _ENCODER.encode_lines(lines)
         is_plain = encoded.isascii() and b"\x7f" not in encoded
@@ -45,26 +45,28 @@ def append_lines(lines: Sequence[Line], out: bytearray) -> None:
 
 
 def encode_line(line: Line) -> bytes:
-    """One line with its newline."""
+    """Return one encoded line with its newline."""
     return encode_json(line) + b"\n"
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON of any decoded value: bytes as base64; invalid UTF-8 and characters that act on terminals as escapes."""
+    """Return any decoded value as JSON: bytes as base64; invalid UTF-8 and active characters as escapes."""
     try:
         return json_text(_ENCODER.encode(value))
     except UnicodeEncodeError:
         # Invalid UTF-8 is decoded to lone surrogates, which JSON does not allow.
-        return json_text(_ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview)))))
+        return json_text(
+            _ENCODER.encode(_escape_surrogates(msgspec.to_builtins(value, builtin_types=(bytes, memoryview))))
+        )
 
 
-def _clean(value: Any) -> Any:
+def _escape_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return escape_surrogates(value)
     if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+        return {_escape_surrogates(key): _escape_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
+        return [_escape_surrogates(item) for item in value]
     return value
 
 
@@ -72,7 +74,7 @@ def parse_line(data: bytes | str) -> Line:
     """Parse one line of a trace.
 
     Raises:
-        msgspec.DecodeError: Not JSON, not a line of a trace, or of a newer format.
+        msgspec.DecodeError: It is not JSON, not a line of a trace, or of a newer format.
     """
     try:
         line: Line = _DECODER.decode(data)
@@ -82,13 +84,13 @@ def parse_line(data: bytes | str) -> Line:
 
 
 def as_mapping(line: Line) -> dict[str, Any]:
-    """A line as plain dicts and lists, with the column names of the trace and without nulls."""
+    """Return a line as plain dicts and lists, with the column names of the trace and without nulls."""
     mapping: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
     return mapping
 
 
 class ColumnReader:
-    """Reads some columns of lines. The result is that of `as_mapping` with these columns only, and costs less.
+    """Reads some columns of lines: the same as `as_mapping` returns, but only these columns and faster.
 
     Args:
         names: The columns; each kind of line has only some of them.
@@ -99,7 +101,7 @@ class ColumnReader:
         self._plans: dict[type[Line], tuple[dict[str, Any], list[tuple[str, Any]]]] = {}
 
     def __call__(self, line: Line) -> dict[str, Any]:
-        """The columns of a line that have a value."""
+        """Return the columns of a line that have a value."""
         kind = type(line)
         constant, columns = self._plans.get(kind) or self._plan(kind)
         copied = constant.copy()
@@ -115,7 +117,7 @@ class ColumnReader:
         return copied
 
     def _plan(self, kind: type[Line]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
-        """The columns with the same value in every line of a kind; the others with the value that a trace omits."""
+        """Return the columns that are constant in a kind of line, and the others with the values that a trace omits."""
         constant = {"kind": kind.__struct_config__.tag} if "kind" in self._names else {}
         omitted = {field.name: field.default for field in msgspec.structs.fields(kind)}
         plan = self._plans[kind] = constant, [(name, omitted[name]) for name in self._names if name in omitted]
@@ -123,7 +125,7 @@ class ColumnReader:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a trace line."""
+    """Return the JSON Schema (2020-12) of a trace line."""
     schema: dict[str, Any] = _dedent(msgspec.json.schema(Line))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -133,7 +135,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _dedent(schema: Any) -> Any:
-    """A schema whose descriptions are dedented, as Python 3.13 does with docstrings and earlier versions do not."""
+    """Return a schema with dedented descriptions: Python 3.13 dedents docstrings, earlier versions do not."""
     if isinstance(schema, dict):
         return {
             name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedent(value)

@@ -8,12 +8,12 @@ from kproxy.escaping import terminal as safe
 
 __all__ = ["RANK", "duration", "safe", "size"]
 
-#: Larger values, which only a forged line has, are shown as this.
+#: Larger values, which only forged lines have, are shown as this one.
 _LARGEST = 1 << 63
 
 
 def size(count: int) -> str:
-    """``512 B``, ``3.4 KB`` (1 KB is 1000 bytes)."""
+    """Return a size as text: ``512 B``, ``3.4 KB`` (1 KB is 1000 bytes)."""
     if count < 1000:
         return f"{count} B"
     value = float(min(count, _LARGEST))

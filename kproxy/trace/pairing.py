@@ -1,4 +1,4 @@
-"""Which request a response line answers, and which requests stop waiting for one."""
+"""Finds the request that a response line answers, and the requests that no longer wait for a response."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Generic, TypeAlias, TypeVar
 
 from kproxy.trace.lines import CloseLine, GapLine, OpenLine, RequestLine, ResponseLine
 
-#: Most requests in flight per connection, so that a client that gets no responses cannot fill the memory.
+#: Maximum number of requests in flight per connection, so that a client that gets no responses cannot fill the memory.
 MAX_WAITING = 10_000
 
 ValueT = TypeVar("ValueT")
-#: By offset: correlation id, time and value, the oldest request first.
+#: Offset -> correlation id, time and value, the oldest request first.
 _Requests: TypeAlias = dict[int, tuple[int, str, ValueT]]
 
 
 class RequestPairing(Generic[ValueT]):
     """Pairs response lines with values that were stored for their request lines.
 
-    A response line names its request by offset. In older traces, correlation id and time identify it.
+    A response line names its request by its offset. In older traces, correlation id and time identify the request.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Requests[ValueT]] = {}  # by connection
-        self._unseen: dict[str, _Requests[ValueT]] = {}  # the response may be in a gap
+        self._unseen: dict[str, _Requests[ValueT]] = {}  # by connection; their responses may be in a gap
 
     def add(self, line: RequestLine, value: ValueT) -> bool:
-        """Store a value for a request. Returns False if it gets no response (acks=0), or if too many are in flight."""
+        """Store a value for a request. Return False if it gets no response (acks=0), or if too many are in flight."""
         if line.acks == 0 or line.correlation_id is None:
             return False
         requests = self._waiting.get(line.connection_id)
@@ -38,22 +38,22 @@ class RequestPairing(Generic[ValueT]):
         return True
 
     def match(self, line: ResponseLine) -> ValueT | None:
-        """Remove and return the value for the request of a response; None if there is none."""
+        """Remove and return the value for the request of a response, None if there is none."""
         request = _pop(self._waiting.get(line.connection_id), line)
         if request is None and self._unseen:
             request = _pop(self._unseen.get(line.connection_id), line)
         return None if request is None else request[2]
 
     def find(self, connection_id: str, offset: int) -> ValueT | None:
-        """The value of a request in flight, None if it is not."""
+        """Return the value for a request, None if it is not in flight."""
         request = self._waiting.get(connection_id, {}).get(offset)
         return None if request is None else request[2]
 
     def end(self, line: OpenLine | CloseLine | GapLine) -> Collection[ValueT]:
         """Return the values of the requests that no longer wait, the oldest first.
 
-        These are the requests in flight of a connection that ends, or whose id is used again. For a gap, they are those
-        whose response may be in it; `match` still finds them.
+        These are the requests in flight on a connection that ends, or whose id is used again. For a gap, they are the
+        requests whose responses may be in it; `match` still finds them.
         """
         if isinstance(line, GapLine):
             if line.direction == "request":
@@ -80,13 +80,11 @@ def _values(requests: _Requests[ValueT]) -> Collection[ValueT]:
 
 
 def _pop(requests: _Requests[ValueT] | None, line: ResponseLine) -> tuple[int, str, ValueT] | None:
-    """Remove and return the request of a response; None if it is not among these."""
+    """Remove and return the request of a response, None if it is not among these."""
     if not requests:
         return None
     offset = line.request_offset
     if offset is None:
         key = line.correlation_id, line.request_ts
-        offset = next(
-            (request_offset for request_offset, (*of_request, _) in requests.items() if tuple(of_request) == key), None
-        )
+        offset = next((request_offset for request_offset, (*sent, _) in requests.items() if tuple(sent) == key), None)
     return None if offset is None else requests.pop(offset, None)

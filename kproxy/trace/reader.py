@@ -1,4 +1,4 @@
-"""Reads trace files: plain, gzip or zstd, complete or truncated."""
+"""Reads trace files, whether plain or compressed (gzip, zstd), complete or truncated."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from kproxy.trace.lines import FORMAT, Line
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part")
 _CHUNK = 1 << 20
-#: The most invalid lines that a message names.
+#: Maximum number of invalid lines that a message names.
 _MAX_NAMED = 3
-#: The longest line that is read. Frames of which a line has the body are at most 16 MiB.
+#: The size of the longest line that is read. Lines have the bodies only of frames up to 16 MiB.
 MAX_PER_LINE: Final = 256 << 20
 
 
 class TraceError(UserError):
-    """Not a trace, or of a newer format. The message is one sentence with what to do."""
+    """The input is not a trace, or has a newer format. The message is one sentence that tells what to do."""
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """The trace files below a directory, sorted by path, including those that are still being written."""
+    """Return the trace files in a directory tree, sorted by path, including those that are still being written."""
     return sorted(path for path in directory.rglob("*.jsonl*") if path.name.endswith(SUFFIXES) and path.is_file())
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedInput:
-    """An opened input: the `lines` of a trace; None if it is not a trace, with `source` still at its first byte."""
+    """An opened input: `lines` of a trace, or None if it is something else; then `source` is at its first byte."""
 
     lines: Iterator[Line] | None
     source: io.BufferedReader[Any]
@@ -49,22 +49,22 @@ def open_trace(
     Args:
         file: The open file.
         name: Its name, for messages.
-        warn: Called, while the lines are read, with a sentence about an incomplete end: that of a killed run.
-        damaged: Called with a sentence about lost lines elsewhere. By default `warn`.
+        warn: Called, while the lines are read, with a sentence if the end is incomplete, as after a killed run.
+        damaged: Called with a sentence about lines that are lost elsewhere. The default is `warn`.
 
     Raises:
         TraceError: While the lines are read, like `read_trace`.
     """
     source: io.BufferedReader[Any] = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
     start = source.peek(4096)
-    plain = _start(start)
-    # If the first bytes do not tell (a pipe, an empty file), the name decides; proxies compress with zstd.
+    plain = _decompressed_start(start)
+    # If the first bytes are not enough (a pipe, an empty file), the name decides; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
     return OpenedInput(read_trace(source, name, warn, damaged) if is_trace else None, source)
 
 
-def _start(data: bytes) -> bytes:
-    """The first bytes of a file, decompressed and without leading blanks; empty if more input is needed."""
+def _decompressed_start(data: bytes) -> bytes:
+    """Return the first bytes of a file, decompressed and without leading whitespace; empty if more input is needed."""
     if compressed := decompress(io.BytesIO(data), data):
         try:
             data = compressed.file.read1(64)
@@ -79,13 +79,13 @@ def read_trace(
     warn: Callable[[str], None],
     damaged: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
-    """The lines of one open trace file.
+    """Yield the lines of one open trace file.
 
     Invalid lines are skipped, and `damaged` is called once with their number and the first of them. An incomplete last
-    line is skipped, too; for that, `warn` is called, which is also the default of `damaged`.
+    line is also skipped, and `warn` is called, which is also the default of `damaged`.
 
     Raises:
-        TraceError: The first line is not a trace line, or is of a newer format.
+        TraceError: The first line is not a line of a trace, or has a newer format.
     """
     damaged = damaged or warn
     bad_count = count = 0
@@ -120,17 +120,17 @@ def _error_text(name: str, raw: bytes, error: Exception) -> str:
 
 
 def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
-    """The undecoded lines of one open trace file, valid or not, without an incomplete last line."""
+    """Return the undecoded lines of one open trace file, whether valid or not, except an incomplete last line."""
     return (line for _, line in _numbered_lines(source, name, warn, warn))
 
 
 def _numbered_lines(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty or too long, with their numbers in the file, from 1."""
+    """Yield the lines that are neither empty nor too long, with their numbers in the file, counted from 1."""
     partial = bytearray()
-    number, is_skipped = 1, False  # of the line that `partial` begins
-    for chunk in _plain(source, name, warn, damaged):
+    number, is_skipped = 1, False  # of the line that begins with `partial`
+    for chunk in _decompressed_chunks(source, name, warn, damaged):
         first, *following_lines = chunk.split(b"\n")
         if not is_skipped:
             partial += first
@@ -140,11 +140,11 @@ def _numbered_lines(
         if following_lines:
             if partial:
                 yield number, bytes(partial)
-            *whole, last = following_lines
-            for at, line in enumerate(whole, number + 1):
+            *whole_lines, last_line = following_lines
+            for line_number, line in enumerate(whole_lines, number + 1):
                 if line:
-                    yield at, line
-            partial, is_skipped = bytearray(last), False
+                    yield line_number, line
+            partial, is_skipped = bytearray(last_line), False
             number += len(following_lines)
     if partial:
         try:
@@ -155,10 +155,10 @@ def _numbered_lines(
             yield number, bytes(partial)
 
 
-def _plain(
+def _decompressed_chunks(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """Decompressed chunks. If compressed data is damaged, everything before the damage is returned."""
+    """Yield decompressed chunks. If compressed data is damaged, yield everything before the damage."""
     compressed = decompress(source, source.peek(4))
     file = compressed.file if compressed else source
     try:

@@ -1,23 +1,23 @@
-"""Decoded keys, values and headers of records in the body of a trace line (docs/payloads.md)."""
+"""Finds decoded keys, values and headers of records in the body of a trace line (docs/payloads.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-#: In place of what `--mask` hides.
+#: Replaces the data that `--mask` hides.
 MASKED: Final = "(masked)"
-#: The format of values of which a line has only the size, because it was written without `--payloads`.
+#: The format of values for which a line has only the size, because it was written without `--payloads`.
 WITHHELD: Final = "(withheld)"
 
 
 class RecordValue(NamedTuple):
-    """A key, value or header.
+    """A key, value or header of a record.
 
     Attributes:
         part: ``key``, ``value`` or ``header``.
         header: The header's name.
-        value: The object with ``format``, ``data``, ...; None for null.
+        value: The object with ``format``, ``data``, ..., None for null.
     """
 
     part: str
@@ -26,7 +26,7 @@ class RecordValue(NamedTuple):
 
 
 def record_values(body: Any) -> Iterator[RecordValue]:
-    """The decoded keys, values and headers in a body, or in a list of bodies; none if they are bytes or withheld."""
+    """Yield the decoded keys, values and headers in a body or a list of bodies, but none that are bytes or withheld."""
     waiting = [body]
     while waiting:
         item = waiting.pop()
@@ -47,7 +47,7 @@ def record_values(body: Any) -> Iterator[RecordValue]:
 
 
 def is_decoded(item: Any) -> bool:
-    """Whether it is the object of a key, value or header: a decoded one, or one that was withheld."""
+    """Whether an item is the object for a key, value or header, either decoded or withheld."""
     return isinstance(item, dict) and "format" in item and "data" in item
 
 

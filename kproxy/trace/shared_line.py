@@ -1,4 +1,4 @@
-"""A line on its way to several consumers: the trace, the terminal, viewers. What they need of it is encoded once."""
+"""A line for several consumers (the trace, the terminal, viewers), for whom it is encoded only once."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from kproxy.trace.lines import FRAME_LINES, Detail, FindingEntry, Line
 from kproxy.trace.record_values import record_values
 
 _SUMMARY: Final = Detail.SUMMARY
-#: The lesser one of two details.
-_LESSER: Final = {
+#: Detail -> other detail -> the lesser of the two.
+_LESSER_DETAIL: Final = {
     detail: {other: min(detail, other, key=list(Detail).index) for other in Detail} for detail in Detail
 }  # fmt: skip
 
 
 class SharedLine:
-    """A line, and its encodings: each is made when a consumer first asks for it, and kept.
+    """A line and its encodings; each encoding is made when a consumer first needs it, and kept.
 
-    Another process can make the encodings that are needed: pickled, it is its encodings, and `line` is parsed from them
-    if a consumer asks for it.
+    Another process can make the encodings: only they are pickled, and `line` is parsed from them when it is needed.
 
     Attributes:
         content: The detail that the line has.
         frame: The frame (base64), if the line has it.
-        in_group: Whether the line is that of a frame, and names a consumer group, or may do so: it is not decoded.
-        is_received: Whether another process has made it.
+        in_group: Whether it is the line of a frame that names a consumer group, or that may do so, undecoded.
+        is_received: Whether it was made by another process.
     """
 
     __slots__ = ("_encodings", "_line", "content", "frame", "in_group", "is_received")
 
     def __init__(self, line: Line | None, summary: bytes | None = None) -> None:
-        """A line, which consumers must not change; or a received summary of one without more, which names no group."""
+        """Share a line, which consumers must not change; or a received summary that is complete, of no group."""
         self._line = line
         self._encodings = {} if summary is None else {_SUMMARY: summary}
         self.content = _SUMMARY
@@ -57,21 +56,21 @@ class SharedLine:
 
     @property
     def line(self) -> Line:
-        """The line with all that it has; if it was received, with all that was encoded."""
+        """The complete line or, if it was received, everything that was encoded."""
         if self._line is None:
             self._line = parse_line(max(self._encodings.values(), key=len))
         return self._line
 
     def encoded(self, detail: Detail) -> bytes:
-        """The line as in a trace of this detail, with its newline."""
-        detail = _LESSER[self.content][detail]
+        """Return the line as in a trace with this detail, with its newline."""
+        detail = _LESSER_DETAIL[self.content][detail]
         if (encoding := self._encodings.get(detail)) is None:
-            line = self.line if detail is self.content else _reduce(self.line, detail)
+            line = self.line if detail is self.content else _with_less_detail(self.line, detail)
             encoding = self._encodings[detail] = encode_line(line)
         return encoding
 
     def for_viewer(self, *, payloads: bool, frames: bool) -> bytes:
-        """The line as a viewer wants it: a summary, optionally with its frame and with decoded records."""
+        """Return the line for a viewer: a summary, optionally with its frame and with decoded records."""
         has_payloads = payloads and self.content is not Detail.SUMMARY and has_decoded_records(self.line)
         encoded = self.encoded(Detail.FULL if has_payloads else Detail.SUMMARY)
         return with_frame(encoded, self.frame) if frames and self.frame is not None else encoded
@@ -84,7 +83,7 @@ def has_decoded_records(line: Line) -> bool:
 
 
 def with_frame(line: bytes, frame: str) -> bytes:
-    """An encoded line with its frame (base64) added as the last column; columns have no order."""
+    """Return an encoded line with its frame (base64) added as the last column; the order of columns is irrelevant."""
     return b'%b,"frame":"%b"}\n' % (line[:-2], frame.encode())
 
 
@@ -92,8 +91,8 @@ def _have_excerpts(findings: list[FindingEntry]) -> bool:
     return any(finding.excerpt is not None for finding in findings)
 
 
-def _reduce(line: Line, detail: Detail) -> Line:
-    """A copy of the line of a frame at a detail that is less than it has."""
+def _with_less_detail(line: Line, detail: Detail) -> Line:
+    """Return a copy of the line of a frame with less detail than it has."""
     copied: Any = copy(line)
     copied.frame = None
     if detail is Detail.SUMMARY:

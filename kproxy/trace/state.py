@@ -1,4 +1,4 @@
-"""TraceState: whether the trace is written, in memory that the writer's process shares with the relay's."""
+"""TraceState: whether the trace can be written, in memory that the writing process shares with the relay."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_REASON_BYTES: Final = 1000
 
 
 class TraceState:
-    """Written by the process that writes the trace, read by others. Create it before they are forked.
+    """Set by the process that writes the trace, and read by others. It must be created before they are forked.
 
-    It outlives the inspector, so that a trace with lost lines stays incomplete when another inspector continues it.
+    It outlives the inspector, so that a trace with lost lines stays incomplete when a new inspector continues it.
     """
 
     def __init__(self) -> None:
@@ -22,17 +22,17 @@ class TraceState:
 
     @property
     def lost_lines(self) -> int:
-        """Lines that are missing from the trace, since the relay began. Gap lines count them too."""
+        """The number of lines missing from the trace since the relay started. Gap lines also count them."""
         (lines,) = _LOST.unpack_from(self._memory)
         return int(lines)
 
     def add_lost(self, lines: int) -> None:
-        """Count lost lines."""
+        """Add to the number of lost lines."""
         _LOST.pack_into(self._memory, 0, self.lost_lines + lines)
 
     @property
     def failure(self) -> str | None:
-        """Why the trace cannot be written at present; None if it can."""
+        """Why the trace cannot be written at present, None if it can."""
         (length,) = _REASON.unpack_from(self._memory, _LOST.size)
         start = _LOST.size + _REASON.size
         return self._memory[start : start + length].decode(errors="replace") if length else None

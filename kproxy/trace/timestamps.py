@@ -12,9 +12,9 @@ def _second(seconds: int) -> str:
 
 
 def timestamp(at: int) -> str:
-    """``2026-11-21T03:41:00.123456Z``: `at` in UTC truncated to microseconds.
+    """Return `at` in UTC, truncated to microseconds: ``2026-11-21T03:41:00.123456Z``.
 
-    Times outside the years 1 to 9999, which only a damaged capture has, become the epoch.
+    Times outside the years 1 to 9999, which only damaged captures have, become the epoch.
     """
     seconds, nanos = divmod(at, 1_000_000_000)
     try:
@@ -24,7 +24,7 @@ def timestamp(at: int) -> str:
 
 
 def nanoseconds(text: str) -> int:
-    """The inverse of `timestamp`.
+    """Return the nanoseconds since the epoch of a `timestamp`.
 
     Raises:
         ValueError: The text is not in this format.

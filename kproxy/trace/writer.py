@@ -1,8 +1,8 @@
 """TraceWriter: writes trace lines to files. Files are renamed when they are complete; disk errors do not raise."""
 
-# Rule 1: files have whole lines only. After a failed write, a new file begins; there is no partial line in the middle.
+# Rule 1: files have only whole lines. After a failed write, a new file begins, without a partial line in the old one.
 #
-# Rule 2: a line is in a file, or counted in `lost` and later in a gap line; never both.
+# Rule 2: a line is either in a file, or counted in `lost` and later in a gap line, never both.
 #
 # Rule 3: a file without a leading dot is complete and does not change.
 
@@ -26,33 +26,34 @@ HOUR = 3600 * 1_000_000_000
 ZSTD_CHUNK = 1 << 20
 #: Delay after a failed write before the next attempt.
 RETRY_NS = 5 * 1_000_000_000
-#: How often the writer checks that its file is still where it was created: lines in a deleted file are lost.
+#: How often the writer checks that its file is still in its place, because lines in a deleted file are lost.
 CHECK_NS = 100_000_000
 
 
 class TraceWriter:
-    """Writes ``date=YYYY-MM-DD/hour=HH/kproxy-NODE-PID-SEQ.jsonl`` below a directory.
+    """Writes ``date=YYYY-MM-DD/hour=HH/kproxy-NODE-PID-SEQ.jsonl`` in a directory.
 
-    A file has a leading dot and ends in ``.part`` while it is written. It is renamed when it is complete: at its
-    maximum size, at the end of the hour, or at the end. Files of a killed process are renamed by the next writer in
-    that directory. `flush` hands all lines to the system, except the last MiB of a compressed file.
+    The name of a file has a leading dot and ends in ``.part`` while it is written. The file is renamed when it is
+    complete: at its maximum size, at the end of the hour, or at the end of the trace. The next writer in the directory
+    renames the files of a killed process. `flush` passes all lines to the system, except the last MiB of a compressed
+    file.
 
     Disk errors never raise: lines are counted as lost, `warn` is called once, and when writing works again, a new file
     begins with a gap line that has the number of lost lines. The same happens if the file that is being written is
-    deleted, also with its directory, which is created again. A file that was moved is completed where it is.
+    deleted, alone or with its directory, which is created again. A file that was moved is completed in its new place.
 
     Attributes:
-        lost: Lines that are missing and not in a gap line.
-        is_written: Some lines of this writer are in a file.
-        moved_to: Directories to which others have moved files while they were written.
+        lost: The number of missing lines that are not in a gap line.
+        is_written: Whether some lines of this writer are in a file.
+        moved_to: Directories to which files were moved while they were being written.
 
     Args:
-        directory: Created if need be.
-        node: Part of the file names: letters, digits, dots and dashes.
-        max_bytes: A file is completed when it reaches this size.
-        compress: Write zstd (``.jsonl.zst``).
-        lost: Lines that an earlier writer lost and could not report.
-        state: Gets lost lines and the current failure.
+        directory: The directory, which is created if need be.
+        node: The part of the file names for the node: letters, digits, dots and dashes.
+        max_bytes: The size at which a file is completed.
+        compress: Whether to write zstd (``.jsonl.zst``).
+        lost: The number of lines that an earlier writer lost and could not report.
+        state: Receives the number of lost lines and the current failure.
         warn: Called with one sentence for the user.
     """
 
@@ -85,7 +86,7 @@ class TraceWriter:
         self._hour = -1
         self._size = 0
         self._lines = 0  # of the open file
-        self._reported = 0  # lost lines in the gap line of the open file
+        self._reported_lost = 0  # lost lines in the gap line of the open file
         self._checked_at: int | None = None
         self._failed_at: int | None = None
         self._interrupted = lost > 0  # and the user does not know yet that the trace continues
@@ -94,21 +95,21 @@ class TraceWriter:
             directory.mkdir(parents=True, exist_ok=True)
             if not os.access(directory, os.W_OK | os.X_OK):
                 raise PermissionError(13, "no permission to write", str(directory))
-            _complete_orphans(directory, node)
+            _complete_orphaned_files(directory, node)
         except OSError as error:
             self._fail(error, 0, None)
 
     @property
     def is_holding(self) -> bool:
-        """Some lines are in neither a file nor counted as lost."""
+        """Whether some lines are neither in a file nor counted as lost."""
         return bool(self._pending)
 
     def add(self, line: Line, *, at: int) -> None:
-        """Add a line of time `at` (ns). It is written at the next `flush`."""
+        """Add a line with time `at` (ns). It is written at the next `flush`."""
         self.add_encoded(encode_line(line), at=at)
 
     def add_encoded(self, line: bytes, *, at: int) -> None:
-        """Add a line as `encode_line` returns it."""
+        """Add a line that was encoded with `encode_line`."""
         self.tick(at=at)
         self._pending += line
         self._pending_lines += 1
@@ -116,7 +117,7 @@ class TraceWriter:
             self.flush(at=at)
 
     def tick(self, *, at: int) -> None:
-        """Advance the time to `at` (ns): complete the file of an hour that has ended."""
+        """Advance the time to `at` (ns), and complete the file if its hour has ended."""
         hour = at // HOUR
         if hour != self._hour:
             self.flush(at=at, final=True)
@@ -124,14 +125,14 @@ class TraceWriter:
             self._hour = hour
 
     def flush(self, *, at: int, final: bool = False) -> None:
-        """Write added lines. With `final`, also those that do not fill a zstd frame."""
-        self._check(at)
+        """Write the added lines; with `final`, even if they do not fill a zstd frame."""
+        self._check_file(at)
         if not self._pending or (self._compress and not final and len(self._pending) < ZSTD_CHUNK):
             return
         self._attempt(at)
 
-    def _check(self, at: int) -> None:
-        """Now and then: notice a file that was deleted or moved, and report lost lines if that is possible."""
+    def _check_file(self, at: int) -> None:
+        """From time to time, check whether the file was deleted or moved, and try to report lost lines."""
         checked_at = self._checked_at
         if checked_at is not None and checked_at <= at < checked_at + CHECK_NS:
             return
@@ -145,7 +146,7 @@ class TraceWriter:
             self._finish()
 
     def _attempt(self, at: int, *, last: bool = False) -> None:
-        """Write added lines, unless that has just failed and this is not the last chance."""
+        """Write the added lines, unless that has just failed and this is not the last chance."""
         data = bytes(self._pending)
         lines, self._pending_lines = self._pending_lines, 0
         self._pending.clear()
@@ -173,7 +174,7 @@ class TraceWriter:
             self._finish()
 
     def close(self, *, at: int) -> None:
-        """Write all remaining lines, and how many were lost, and complete the file."""
+        """Write all remaining lines and the number of lost ones, and complete the file."""
         self.tick(at=at)
         self._leave_lost_file()
         if self._pending or self.lost:
@@ -191,15 +192,15 @@ class TraceWriter:
             if not (folder / name).exists():
                 break
         self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._size = self._lines = self._reported = 0
+        self._size = self._lines = self._reported_lost = 0
         if self.lost:
-            missing = bytearray()
+            gap_line = bytearray()
             reason = "the trace could not be written"
             gap = GapLine(v=FORMAT, ts=timestamp(at), connection_id="", direction="both", bytes=0, frames=self.lost,
                           reason=reason)  # fmt: skip
-            append_line(gap, missing)
-            self._write(bytes(missing))
-            self._reported, self.lost = self.lost, 0
+            append_line(gap, gap_line)
+            self._write(bytes(gap_line))
+            self._reported_lost, self.lost = self.lost, 0
 
     def _write(self, data: bytes) -> None:
         if self._compress:
@@ -216,7 +217,7 @@ class TraceWriter:
         self._size += len(data)
 
     def _fail(self, error: OSError, lines: int, at: int | None) -> None:
-        """Count these lines as lost; they were to be written at this time (ns)."""
+        """Count these lines, which were to be written at time `at` (ns), as lost because of an error."""
         reason = error.strerror or str(error)
         if self._state.failure is None:
             self._warn(
@@ -242,7 +243,7 @@ class TraceWriter:
         if not _is_file(part, self._fd):
             path = _path_of(self._fd)
             if path is None:
-                self._deleted()
+                self._count_deleted_lines()
             else:
                 self._warn(f"the trace file {part} was moved to {path}; the trace continues in {self.directory}")
                 self.moved_to.append(path.parent)
@@ -250,7 +251,7 @@ class TraceWriter:
         fd, self._fd = self._fd, -1
         try:
             os.close(fd)
-        except OSError as error:  # of a file system with quotas or behind a network: which lines it has is unknown
+        except OSError as error:  # with quotas or on a network file system: it is unknown which lines the file has
             self._fail(error, self._lines, None)
         if path is not None:
             self._complete(path, name)
@@ -266,13 +267,13 @@ class TraceWriter:
         except OSError as error:
             self._warn(f"the trace file {path} keeps this name: {error.strerror}; kproxy can read it")
 
-    def _deleted(self) -> None:
-        """The open file was deleted: what was written to it is lost."""
+    def _count_deleted_lines(self) -> None:
+        """Count the lines in the open file, which was deleted, as lost."""
         self._warn(
             f"the trace file {self._part} was deleted: {self._lines} lines are lost; the trace continues in "
             f"{self.directory}, in a new file"
         )
-        self.lost += self._reported  # they were in the gap line of that file
+        self.lost += self._reported_lost  # the gap line in that file reported them
         self._lose(self._lines)
 
 
@@ -286,12 +287,12 @@ def _is_file(path: Path, fd: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(fd))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # no permission to look, or the disk fails: nothing says that the file is gone
+    except OSError:  # no permission to look, or the disk fails: the file need not be gone
         return True
 
 
 def _path_of(fd: int) -> Path | None:
-    """The path of an open file; None if it was deleted."""
+    """Return the path of an open file; None if it was deleted."""
     with contextlib.suppress(OSError):
         path = Path(f"/proc/self/fd/{fd}").readlink()
         if _is_file(path, fd):
@@ -299,8 +300,8 @@ def _path_of(fd: int) -> Path | None:
     return None
 
 
-def _complete_orphans(directory: Path, node: str) -> None:
-    """Complete files of this node whose process has ended."""
+def _complete_orphaned_files(directory: Path, node: str) -> None:
+    """Complete the files of this node whose processes have ended."""
     for part in directory.glob(f"date=*/hour=*/.kproxy-{node}-*.part"):
         pid = part.name.removeprefix(f".kproxy-{node}-").split("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)) and not _final_name(part).exists():

@@ -1,4 +1,4 @@
-"""Transactions from trace lines, as rows and as a timeline. Rules follow them in `dissectors.trackers.transactions`."""
+"""Transactions from trace lines, as rows and as a timeline. Rules use `dissectors.trackers.transactions` instead."""
 
 from kproxy.transactions.overview import TransactionsOverview
 from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan

@@ -1,4 +1,4 @@
-"""The table of transactions, the same in the terminal and on a page: its columns, and the text and style of a cell."""
+"""The table of transactions for the terminal and the page: its columns, and the text and style of each cell."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COLUMNS: Final = (
 
 
 class StyledText(NamedTuple):
-    """A text and the name of its style, empty for none."""
+    """A text and the name of its style, which is empty for none."""
 
     text: str
     style: str = ""
 
 
 def cells(row: TransactionRow, now: int) -> tuple[StyledText, ...]:
-    """The cells of a row at time `now` (ns), in the order of `COLUMNS`."""
+    """Return the cells of a row at time `now` (ns), in the order of `COLUMNS`."""
     return (
         StyledText(safe(row.key) or "(empty)", "name"),
         StyledText(f"{row.producer_id}/{row.producer_epoch}" if row.producer_id >= 0 else ""),

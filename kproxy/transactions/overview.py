@@ -1,4 +1,4 @@
-"""The transactions of a trace: one history per transactional id."""
+"""The transactions of a trace, as one history per transactional id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow
 
 _MAX_TRANSACTIONS = 10_000
 _MAX_PARTITIONS = 1_000
-#: Most transactions per transactional id that are kept for the timeline.
+#: Maximum number of transactions per transactional id that are kept for the timeline.
 MAX_SPANS = 500
 
 _TopicPartition = tuple[str, int]
@@ -44,7 +44,7 @@ class _History:
     client: str = ""
     timeout_ms: int = 0
     version: int = 0
-    asked: bool | None = None
+    commit_requested: bool | None = None
     outcome: bool | None = None
     last_at: int = 0
     gone_at: int | None = None
@@ -62,9 +62,9 @@ class _History:
 
     @property
     def state(self) -> TransactionStatus:
-        """The state of its transaction, as far as it was observed."""
-        if self.asked is not None:
-            return TransactionStatus.PREPARE_COMMIT if self.asked else TransactionStatus.PREPARE_ABORT
+        """The state of the transaction, as far as it was observed."""
+        if self.commit_requested is not None:
+            return TransactionStatus.PREPARE_COMMIT if self.commit_requested else TransactionStatus.PREPARE_ABORT
         if self.open is not None:
             return TransactionStatus.ONGOING
         if self.outcome is None:
@@ -72,7 +72,7 @@ class _History:
         return TransactionStatus.COMPLETE_COMMIT if self.outcome else TransactionStatus.COMPLETE_ABORT
 
     def begin(self, line: RequestLine | ResponseLine, row: int, at: int) -> None:
-        """Note a transaction, unless one is open."""
+        """Begin a transaction, unless one is open."""
         if self.open is None:
             self.partitions, self.groups, self.outcome = {}, {}, None
             self.open = TransactionSpan(
@@ -81,8 +81,8 @@ class _History:
             self.spans.append(self.open)
 
     def end(self, outcome: TransactionOutcome, row: int, at: int) -> None:
-        """Note the end of the open transaction."""
-        self.asked = None
+        """End the open transaction, if there is one."""
+        self.commit_requested = None
         if self.open is None:
             return
         self.open.ended_at, self.open.outcome, self.open.end_row = at, outcome, row
@@ -94,7 +94,7 @@ class _History:
         self.open = None
 
     def add(self, topics: Iterable[TopicEntry]) -> None:
-        """Note partitions of the open transaction."""
+        """Add partitions to the open transaction."""
         for topic in topics:
             for partition in topic.partitions:
                 if len(self.partitions) < _MAX_PARTITIONS:
@@ -103,7 +103,7 @@ class _History:
 
 @dataclass(slots=True)
 class _HeldPartition:
-    """A partition that a transaction holds; `producer_id` is -1 while no reader has its first batch."""
+    """A partition that a transaction holds; `producer_id` is -1 until a reader gets the first batch it holds back."""
 
     offset: int
     since: int
@@ -125,21 +125,21 @@ class TransactionsOverview:
         return self._histories.evicted
 
     def observe(self, line: Line, row: int, at: int) -> None:
-        """Apply the next line: its row in the index and its time (ns)."""
+        """Apply the next line, given its row in the index and its time (ns)."""
         if isinstance(line, FRAME_LINES):
             if line.markers:
-                self._mark(line.markers, row, at)
+                self._apply_markers(line.markers, row, at)
             if isinstance(line, ResponseLine) and (line.held or self._held) and line.api == "Fetch":
-                self._hold(line.held, row, at)
-                self._release(line)
+                self._add_held(line.held, row, at)
+                self._remove_released(line)
             if line.transactional_id is None:  # most frames
                 return
             history = self._history(line.transactional_id, row, at)
             history.last_row = row
             if isinstance(line, RequestLine):
-                self._request(history, line, row, at)
+                self._apply_request(history, line, row, at)
             else:
-                self._response(history, line, row, at)
+                self._apply_response(history, line, row, at)
         elif isinstance(line, CloseLine):
             for history in self._histories_of(line.connection_id):
                 history.connections.discard(line.connection_id)
@@ -150,7 +150,7 @@ class TransactionsOverview:
                 history.end(TransactionOutcome.UNKNOWN, row, at)
 
     def _histories_of(self, connection_id: str) -> Iterator[_History]:
-        """The histories that a connection is about; all without a connection."""
+        """Return the histories in which a connection is involved, or all if the id is empty."""
         return (
             history for history in self._histories.values() if not connection_id or connection_id in history.connections
         )
@@ -159,30 +159,30 @@ class TransactionsOverview:
         name = name[:MAX_NAME_LENGTH]
         return self._histories.touch(name, lambda: _History(name, at, row))
 
-    def _request(self, history: _History, line: RequestLine, row: int, at: int) -> None:
+    def _apply_request(self, history: _History, line: RequestLine, row: int, at: int) -> None:
         if line.api not in APIS and line.api != "Produce":
             return  # FindCoordinator, Describe
         ids = line.producer_id, line.producer_epoch
         if ids[0] is None or ids[1] is None:
             return
         if ids[0] == history.producer_id and ids[1] < history.epoch:
-            return  # of a fenced producer
+            return  # the producer is fenced
         self._update_client(history, line, at)
-        self._set_producer(history, ids[0], ids[1])
+        self._update_producer(history, ids[0], ids[1])
         if line.api == "EndTxn":
-            history.asked = line.committed
+            history.commit_requested = line.committed
             history.version = 2 if (line.api_version or 0) >= 5 else 1
         elif line.api == "Produce":
             history.begin(line, row, at)
             history.add(line.topics)
 
-    def _response(self, history: _History, line: ResponseLine, row: int, at: int) -> None:
+    def _apply_response(self, history: _History, line: ResponseLine, row: int, at: int) -> None:
         if line.api not in APIS and line.api != "Produce":
             return
         if line.errors:
             history.errors.add(line.errors)
             if line.api == "EndTxn":
-                history.asked = None
+                history.commit_requested = None
             return
         if line.api == "InitProducerId":
             recovers = line.connection_id in history.connections
@@ -190,11 +190,11 @@ class TransactionsOverview:
             history.connections.clear()
             self._update_client(history, line, at)
             history.timeout_ms, history.outcome, history.version = line.transaction_timeout_ms or 0, None, 0
-            self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
+            self._update_producer(history, line.producer_id or 0, line.producer_epoch or 0)
         elif line.api == "EndTxn":
             history.end(TransactionOutcome.COMMITTED if line.committed else TransactionOutcome.ABORTED, row, at)
             history.outcome = line.committed
-            self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
+            self._update_producer(history, line.producer_id or 0, line.producer_epoch or 0)
         elif line.api != "Produce":
             history.begin(line, row, at)
             if line.api == "AddPartitionsToTxn":
@@ -207,24 +207,28 @@ class TransactionsOverview:
         history.last_at, history.gone_at = at, None
         history.connections.add(line.connection_id)
 
-    def _set_producer(self, history: _History, producer_id: int, epoch: int) -> None:
+    def _update_producer(self, history: _History, producer_id: int, epoch: int) -> None:
         history.producer_id, history.epoch = producer_id, epoch
         self._by_producer[producer_id] = history
 
-    def _mark(self, markers: Iterable[MarkerEntry], row: int, at: int) -> None:
-        """Note markers. One with a higher epoch is of the coordinator, which has aborted the transaction."""
+    def _apply_markers(self, markers: Iterable[MarkerEntry], row: int, at: int) -> None:
+        """Apply markers. A higher epoch means that the coordinator has ended the transaction on its own."""
         for marker in markers:
             history = self._by_producer.get(marker.producer_id)
             if history is not None:
                 history.markers += 1
-                opened = history.open
-                if opened is not None and history.asked is None and marker.producer_epoch > opened.producer_epoch:
+                span = history.open
+                if (
+                    span is not None
+                    and history.commit_requested is None
+                    and marker.producer_epoch > span.producer_epoch
+                ):
                     history.end(
                         TransactionOutcome.COMMITTED if marker.committed else TransactionOutcome.FENCED, row, at
                     )
 
-    def _release(self, line: ResponseLine) -> None:
-        """Forget that partitions are held that a response does not show as held."""
+    def _remove_released(self, line: ResponseLine) -> None:
+        """Forget the held partitions in a response that are no longer held."""
         if self._held and not line.errors:
             still_held = {(partition.topic, partition.partition) for partition in line.held}
             for topic in line.topics:
@@ -233,8 +237,8 @@ class TransactionsOverview:
                     if topic_partition in self._held and topic_partition not in still_held:
                         del self._held[topic_partition]
 
-    def _hold(self, entries: Iterable[HeldEntry], row: int, at: int) -> None:
-        """Note the partitions that an open transaction holds."""
+    def _add_held(self, entries: Iterable[HeldEntry], row: int, at: int) -> None:
+        """Remember the partitions that an open transaction holds."""
         for held_entry in entries:
             topic_partition = held_entry.topic, held_entry.partition
             held_partition = self._held.get(topic_partition)
@@ -249,21 +253,21 @@ class TransactionsOverview:
                     self._add_unobserved(held_entry.producer_id, held_entry.producer_epoch or 0, row, at)
 
     def _add_unobserved(self, producer_id: int, epoch: int, row: int, at: int) -> None:
-        """A producer whose requests were not observed has a history without a name."""
+        """Add a history without a name for a producer whose requests were not observed."""
         if producer_id not in self._by_producer:
             key = f"(producer {producer_id})"
             history = self._histories.touch(key, lambda: _History(None, at, row, row))
-            self._set_producer(history, producer_id, epoch)
+            self._update_producer(history, producer_id, epoch)
             history.last_at = at
 
     def rows(self, now: int) -> list[TransactionRow]:
-        """The transactional ids at time `now` (ns), ordered by when they were first seen."""
+        """Return the rows of all transactional ids at time `now` (ns), ordered by when they were first seen."""
         held_by_producer = self._held_by_producer()
         histories = sorted(self._histories.values(), key=lambda history: history.first_at)
         return [_row(history, held_by_producer.get(history.producer_id, ())) for history in histories]
 
     def spans(self, key: str) -> tuple[TransactionSpan, ...]:
-        """The transactions of a row, the oldest first."""
+        """Return the transactions of a row, the oldest first."""
         history = self._histories.get(key)
         return () if history is None else tuple(history.spans)
 
@@ -287,13 +291,13 @@ class TransactionsOverview:
         return rows_by_producer
 
     def _oldest_producer_of(self, topic_partition: _TopicPartition) -> int | None:
-        """The producer whose transaction with a partition is open for the longest time."""
-        open_ones = [
+        """Return the producer whose transaction with this partition has been open for the longest time."""
+        open_spans = [
             history.open
             for history in self._histories.values()
             if history.open is not None and topic_partition in history.partitions
         ]
-        return min(open_ones, key=lambda transaction: transaction.begun_at).producer_id if open_ones else None
+        return min(open_spans, key=lambda span: span.begun_at).producer_id if open_spans else None
 
 
 def _row(history: _History, held_rows: Iterable[HeldRow]) -> TransactionRow:

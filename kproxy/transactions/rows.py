@@ -8,12 +8,12 @@ from msgspec import Struct
 
 _MS = 1_000_000
 
-#: A last stable offset that has not moved for so long (ns) holds a partition: the default of rules T001 and T006.
+#: A last stable offset that has not moved for this long (ns) holds a partition: the default of rules T001 and T006.
 LONG_HOLD_NS = 20_000 * _MS
 
 
 class TransactionStatus(StrEnum):
-    """The state of a transaction, by the names of Kafka's TransactionState."""
+    """The state of a transaction, with the names of Kafka's TransactionState."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -29,14 +29,14 @@ class TransactionOutcome(StrEnum):
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    #: Its coordinator has aborted it after its timeout, or for another producer, with a higher epoch.
+    #: The coordinator has aborted it, with a higher epoch, after its timeout or for another producer.
     FENCED = "fenced"
-    #: Bytes or lines are missing in which it may have ended.
+    #: It may have ended in missing bytes or lines.
     UNKNOWN = "unknown"
 
 
 class TransactionSpan(Struct):
-    """A transaction. Times are in ns, `ended_at` is None while it is open; `row` and `end_row` are rows."""
+    """A transaction from `row` to `end_row`. Times are in ns, `ended_at` is None while it is open."""
 
     begun_at: int
     ended_at: int | None
@@ -49,7 +49,7 @@ class TransactionSpan(Struct):
 
 
 class HeldRow(Struct, frozen=True):
-    """A partition that a transaction holds: its last stable offset, since when (ns), and records after it."""
+    """A partition that a transaction holds: its last stable offset, since when (ns), and the records after it."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class HeldRow(Struct, frozen=True):
 
 
 class TransactionRow(Struct, frozen=True):
-    """A transactional id, or a producer whose requests were not observed (then it is None). Times are in ns.
+    """A transactional id (None for a producer whose requests were not observed) and its transactions. Times are in ns.
 
     `begun_at` is None while no transaction is open; `partitions` and `groups` are those of the open or latest one.
     `version` is that of the transaction protocol (KIP-890), 0 if unknown; `timeout_ms` is 0 if unknown. `gone_at` is
@@ -92,30 +92,30 @@ class TransactionRow(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name, or that of its producer."""
+        """The transactional id, or else a name for the producer."""
         return f"(producer {self.producer_id})" if self.transactional_id is None else self.transactional_id
 
     def is_hanging(self, now: int) -> bool:
-        """Whether it holds a partition although no transaction of it is open."""
+        """Whether it holds a partition although it has no open transaction."""
         return self.begun_at is None and any(now - partition.since >= LONG_HOLD_NS for partition in self.held)
 
     def problem(self, now: int) -> str:
-        """What is wrong with it, empty if nothing is."""
+        """Return what is wrong with it, empty if nothing is wrong."""
         if self.is_hanging(now):
             reason = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
             since = min(held_row.since for held_row in self.held)
-            return f"holds {self._places()} for {_seconds(now - since)}, but {reason}"
+            return f"holds {self._held_text()} for {_seconds(now - since)}, but {reason}"
         if self.begun_at is None:
             return ""
         text = ""
         if self.held and now - min(partition.since for partition in self.held) >= LONG_HOLD_NS:
-            text = f"holds {self._places()} for {_seconds(now - min(partition.since for partition in self.held))}"
+            text = f"holds {self._held_text()} for {_seconds(now - min(partition.since for partition in self.held))}"
         if self.gone_at is not None:
             producer_text = f"its producer left {_seconds(now - self.gone_at)} ago"
             text = f"{text}; {producer_text}" if text else producer_text
         return text
 
-    def _places(self) -> str:
+    def _held_text(self) -> str:
         partitions = [f"{partition.topic}[{partition.partition}]" for partition in self.held]
         return ", ".join(partitions[:3]) + (f" and {len(partitions) - 3} more" if len(partitions) > 3 else "")
 

@@ -1,4 +1,4 @@
-"""The timeline of transactions: a lane per transactional id, which shows when its transactions were open."""
+"""The timeline of transactions, with a lane per transactional id that shows when its transactions were open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kproxy.groups.timeline import CellRow, Drawing, Grid, Mark, Window, round_times
 from kproxy.transactions.rows import LONG_HOLD_NS, TransactionOutcome, TransactionRow, TransactionSpan
 
-#: Most lanes: those of the first rows of the table.
+#: Maximum number of lanes, those of the first rows in the table.
 MAX_LANES: Final = 100
 
 _BEGIN: Final = "begin"
@@ -26,7 +26,7 @@ GLYPHS: Final[Mapping[str, str]] = {
     TransactionOutcome.ABORTED: "A",
     TransactionOutcome.FENCED: "F",
 }
-_PRIORITY: Final = {kind: place for place, kind in enumerate(GLYPHS)}
+_PRIORITY: Final = {kind: priority for priority, kind in enumerate(GLYPHS)}
 _MEANINGS: Final = {
     _BEGIN: "begins",
     TransactionOutcome.OPEN: "open",
@@ -42,9 +42,9 @@ Spans = Callable[[str], Sequence[TransactionSpan]]
 
 
 def drawing(rows: Sequence[TransactionRow], selected: TransactionRow, spans: Spans, now: int) -> Drawing:
-    """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
+    """Return the timeline with the selected transactional id at the top and the others below, in the table's order.
 
-    It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
+    It begins where the first of them was seen, whichever is selected. `spans` returns the transactions for a row's key.
     """
     visible_rows = [selected, *(row for row in rows if row.key != selected.key)][:MAX_LANES]
     lanes = [(row.key, row.key) for row in visible_rows]
@@ -60,13 +60,13 @@ def drawing(rows: Sequence[TransactionRow], selected: TransactionRow, spans: Spa
 
 
 def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Window, columns: int) -> Grid:
-    """The rows as lanes of `columns` cells. Open transactions last until `now`."""
-    at = window.column(now, columns)
+    """Return the rows as lanes of `columns` cells. Open transactions extend to `now`."""
+    now_column = window.column(now, columns)
     return Grid(
         tuple(_lane(row, spans(row.key), now, window, columns).cells() for row in rows),
         tuple[Mark, ...](),
         tuple(round_times(window, columns)),
-        at if 0 <= at < columns else None,
+        now_column if 0 <= now_column < columns else None,
     )
 
 

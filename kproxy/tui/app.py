@@ -33,7 +33,7 @@ from kproxy.tui.views.groups import GroupsView
 from kproxy.tui.views.topics import TopicView
 from kproxy.tui.views.transactions import TransactionsView
 
-#: Seconds of reading before the screen and keys are handled, and the pause after it.
+#: Seconds of reading before the screen and keys are handled, and the pause afterwards.
 SLICE = 0.008
 _PAUSE_S = 0.002
 _IDLE = 0.05
@@ -65,7 +65,7 @@ class KproxyApp(App[None]):
         self.session = session
         self.paused = False
         self._last_state: tuple[object, ...] = ()
-        self._looked = self._last_input_at = 0.0
+        self._updated_at = self._last_input_at = 0.0
         self._bar = Bar()
         self._filter = FilterLine()
         self._frames = ExchangeView(session)
@@ -100,9 +100,9 @@ class KproxyApp(App[None]):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.session.source.run())
             while True:
-                more = self.session.work(SLICE)
+                work_remains = self.session.work(SLICE)
                 input_pause = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
-                await asyncio.sleep(max(input_pause, _PAUSE_S if more else _IDLE))
+                await asyncio.sleep(max(input_pause, _PAUSE_S if work_remains else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
         """Record the time of user input; move the focus to the view if the focused widget is now hidden.
@@ -123,17 +123,17 @@ class KproxyApp(App[None]):
         session, source = self.session, self.session.source
         self._bar.update_from(session, paused=self.paused, follows=self._frames.table.follow)
         self._filter.update_from(session, self.view.effect)
-        now = session.version, session.visible.version, source.phase, source.name
-        if self.paused or (now == self._last_state and not self._is_clock_update_due()):
+        state = session.version, session.visible.version, source.phase, source.name
+        if self.paused or (state == self._last_state and not self._is_clock_update_due()):
             return
-        self._looked = time.monotonic()
+        self._updated_at = time.monotonic()
         if self.view.update():
-            self._last_state = now
+            self._last_state = state
 
     def _is_clock_update_due(self) -> bool:
         """Whether it is time to update values that change by themselves, such as the age of waiting requests."""
         interval = _WAITING if self.session.index.waiting() else _QUIET
-        return self.session.source.live and time.monotonic() - self._looked >= interval
+        return self.session.source.live and time.monotonic() - self._updated_at >= interval
 
     @property
     def view(self) -> View:
@@ -202,7 +202,7 @@ class KproxyApp(App[None]):
         self.refresh_screen()
 
     async def action_view(self, number: int) -> None:
-        """Show the view with that key."""
+        """Show the view with that number key."""
         if number <= len(self._views):
             await self.show(self._views[number - 1])
 
@@ -222,7 +222,7 @@ class KproxyApp(App[None]):
         )
 
     def action_redraw(self) -> None:
-        """Redraw the whole screen, for a terminal that has lost it."""
+        """Redraw the whole screen, for a terminal that has lost its content."""
         self.screen.refresh(layout=True)
 
     def action_help(self) -> None:

@@ -20,7 +20,7 @@ from kproxy.verdict.cause import Cause
 #: Number of causes on a screen with enough rows, and on a small one.
 _MAX_SHOWN, _MAX_ON_SMALL_SCREEN = 3, 2
 _SMALL_SCREEN_ROWS = 30  # rows of a screen
-_EVERY = 0.5
+_UPDATE_INTERVAL_S = 0.5
 
 
 class CausesPanel(Static):
@@ -41,17 +41,17 @@ class CausesPanel(Static):
         super().__init__(id="causes")
         self._session = session
         self._causes: Sequence[Cause] = ()
-        self._looked = 0.0
+        self._updated_at = 0.0
 
     def refresh_causes(self) -> bool:
         """Update the causes, at limited frequency because it is slow; return False if the update is postponed."""
         now = time.monotonic()
-        if now - self._looked < _EVERY:
+        if now - self._updated_at < _UPDATE_INTERVAL_S:
             return False
-        self._looked = now
-        most = _MAX_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MAX_SHOWN
+        self._updated_at = now
+        max_shown = _MAX_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MAX_SHOWN
         causes = self._session.overviews.findings.sorted_causes()
-        self._causes = [cause for cause in causes if RANK.get(cause.finding.severity, 0)][:most]
+        self._causes = [cause for cause in causes if RANK.get(cause.finding.severity, 0)][:max_shown]
         self.set_class(bool(self._causes), "some")
         text = Text()
         for number, cause in enumerate(self._causes):

@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.detail import FrameDetail, build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.control.protocol import LateResponse
@@ -33,7 +33,7 @@ _MAX_ERRORS = 5
 #: Minimum number of screen lines for showing findings in full, with fields and bytes below.
 _FULL_FINDINGS_LINES = 28
 
-#: Keys of an event that its head line or its row shows.
+#: Keys of an event that its head line or its row already shows.
 _IN_HEAD = {"v", "kind", "ts", "connection_id"}
 
 
@@ -63,7 +63,7 @@ class SidePane(Vertical):
         yield self.tree_of_fields
 
     def show(self, detail: FrameDetail | None, empty_text: str) -> None:
-        """Show one side; if it is missing, show the reason `empty_text`."""
+        """Show one side, or if it is missing, the reason `empty_text`."""
         self.side = detail
         title = Text(no_wrap=True, overflow="ellipsis")
         title.append(self._title, "bold")
@@ -82,7 +82,7 @@ class SidePane(Vertical):
 
 
 class DetailPane(Vertical):
-    """The exchange under the cursor; `fullscreen` when it is full-screen."""
+    """The exchange under the cursor, below the list or full-screen."""
 
     DEFAULT_CSS = """
     DetailPane { height: 1fr; border-top: solid $panel; }
@@ -105,13 +105,13 @@ class DetailPane(Vertical):
         self._exchange: Exchange | None = None
         self._note = ""
         self._findings = Static()
-        self._wrong = VerticalScroll(id="wrong", can_focus=False)
+        self._problems = VerticalScroll(id="wrong", can_focus=False)
         self.panes = SidePane("request"), SidePane("response")
         self._bytes = HexView(id="bytes")
 
     def compose(self) -> ComposeResult:
         """Create the findings, and the two sides and the bytes below."""
-        with self._wrong:
+        with self._problems:
             yield self._findings
         with Horizontal(id="sides"):
             yield from self.panes
@@ -134,14 +134,14 @@ class DetailPane(Vertical):
         if exchange is None:
             self._show_sides(None, None)
             return
-        large = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
-        if large < _LARGE:
+        frame_size = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
+        if frame_size < _LARGE:
             self._show_sides(*_sides(exchange))
         else:
-            self._read(exchange)
+            self._read_sides(exchange)
 
     @work(thread=True, exclusive=True)
-    def _read(self, exchange: Exchange) -> None:
+    def _read_sides(self, exchange: Exchange) -> None:
         sides = _sides(exchange)
         if self._exchange is exchange:
             self.app.call_from_thread(self._show_sides, *sides)
@@ -159,7 +159,7 @@ class DetailPane(Vertical):
         )
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
-        if is_frame and self._wrong.has_focus:
+        if is_frame and self._problems.has_focus:
             self.first.focus()
         if worst is not None:
             self._point_at_worst(worst)
@@ -168,7 +168,7 @@ class DetailPane(Vertical):
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
         full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
-        text = _text_of(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
+        text = _exchange_text(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
         if self._note:
             text = Text.assemble(("note: ", "bold"), f"{safe(self._note)}\n", text)
         self._findings.update(truncate_lines(text))
@@ -198,15 +198,15 @@ class DetailPane(Vertical):
         self._bytes.show(*_bytes_to_show(detail), spans)
 
     def set_fullscreen(self, *, fullscreen: bool) -> None:
-        """Show findings in full, with their bytes, only when there is room."""
+        """Enter or leave full-screen mode, which shows findings in full, with their bytes, if there is room."""
         self.set_class(fullscreen, "whole")
-        self._wrong.can_focus = fullscreen
+        self._problems.can_focus = fullscreen
         self._show_findings()
 
     @property
     def first(self) -> Widget:
         """The widget that gets the focus: the fields, or the text of an event."""
-        return self._wrong if self.has_class("event") else self.pane.tree_of_fields
+        return self._problems if self.has_class("event") else self.pane.tree_of_fields
 
     def toggle_side(self) -> None:
         """Switch to the other side."""
@@ -224,7 +224,7 @@ class DetailPane(Vertical):
         field = event.field
         if field.start is not None and field.end is not None:
             spans = (finding.span for finding in self.pane.side.findings if finding.span) if self.pane.side else ()
-            # For a malformed field, the finding has the real length.
+            # For a malformed field, only the finding has the real length.
             self._bytes.span = field.start, max(field.end, *(end for start, end in spans if start == field.start), 0)
 
     @on(FieldTree.Chosen)
@@ -251,13 +251,13 @@ class DetailPane(Vertical):
 def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     request, response = exchange.request, exchange.response
     return (
-        side(request) if request is not None else None,
-        side(response, request) if response is not None else None,
+        build_frame_detail(request) if request is not None else None,
+        build_frame_detail(response, request) if response is not None else None,
     )
 
 
 def _bytes_to_show(detail: FrameDetail | None) -> tuple[bytes, int]:
-    """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
+    """Return the bytes of a side, or else of a finding's excerpt, and the offset of the first byte."""
     if detail is None or detail.frame is not None:
         return (detail and detail.frame) or b"", 0
     finding_excerpt = next((finding.excerpt for finding in detail.findings if finding.excerpt is not None), None)
@@ -268,7 +268,7 @@ def _severity(detail: FrameDetail) -> int:
     return max((RANK.get(finding.severity, 0) + 1 for finding in detail.findings), default=0)
 
 
-def _text_of(
+def _exchange_text(
     exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: TimeDisplay, width: int
 ) -> Text:
     """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
@@ -276,7 +276,7 @@ def _text_of(
         return Text()
     text = Text()
     findings = [
-        _with_excerpt(finding, detail) for detail in (response, request) if detail for finding in detail.findings
+        _add_excerpt(finding, detail) for detail in (response, request) if detail for finding in detail.findings
     ]
     for finding in sorted(findings, key=lambda finding: -RANK.get(finding.severity, 0)):
         text.append_text(full_finding(finding, width) if width else _short_text(finding))
@@ -303,15 +303,15 @@ def _text_of(
 
 
 def _late_text(late_response: LateResponse, clock: TimeDisplay) -> Text:
-    """Return why a response is late, as reported at some time."""
+    """Return why a response is late, and when that was reported."""
     text = Text().append(f"late: {safe(late_response.wait)}", "yellow").append(f"  {safe(late_response.why)}\n")
-    more = (
+    others_text = (
         f", {late_response.others:,} more wait{'s' * (late_response.others == 1)} behind it"
         if late_response.others
         else ""
     )
     return text.append(
-        f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{more}\n", "dim"
+        f"  as of {safe(clock.time(late_response.at)[:8])} {clock.label(late_response.at)}{others_text}\n", "dim"
     )
 
 
@@ -347,7 +347,7 @@ def _short_text(finding: FindingEntry) -> Text:
 
 
 def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
-    """Return what a frame repeats, and where it was reported."""
+    """Return the finding that a frame repeats, and where it was first reported."""
     location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
         stream = f"{repeat.direction} stream" if repeat.direction else "stream"
@@ -358,7 +358,7 @@ def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
     )
 
 
-def _with_excerpt(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
+def _add_excerpt(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
     """Return a finding with an excerpt of the bytes around its span, if it has none."""
     if finding.excerpt is not None or finding.span is None or detail.frame is None:
         return finding

@@ -77,12 +77,12 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(event.option.id)
 
     def action_move(self, direction: str) -> None:
-        """Move the cursor with the usual keys."""
+        """Move the cursor up or down."""
         options = self.query_one(OptionList)
         options.action_cursor_down() if direction == "down" else options.action_cursor_up()
 
     def action_leave(self) -> None:
-        """Choose nothing."""
+        """Cancel the menu."""
         self.dismiss(None)
 
 
@@ -120,7 +120,7 @@ class Prompt(ModalScreen[str | None]):
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
-        """Take none."""
+        """Cancel the input."""
         self.dismiss(None)
 
 

@@ -16,7 +16,7 @@ from kproxy.tui.table import TableColumn
 
 
 class Times(StrEnum):
-    """What the column of times shows; the value is its title, but for `CLOCK`."""
+    """What the time column shows; except for `CLOCK`, the value is its title."""
 
     CLOCK = "time"
     SINCE_START = "since start"  # seconds since the first row
@@ -35,7 +35,7 @@ COLUMNS: Sequence[TableColumn] = (
     TableColumn("latency", 8, right=True),
     TableColumn("error / finding", 20, grow=3, drop=2),
 )
-_TIME = 1  # the number of the column of times
+_TIME = 1  # the index of the time column
 _DATE = 6  # characters of "11-25 "
 
 _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
@@ -51,38 +51,38 @@ class ExchangeRows:
 
     @property
     def columns(self) -> Sequence[TableColumn]:
-        """See `Rows`. The same object as long as they do not change."""
+        """See `TableRows`. Returns the same object until the columns change."""
         title, width = str(self.times), 12
         if self.times is Times.CLOCK and self._session.index.at:
             first, last = self._span()
             title = f"time {self._session.clock.label(last)}"
-            width += _DATE * self._has_dates(first, last)
+            width += _DATE * self._spans_days(first, last)
         if (title, width) != (self._columns[_TIME].title, self._columns[_TIME].width):
             time = replace(COLUMNS[_TIME], title=title, width=width)
             self._columns = (*COLUMNS[:_TIME], time, *COLUMNS[_TIME + 1 :])
         return self._columns
 
     def _span(self) -> tuple[int, int]:
-        """The first and the last time of all rows."""
+        """Return the first and the last time of all rows."""
         index = self._session.index
         return index.time(index.first if index.by_time is None else index.by_time.rows[0]), index.now
 
-    def _has_dates(self, first: int, last: int) -> bool:
+    def _spans_days(self, first: int, last: int) -> bool:
         return self._session.clock.day(first) != self._session.clock.day(last)
 
     def __len__(self) -> int:
         return len(self._session.visible)
 
     def key(self, position: int) -> int:
-        """See `Rows`: the number of the row."""
+        """See `TableRows`: the number of the row."""
         return self._session.visible[position]
 
     def position(self, key: Hashable) -> int | None:
-        """See `Rows`."""
+        """See `TableRows`."""
         return self._session.visible.position(key) if isinstance(key, int) else None
 
     def cells(self, position: int) -> Sequence[Cell]:
-        """See `Rows`."""
+        """See `TableRows`."""
         session = self._session
         row = session.visible[position]
         exchange = session.exchange(row)
@@ -114,7 +114,7 @@ class ExchangeRows:
         at = time_of(ts)
         if self.times is Times.CLOCK:
             text = clock.text(ts)
-            return [(text[5:] if self._has_dates(*self._span()) else text[11:], "dim")]
+            return [(text[5:] if self._spans_days(*self._span()) else text[11:], "dim")]
         if self.times is Times.SINCE_START:
             since: int | None = self._span()[0]
         else:

@@ -47,7 +47,7 @@ _TITLES = {
     "time": Order.TIME, "conn": Order.CONNECTION, "client": Order.CLIENT, "API": Order.API, "req size": Order.SIZE,
     "resp size": Order.SIZE, "latency": Order.LATENCY, "error / finding": Order.SEVERITY,
 }  # fmt: skip
-#: The order for the number of a column.
+#: The sort order of each column that has one, by column index.
 _ORDER_OF_COLUMN = {number: _TITLES[column.title] for number, column in enumerate(COLUMNS) if column.title in _TITLES}
 
 
@@ -62,7 +62,7 @@ class _SavedState:
 
 
 class ExchangeView(View):
-    """Frames."""
+    """The list of frames, with the root causes above and the details below."""
 
     title: ClassVar[str] = "Frames"
     about: ClassVar[str] = (
@@ -109,7 +109,7 @@ class ExchangeView(View):
         self._columns = self._rows.columns
         self.table = Table(self._rows, empty_message=lambda: empty_table_message(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
-        self._before: list[_SavedState] = []
+        self._history: list[_SavedState] = []
         self.detail = DetailPane(session.clock)
         self._filter = FilterBar()
         self._displayed: tuple[int, int, LateResponse | None] | None = None
@@ -130,7 +130,7 @@ class ExchangeView(View):
         self.table.update()
         if not self._session.visible.is_behind:
             self.table.aim(None)
-        self._read()
+        self._show_details()
         return self._causes.refresh_causes()
 
     @property
@@ -160,14 +160,14 @@ class ExchangeView(View):
         """Show the exchange under the cursor once the cursor rests."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_CURSOR_REST_S, self._read)
+        self._timer = self.set_timer(_CURSOR_REST_S, self._show_details)
 
-    def _read(self) -> None:
-        """Show the exchange if it is another one, got its response, or there is news of why it waits."""
+    def _show_details(self) -> None:
+        """Show the exchange if it is a different one, got its response, or has news about why it waits."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
-        visible = None if exchange is None else (exchange.row, exchange.state, exchange.late)
-        if visible != self._displayed:
-            self._displayed = visible
+        displayed = None if exchange is None else (exchange.row, exchange.state, exchange.late)
+        if displayed != self._displayed:
+            self._displayed = displayed
             self.detail.show(exchange, "" if exchange is None else self._session.note(exchange.row).text)
 
     @on(Table.Chosen)
@@ -176,7 +176,7 @@ class ExchangeView(View):
         self.table.follow = False
         self.add_class("whole")
         self.detail.set_fullscreen(fullscreen=True)
-        self._read()
+        self._show_details()
         self.screen.set_focus(self.first)
 
     def action_back(self) -> None:
@@ -184,8 +184,8 @@ class ExchangeView(View):
         if self.has_class("whole") or not self.table.has_focus:
             self.remove_class("whole")
             self.detail.set_fullscreen(fullscreen=False)
-        elif self._before:
-            state = self._before.pop()
+        elif self._history:
+            state = self._history.pop()
             self._narrow(state.filter, only_findings=state.only_findings, row=state.row)
             if state.view is not None:
                 self.post_message(self.Return(state.view))
@@ -201,7 +201,7 @@ class ExchangeView(View):
     @on(FilterBar.Chosen)
     def apply_filter(self, event: FilterBar.Chosen) -> None:
         """Apply the filter."""
-        self._before.clear()
+        self._history.clear()
         self.narrow(event.filter, only_findings=self._session.visible.only_findings)
         self.table.focus()
 
@@ -223,24 +223,24 @@ class ExchangeView(View):
 
     def clear_filter(self) -> None:
         """Show everything."""
-        self._before.clear()
+        self._history.clear()
         self.narrow(None)
 
     def narrow_more(self, view: View, text: str) -> None:
-        """Filter the visible rows further on behalf of `view`, which back returns to."""
+        """Filter the visible rows further on behalf of `view`, to which back returns."""
         visible = self._session.visible
         self._remember(view)
         combined = text if visible.filter is None else f"({visible.filter}) and ({text})"
         self.narrow(parse(combined), only_findings=visible.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
-        """Move the cursor to an exchange on behalf of `view`, which back returns to."""
+        """Move the cursor to an exchange on behalf of `view`, to which back returns."""
         self._remember(view)
         self._go_to(row)
 
     def _remember(self, view: View | None) -> None:
         visible = self._session.visible
-        self._before.append(_SavedState(visible.filter, visible.only_findings, self.row, view))
+        self._history.append(_SavedState(visible.filter, visible.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
         """Show only rows with findings, or all rows again."""
@@ -256,7 +256,7 @@ class ExchangeView(View):
         self.detail.toggle_side()
 
     def action_step(self, by: int) -> None:
-        """Go to the next or previous exchange, also in full-screen mode."""
+        """Go to the next or previous exchange, even in full-screen mode."""
         self.table.go(self.table.cursor + by)
 
     def action_worst(self) -> None:
@@ -292,7 +292,7 @@ class ExchangeView(View):
         self.app.bell()
 
     def jump(self, row: int) -> None:
-        """Move the cursor to an exchange; clears a filter that hides it."""
+        """Move the cursor to an exchange; clear a filter that hides it."""
         if not self._session.visible.has(row):
             self._remember(None)
         self._go_to(row)
@@ -322,7 +322,7 @@ class ExchangeView(View):
             self._session.annotate(row, replace(note, text=text.strip()))
             self.table.refresh()
             self._displayed = None
-            self._read()
+            self._show_details()
 
     @work
     async def action_sort(self) -> None:

@@ -51,7 +51,7 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
 
 
 async def save_visible(app: App[None], session: BrowseSession) -> None:
-    """Ask for a file name, and save the visible rows as a trace, or as a capture if the name is that of one."""
+    """Ask for a file name, and save the visible rows as a trace, or as a capture if the name has its suffix."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
     title = f"save {len(session.visible):,} rows as a trace (a name with .pcap: as a capture)"
     name = await app.push_screen_wait(Prompt(title, proposed))
@@ -74,10 +74,10 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
     if is_capture:
         sentence = f"{written:,} frames written to {safe(str(path))}"
     else:
-        more = (
+        events_text = (
             f", and {written - row_count:,} with the begin or end of their connections" if written > row_count else ""
         )
-        sentence = f"{row_count:,} rows written to {safe(str(path))}{more}"
+        sentence = f"{row_count:,} rows written to {safe(str(path))}{events_text}"
     app.notify(sentence, markup=False)
 
 

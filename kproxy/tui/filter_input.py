@@ -18,7 +18,7 @@ from kproxy.filters import Filter, FilterError, complete, parse
 from kproxy.filters.nodes import Text, leaves
 from kproxy.trace.formatting import safe
 
-#: Most completions that are shown.
+#: Maximum number of completions that are shown.
 _MAX_SUGGESTIONS = 12
 
 
@@ -57,7 +57,7 @@ class FilterBar(Vertical):
         return self.query_one(Input)
 
     def open(self, text: str) -> None:
-        """Open the input with a text."""
+        """Open the input with an initial text."""
         self.add_class("open")
         self._input.value = text
         self._input.cursor_position = len(text)
@@ -65,15 +65,15 @@ class FilterBar(Vertical):
         self._show_status(text)
 
     def close(self) -> None:
-        """Hide it."""
+        """Hide the input."""
         self.remove_class("open")
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    def _update_status(self, event: Input.Changed) -> None:
         self._show_status(event.value)
 
     def _show_status(self, text: str, *, submitted: bool = False) -> FilterError | None:
-        """Show the error below its position, or unless `submitted`, completions if there are any."""
+        """Show completions or, if there are none or the text was `submitted`, the error, which is returned."""
         status = StyledText(no_wrap=True, overflow="ellipsis")
         completions = complete(text, self._input.cursor_position)
         error_found: FilterError | None = None
@@ -97,7 +97,7 @@ class FilterBar(Vertical):
         return error_found
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         event.stop()
         if not event.value.strip():
             self.post_message(self.Chosen(None))

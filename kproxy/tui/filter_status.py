@@ -45,7 +45,7 @@ class FilterLine(Static):
             self.update(text, layout=False)
 
     def _searched_percent(self, session: BrowseSession) -> int | None:
-        """Percentage of rows searched with this filter, never decreasing; None when all are."""
+        """Return the percentage of rows searched with this filter, which never decreases; None at the end."""
         visible = session.visible
         if self._choice != visible.choices:
             self._choice, self._percent = visible.choices, 0

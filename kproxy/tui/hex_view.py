@@ -18,14 +18,14 @@ from textual.strip import Strip
 
 #: Cells for a row of 16 bytes; a row of 8 bytes needs about half.
 _WIDE = 9 + 16 * 3 + 1 + 1 + 16
-_PLACE = 7
+_OFFSET_WIDTH = 7
 
 
 class HexView(ScrollView, can_focus=True):
     """Bytes in rows of 8 or 16.
 
-    `span` is highlighted, half-open; moving the cursor posts the byte's offset. `finding_spans` are spans of findings
-    with their severities.
+    The half-open `span` is highlighted, as are the spans of findings, by severity. Moving the cursor posts the offset
+    of the byte under it.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -68,11 +68,11 @@ class HexView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._frame = b""
         self._first = 0
-        self._found: Sequence[tuple[int, int, str]] = ()
+        self._finding_spans: Sequence[tuple[int, int, str]] = ()
 
     def show(self, frame: bytes, first: int = 0, finding_spans: Sequence[tuple[int, int, str]] = ()) -> None:
         """Show bytes of a frame, starting with its byte `first`; `finding_spans` are ``(start, end, severity)``."""
-        self._frame, self._first, self._found = frame, first, finding_spans
+        self._frame, self._first, self._finding_spans = frame, first, finding_spans
         self.cursor = -1
         self.span = (0, 0)
         self.scroll_to(y=0, animate=False, immediate=True)
@@ -120,60 +120,60 @@ class HexView(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         start += self._first
         styles = [self._style(start + number, byte) for number, byte in enumerate(row)]
-        segments = [Segment(f"{start:>{_PLACE}}  ", base + self._of("place"))]
+        segments = [Segment(f"{start:>{_OFFSET_WIDTH}}  ", base + self._component_style("place"))]
         start_of_span, end = self.span
         for number, byte in enumerate(row):
             segments.append(Segment(f"{byte:02x}", base + styles[number]))
-            at = start + number
-            joined = start_of_span <= at < end - 1 and number < len(row) - 1
+            offset = start + number
+            joined = start_of_span <= offset < end - 1 and number < len(row) - 1
             gap = "  " if number == 7 and row_bytes == 16 else " "
-            segments.append(Segment(gap, base + (self._of("span") if joined else Style.null())))
+            segments.append(Segment(gap, base + (self._component_style("span") if joined else Style.null())))
         segments.append(Segment("   " * (row_bytes - len(row)) + " ", base))
         for number, byte in enumerate(row):
             char = chr(byte) if 0x20 <= byte < 0x7F else "."
-            segments.append(Segment(char, base + self._of("text") + styles[number]))
+            segments.append(Segment(char, base + self._component_style("text") + styles[number]))
         return Strip(segments).adjust_cell_length(width, base)
 
-    def _of(self, name: str) -> Style:
+    def _component_style(self, name: str) -> Style:
         return self.get_component_rich_style(f"hex--{name}", partial=True)
 
-    def _style(self, at: int, byte: int) -> Style:
-        style = self._of("zero") if byte == 0 else Style.null()
-        for start, end, severity in self._found:
-            if start <= at < max(end, start + 1):
-                style = self._of(severity)
+    def _style(self, offset: int, byte: int) -> Style:
+        style = self._component_style("zero") if byte == 0 else Style.null()
+        for start, end, severity in self._finding_spans:
+            if start <= offset < max(end, start + 1):
+                style = self._component_style(severity)
                 break
-        if self.span[0] <= at < self.span[1]:
-            style += self._of("span")
-        if at == self.cursor:
-            style += self._of("cursor")
+        if self.span[0] <= offset < self.span[1]:
+            style += self._component_style("span")
+        if offset == self.cursor:
+            style += self._component_style("cursor")
         return style
 
-    def _go(self, offset: int) -> None:
+    def _move_cursor(self, offset: int) -> None:
         if self._frame:
             self.cursor = self._first + max(0, min(offset - self._first, len(self._frame) - 1))
             self._reveal(self.cursor)
             self.post_message(self.Pointed(self.cursor))
 
     @property
-    def _at(self) -> int:
+    def _position(self) -> int:
         return self.cursor if self.cursor >= 0 else self.span[0]
 
     def action_move(self, by: int) -> None:
         """Move the cursor by bytes."""
-        self._go(self._at + by)
+        self._move_cursor(self._position + by)
 
     def action_row(self, by: int) -> None:
         """Move the cursor by rows."""
-        self._go(self._at + by * self.row_bytes)
+        self._move_cursor(self._position + by * self.row_bytes)
 
     def action_page(self, by: int) -> None:
         """Move the cursor by pages."""
-        self._go(self._at + by * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
+        self._move_cursor(self._position + by * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
 
     def action_to(self, offset: int) -> None:
         """Move the cursor to the first or last byte."""
-        self._go(offset if offset >= 0 else self._first + len(self._frame) - 1)
+        self._move_cursor(offset if offset >= 0 else self._first + len(self._frame) - 1)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked byte."""
@@ -181,7 +181,7 @@ class HexView(ScrollView, can_focus=True):
         if offset_in_widget is None:
             return
         row_bytes = self.row_bytes
-        x = offset_in_widget.x - _PLACE - 2
+        x = offset_in_widget.x - _OFFSET_WIDTH - 2
         width = 3 * row_bytes + (row_bytes == 16)
         if 0 <= x < width:
             number = min((x - (x > 24 and row_bytes == 16)) // 3, row_bytes - 1)
@@ -190,4 +190,4 @@ class HexView(ScrollView, can_focus=True):
         else:
             return
         if 0 <= number < row_bytes:
-            self._go(self._first + (offset_in_widget.y + self.scroll_offset.y) * row_bytes + number)
+            self._move_cursor(self._first + (offset_in_widget.y + self.scroll_offset.y) * row_bytes + number)

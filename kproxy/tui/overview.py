@@ -26,7 +26,7 @@ from kproxy.tui.view import View
 
 T = TypeVar("T")
 
-#: Least seconds between two updates of an overview; more if updates are slow.
+#: Minimum number of seconds between two updates of an overview; the pause is longer if updates are slow.
 _INTERVAL_S = 0.5
 _UPDATE_SHARE = 20
 
@@ -44,7 +44,7 @@ class ListedRows(Generic[T]):
         self._positions: dict[Hashable, int] = {}
 
     def set_items(self, items: Sequence[T]) -> None:
-        """Show these."""
+        """Show these items."""
         self._items = items
         self._positions = {self._key(item): position for position, item in enumerate(items)}
 
@@ -57,20 +57,20 @@ class ListedRows(Generic[T]):
         return len(self._items)
 
     def key(self, position: int) -> Hashable:
-        """See `Rows`."""
+        """See `TableRows`."""
         return self._key(self._items[position])
 
     def position(self, key: Hashable) -> int | None:
-        """See `Rows`."""
+        """See `TableRows`."""
         return self._positions.get(key)
 
     def cells(self, position: int) -> Sequence[Cell]:
-        """See `Rows`."""
+        """See `TableRows`."""
         return self._cells(self._items[position])
 
 
 class OverviewView(View, Generic[T]):
-    """A table of items, and a text about the one under the cursor. Subclasses define the items and the text."""
+    """A table of items, and a text about the item under the cursor. Subclasses define the items and the text."""
 
     DEFAULT_CSS = """
     OverviewView { layout: vertical; }
@@ -100,8 +100,8 @@ class OverviewView(View, Generic[T]):
         self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False
-        self._column: int | None = None  # that the user has clicked, instead of an order
-        self._looked = self._took = 0.0
+        self._column: int | None = None  # the column that the user has clicked, which replaces `_order`
+        self._updated_at = self._update_s = 0.0
 
     @abstractmethod
     def items(self) -> list[T]:
@@ -109,7 +109,7 @@ class OverviewView(View, Generic[T]):
 
     @abstractmethod
     def omitted_items(self) -> tuple[int, str]:
-        """Return the number of items that are not listed because there are too many, and what they are."""
+        """Return how many items are not listed because there are too many, and what they are called."""
 
     @abstractmethod
     def key(self, item: T) -> Hashable:
@@ -117,7 +117,7 @@ class OverviewView(View, Generic[T]):
 
     @abstractmethod
     def cells(self, item: T) -> Sequence[Cell]:
-        """Its row."""
+        """Return the cells of an item's row."""
 
     @abstractmethod
     def item_text(self, item: T) -> Text:
@@ -140,11 +140,11 @@ class OverviewView(View, Generic[T]):
     def update(self) -> bool:
         """See `View`."""
         now = time.monotonic()
-        if now - self._looked < max(_INTERVAL_S, _UPDATE_SHARE * self._took):
+        if now - self._updated_at < max(_INTERVAL_S, _UPDATE_SHARE * self._update_s):
             return False
         self.refresh_items()
-        self._looked = time.monotonic()
-        self._took = self._looked - now
+        self._updated_at = time.monotonic()
+        self._update_s = self._updated_at - now
         return True
 
     def refresh_items(self) -> None:
@@ -200,7 +200,7 @@ class OverviewView(View, Generic[T]):
 
     @on(Table.HeadClicked)
     def sort_by_column(self, event: Table.HeadClicked) -> None:
-        """Sort by the clicked column: texts from A on, numbers from the highest on; again reverses it."""
+        """Sort by the clicked column: texts ascending, numbers descending; another click reverses the order."""
         event.stop()
         if event.column == self._column:
             self._reverse = not self._reverse
@@ -234,7 +234,7 @@ _UNITS = {
 
 
 def _sort_value(cell: Cell) -> tuple[float, str]:
-    """What a cell is sorted by: the number at its beginning in its unit, else its text; -1 means that it is none."""
+    """Return the sort key of a cell: the number at its beginning, in its unit, or else its text after -1 or -2."""
     text = "".join(piece for piece, _ in cell).strip()
     match = _NUMBER.match(text)
     if match is None:
@@ -243,32 +243,32 @@ def _sort_value(cell: Cell) -> tuple[float, str]:
 
 
 def severity_cell(counts: Severities) -> Cell:
-    """Return the number of findings by severity: ``2E 1W``."""
+    """Return the number of findings by severity, e.g. ``2E 1W``."""
     letters = ((counts.error, "E", "error"), (counts.warning, "W", "warning"), (counts.info, "i", "info"))
     return [(f"{count}{letter} ", style) for count, letter, style in letters if count]
 
 
 def latency_cell(us: int | None, *, slow: int = 1_000_000) -> Cell:
-    """Return a latency, highlighted from `slow` us on."""
+    """Return a latency, highlighted if it is at least `slow` us."""
     return [(duration(us), "warning" if us is not None and us >= slow else "")]
 
 
-def count(number: int, style: str = "") -> Cell:
+def count_cell(number: int, style: str = "") -> Cell:
     """Return a number; empty for 0."""
     return [(f"{number:,}", style)] if number else []
 
 
-def bars(counts: Sequence[int], width: int) -> str:
+def sparkline(counts: Sequence[int], width: int) -> str:
     """Return a sparkline of the last `width` counts; the highest is a full block."""
     visible = list(counts)[-width:]
-    most = max(visible, default=0)
-    if not most:
+    highest = max(visible, default=0)
+    if not highest:
         return ""
-    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (most + 1))] for count in visible)
+    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (highest + 1))] for count in visible)
 
 
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
-    """``NOT_LEADER 3x, UNKNOWN 1x``."""
+    """Return names with their counts, safe to show, e.g. ``NOT_LEADER 3x, UNKNOWN 1x``."""
     return safe(texts.names_and_counts(pairs))
 
 

@@ -29,5 +29,5 @@ class Chooser(App[str | None]):
         self._choices = [(letters[n], name, safe(description)) for n, (name, description) in enumerate(choices)]
 
     def on_mount(self) -> None:
-        """Ask."""
+        """Show the menu of proxies."""
         self.push_screen(Menu("several proxies are running: which one?", self._choices, width=100), self.exit)

@@ -41,9 +41,9 @@ class Bar(Static):
     def update_from(self, session: BrowseSession, *, paused: bool, follows: bool) -> None:
         """Show the current state of the session."""
         source, index = session.source, session.index
-        colour_name, colour = _LIGHTS[source.phase]
+        light, colour = _LIGHTS[source.phase]
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{colour_name} ", colour).append(safe(source.name), "bold")
+        text.append(f"{light} ", colour).append(safe(source.name), "bold")
         if source.sentence:
             is_live = source.phase is SourcePhase.LIVE  # then it is a warning
             text.append(f"  {safe(source.sentence)}", "bold red" if is_live else colour)
@@ -66,7 +66,7 @@ class Bar(Static):
             self.update(text, layout=False)
 
     def _rate(self, rows: int) -> int:
-        """Rows per second over the last two seconds."""
+        """Return the number of rows per second over the last two seconds."""
         now = time.monotonic()
         self._counts.append((now, rows))
         first_time, first_rows = self._counts[0]
@@ -98,7 +98,7 @@ class ViewTabs(Widget):
 
     @property
     def _labels(self) -> list[str]:
-        """Return the label of each view: its title; if room is short, a shorter one, or only keys of the others."""
+        """The label of each view: its title or, if room is short, a shorter one, or only keys of the other views."""
         titles = [view.title for view in self._views]
         short = [view.short_title or view.title for view in self._views]
         for names in (titles, short):
@@ -111,7 +111,7 @@ class ViewTabs(Widget):
         ]
 
     def render(self) -> Text:
-        """The line."""
+        """Return the line of tabs."""
         text = Text(no_wrap=True)
         for label, view in zip(self._labels, self._views, strict=True):
             text.append(label, "reverse bold" if view is self._current else "")
@@ -119,9 +119,9 @@ class ViewTabs(Widget):
 
     def on_click(self, event: events.Click) -> None:
         """Select the clicked tab."""
-        at = 1  # padding
+        tab_end = 1  # padding
         for label, view in zip(self._labels, self._views, strict=True):
-            at += len(label)
-            if event.x < at:
+            tab_end += len(label)
+            if event.x < tab_end:
                 self.post_message(self.Chosen(view))
                 return

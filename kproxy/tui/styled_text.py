@@ -26,7 +26,7 @@ _LONGEST_LINE = 4_000
 
 
 def styled(pieces: Iterable[Piece]) -> Text:
-    """Return one row; control characters are escaped, and unknown styles are ignored."""
+    """Return one row of pieces as text; control characters are escaped, and unknown styles are ignored."""
     text = Text(no_wrap=True)
     for piece, style in pieces:
         text.append(safe(piece), STYLES.get(style, STYLES[""]))
@@ -43,7 +43,7 @@ def full_finding(finding: FindingEntry, width: int) -> Text:
 
 
 def truncate_lines(text: Text) -> Text:
-    """Return a text with its overlong lines cut; those end with an ellipsis."""
+    """Return a text with its overlong lines truncated; these end with an ellipsis."""
     if len(text) <= _LONGEST_LINE:
         return text
     lines = text.split("\n", allow_blank=True)

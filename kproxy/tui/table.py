@@ -53,7 +53,7 @@ class TableRows(Protocol):
 
     @property
     def columns(self) -> Sequence[TableColumn]:
-        """Its columns."""
+        """The columns of the table."""
 
     def __len__(self) -> int: ...
 
@@ -116,7 +116,7 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Posted when the cursor moves to the row of `key`; None if there are no rows."""
+        """Posted when the cursor moves to the row with this `key`; None if there are no rows."""
 
         table: Table
         key: Hashable | None
@@ -126,14 +126,14 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """Posted to open the row of `key`."""
+        """Posted to open the row with this `key`."""
 
         table: Table
         key: Hashable
 
     @dataclass
     class HeadClicked(Message):
-        """Posted when the title of a column is clicked; `column` is its number."""
+        """Posted when the title of a column is clicked; `column` is its index."""
 
         table: Table
         column: int
@@ -150,7 +150,7 @@ class Table(ScrollView, can_focus=True):
     ) -> None:
         super().__init__(id=id)
         self.rows = rows
-        self._nothing = empty_message
+        self._empty_message = empty_message
         self._message_lines: Sequence[str] = ()
         self._key: Hashable | None = None
         self._aim: Hashable | None = None
@@ -164,7 +164,7 @@ class Table(ScrollView, can_focus=True):
         count = len(self.rows)
         width = self.scrollable_content_region.width - len(_MARGIN)
         self._message_lines = (
-            () if count else [line for text in self._nothing().split("\n") for line in wrap(text, max(10, width))]
+            () if count else [line for text in self._empty_message().split("\n") for line in wrap(text, max(10, width))]
         )
         self._measure(count + 1)
         if self.follow and count:
@@ -225,7 +225,7 @@ class Table(ScrollView, can_focus=True):
         return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
     def go(self, position: int) -> None:
-        """Move the cursor to a row; `follow` ends unless it is the last one."""
+        """Move the cursor to a row; `follow` ends unless it is the last row."""
         self._aim = None
         self._go(max(0, min(position, len(self.rows) - 1)))
 
@@ -357,7 +357,7 @@ class Table(ScrollView, can_focus=True):
 
 def _fit_widths(columns: Sequence[TableColumn], width: int) -> list[int]:
     """Return the width of each column within `width`, separated by blanks; 0 for dropped columns."""
-    remaining = dict(enumerate(columns))  # two may be equal
+    remaining = dict(enumerate(columns))  # by index, as two columns may be equal
     while sum(column.width + 1 for column in remaining.values()) > width and any(
         column.drop for column in remaining.values()
     ):

@@ -73,7 +73,7 @@ class Timeline(Widget, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._view: Drawing | None = None
+        self._drawing: Drawing | None = None
         self._window: Window | None = None
         self._grid: Grid | None = None
         self._follows = True
@@ -81,10 +81,10 @@ class Timeline(Widget, can_focus=True):
         self._column = 0
         self._top = 0
 
-    def show(self, view: Drawing | None) -> None:
-        """Show the current state of a drawing; for one with another name, its whole time span."""
-        is_new = view is None or self._view is None or view.name != self._view.name
-        self._view = view
+    def show(self, drawing: Drawing | None) -> None:
+        """Show the current state of a drawing; show the whole time span if its name differs from the last one's."""
+        is_new = drawing is None or self._drawing is None or drawing.name != self._drawing.name
+        self._drawing = drawing
         if is_new:
             self._lane = self._top = 0
             self._follows = True
@@ -92,14 +92,14 @@ class Timeline(Widget, can_focus=True):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        view, columns = self._view, self._columns
-        if view is None or columns < 1:
+        drawing, columns = self._drawing, self._columns
+        if drawing is None or columns < 1:
             self._grid = None
         else:
             if self._window is None or self._follows:
-                self._window = Window.around(view.first_at, max(view.now, view.first_at + 1))
-            self._grid = view.lay_out(self._window, columns)
-            self._lane = min(self._lane, max(0, len(view.lanes) - 1))
+                self._window = Window.around(drawing.first_at, max(drawing.now, drawing.first_at + 1))
+            self._grid = drawing.lay_out(self._window, columns)
+            self._lane = min(self._lane, max(0, len(drawing.lanes) - 1))
             self._column = min(self._column, columns - 1)
         self.refresh()
 
@@ -114,53 +114,55 @@ class Timeline(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Render generations, times, then lanes; a legend below if there is room."""
         width, base = self.content_size.width, self.rich_style
-        grid, view = self._grid, self._view
-        if grid is None or view is None:
+        grid, drawing = self._grid, self._drawing
+        if grid is None or drawing is None:
             return Strip.blank(width, base)
         if y == 0:
-            return self._marks(grid.generations, view.heading, width)
+            return self._marks_strip(grid.generations, drawing.heading, width)
         if y == 1:
-            return self._marks(grid.times, "time (UTC)", width)
+            return self._marks_strip(grid.times, "time (UTC)", width)
         lane = self._top + y - _HEAD
-        if lane < len(view.lanes):
+        if lane < len(drawing.lanes):
             return self._lane_strip(lane, width)
-        legend = _legend(tuple(view.legend), width)
-        at = lane - len(view.lanes) - (len(view.lanes) + _HEAD + len(legend) < self.content_size.height)
-        text = legend[at] if 0 <= at < len(legend) else ""
-        return Strip([Segment(text, base + self._of("dim"))]).adjust_cell_length(width, base)
+        legend = _legend(tuple(drawing.legend), width)
+        legend_line = lane - len(drawing.lanes) - (len(drawing.lanes) + _HEAD + len(legend) < self.content_size.height)
+        text = legend[legend_line] if 0 <= legend_line < len(legend) else ""
+        return Strip([Segment(text, base + self._component_style("dim"))]).adjust_cell_length(width, base)
 
-    def _marks(self, marks: tuple[Mark, ...], title: str, width: int) -> Strip:
+    def _marks_strip(self, marks: tuple[Mark, ...], title: str, width: int) -> Strip:
         line = [" "] * self._columns
         for mark in marks:
-            for at, letter in enumerate(mark.text, mark.column):
-                if 0 <= at < len(line):
-                    line[at] = letter
+            for column, letter in enumerate(mark.text, mark.column):
+                if 0 <= column < len(line):
+                    line[column] = letter
         text = f"{title:>{_LABEL}} " + "".join(line)
-        return Strip([Segment(text, self.rich_style + self._of("head"))]).adjust_cell_length(width, self.rich_style)
+        base = self.rich_style
+        return Strip([Segment(text, base + self._component_style("head"))]).adjust_cell_length(width, base)
 
     def _lane_strip(self, lane: int, width: int) -> Strip:
         assert self._grid is not None
-        assert self._view is not None
+        assert self._drawing is not None
         base = self.rich_style
-        name = self._view.lanes[lane][1]
+        name = self._drawing.lanes[lane][1]
         label = safe(name.removesuffix(LEADER))[: _LABEL - 2] + LEADER * name.endswith(LEADER)
         is_selected = self.has_focus and lane == self._lane
-        segments = [Segment(f"{label:>{_LABEL}} ", base + (Style(bold=True) if is_selected else self._of("dim")))]
+        label_style = Style(bold=True) if is_selected else self._component_style("dim")
+        segments = [Segment(f"{label:>{_LABEL}} ", base + label_style)]
         for column, cell in enumerate(self._grid.cells[lane]):
             style = base + self._style(cell)
             if is_selected and column == self._column:
-                style += self._of("cursor")
+                style += self._component_style("cursor")
             segments.append(Segment(cell.glyph, style))
         return Strip(segments).adjust_cell_length(width, base)
 
     def _style(self, cell: Cell) -> Style:
         if cell.severity:
-            return self._of(cell.severity)
+            return self._component_style(cell.severity)
         if cell.kind in ("member", "heartbeat", "open"):
-            return self._of("member")
-        return self._of("event") if cell.row is not None else self._of("dim")
+            return self._component_style("member")
+        return self._component_style("event") if cell.row is not None else self._component_style("dim")
 
-    def _of(self, name: str) -> Style:
+    def _component_style(self, name: str) -> Style:
         return self.get_component_rich_style(f"line--{name}", partial=True)
 
     @property
@@ -170,59 +172,59 @@ class Timeline(Widget, can_focus=True):
             return None
         return self._grid.cells[self._lane][self._column]
 
-    def _point(self) -> None:
+    def _show_cursor(self) -> None:
         height = max(1, self.content_size.height - _HEAD)
         self._top = max(min(self._top, self._lane), self._lane - height + 1)
         self.refresh()
-        if self._view is not None and (cell := self.cell) is not None:
-            self.post_message(self.Pointed(self._view.lanes[self._lane][0], cell))
+        if self._drawing is not None and (cell := self.cell) is not None:
+            self.post_message(self.Pointed(self._drawing.lanes[self._lane][0], cell))
 
     def action_across(self, by: int) -> None:
         """Move the cursor in time."""
         self._column = max(0, min(self._column + by, self._columns - 1))
-        self._point()
+        self._show_cursor()
 
     def action_lane(self, by: int) -> None:
         """Move the cursor to another member."""
-        if self._view is not None:
-            self._lane = max(0, min(self._lane + by, len(self._view.lanes) - 1))
-            self._point()
+        if self._drawing is not None:
+            self._lane = max(0, min(self._lane + by, len(self._drawing.lanes) - 1))
+            self._show_cursor()
 
     def action_event(self, step: int) -> None:
         """Move to the next or previous event in this lane."""
         if self._grid is None or not self._grid.cells:
             return
         cells = self._grid.cells[self._lane]
-        at = self._column + step
-        while 0 <= at < len(cells):
-            if cells[at].row is not None and cells[at].row != cells[at - 1 if at else 0].row:
-                self._column = at
-                self._point()
+        column = self._column + step
+        while 0 <= column < len(cells):
+            if cells[column].row is not None and cells[column].row != cells[column - 1 if column else 0].row:
+                self._column = column
+                self._show_cursor()
                 return
-            at += step
+            column += step
 
     def action_zoom(self, factor: float) -> None:
         """Zoom in or out around the cursor."""
         if self._window is not None:
             at = self._window.time(self._column, self._columns)
-            self._move(self._window.zoomed(factor, at))
+            self._show_window(self._window.zoomed(factor, at))
 
     def action_pan(self, share: float) -> None:
         """Scroll in time."""
         if self._window is not None:
-            self._move(self._window.panned(share))
+            self._show_window(self._window.panned(share))
 
-    def _move(self, window: Window) -> None:
+    def _show_window(self, window: Window) -> None:
         self._follows = False
         self._window = window
         self._lay_out()
-        self._point()
+        self._show_cursor()
 
     def action_whole(self) -> None:
         """Show the whole time span, and follow the present."""
         self._follows = True
         self._lay_out()
-        self._point()
+        self._show_cursor()
 
     def action_choose(self) -> None:
         """Show the frame under the cursor."""
@@ -234,11 +236,11 @@ class Timeline(Widget, can_focus=True):
         """Move the cursor to the clicked cell; a double click shows the frame."""
         offset = event.get_content_offset(self)
         lane = -1 if offset is None else self._top + offset.y - _HEAD
-        if offset is None or self._view is None or not 0 <= lane < len(self._view.lanes):
+        if offset is None or self._drawing is None or not 0 <= lane < len(self._drawing.lanes):
             return
         self._lane = lane
         self._column = max(0, min(offset.x - _LABEL - 1, self._columns - 1))
-        self._point()
+        self._show_cursor()
         if event.chain > 1:
             self.action_choose()
 

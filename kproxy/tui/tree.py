@@ -22,7 +22,7 @@ _DEPTH = 3
 
 
 class FieldTree(Tree[FieldView]):
-    """A tree of fields, created as they are expanded."""
+    """A tree of fields, whose nodes are created as they are expanded."""
 
     DEFAULT_CSS = """
     FieldTree { background: $surface; padding: 0 1; scrollbar-size: 0 1; }
@@ -97,7 +97,7 @@ class FieldTree(Tree[FieldView]):
             self.post_message(self.Pointed(self, event.node.data))
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[FieldView]) -> None:
-        """Expand or collapse a field; one without children, or a record, is shown in full."""
+        """Expand or collapse a field; show a field without children, or a record, in full."""
         event.stop()
         node = event.node
         chain = _chain(node)
@@ -143,10 +143,10 @@ class FieldTree(Tree[FieldView]):
 def _chain(node: TreeNode[FieldView]) -> list[FieldView]:
     """Return the fields on the path to a node, outermost first."""
     chain: list[FieldView] = []
-    at: TreeNode[FieldView] | None = node
-    while at is not None and at.data is not None:
-        chain.append(at.data)
-        at = at.parent
+    current: TreeNode[FieldView] | None = node
+    while current is not None and current.data is not None:
+        chain.append(current.data)
+        current = current.parent
     return chain[::-1]
 
 

@@ -27,7 +27,7 @@ _FORMS = tuple(Form)
 
 
 class Pager(ScrollView, can_focus=True):
-    """Rows of any number, wrapped if too long; draws only visible ones."""
+    """Any number of rows, wrapped if too long; only visible lines are drawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", show=False),
@@ -44,16 +44,16 @@ class Pager(ScrollView, can_focus=True):
         self._lines: list[list[Piece]] = []
 
     def show(self, rows: Iterable[Sequence[Piece]]) -> None:
-        """Show these rows from the first one on; the text must be safe to show."""
+        """Show rows, starting with the first; their text must be safe to show."""
         self._rows = list(rows)
-        self._break()
+        self._wrap()
         self.scroll_to(y=0, animate=False, immediate=True)
 
     def on_resize(self) -> None:
         """Wrap the rows again."""
-        self._break()
+        self._wrap()
 
-    def _break(self) -> None:
+    def _wrap(self) -> None:
         width = self.scrollable_content_region.width
         if width > 0:
             self._lines = [line for row in self._rows for line in _wrap_row(row, width)]
@@ -63,25 +63,25 @@ class Pager(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Render a line of the screen."""
         width, base = self.scrollable_content_region.width, self.rich_style
-        at = y + self.scroll_offset.y
-        line = self._lines[at] if at < len(self._lines) else []
+        index = y + self.scroll_offset.y
+        line = self._lines[index] if index < len(self._lines) else []
         return Strip(Segment(text, base + STYLES[style]) for text, style in line).adjust_cell_length(width, base)
 
 
 def _wrap_row(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
-    """Return a row as lines of at most `width` cells."""
+    """Yield a row as lines of at most `width` cells."""
     line: list[Piece] = []
     available = width
     for text, style in row:
         if available < width and cell_len(text) > available:
             yield line
             line, available = [], width
-        for number, part in enumerate(chop_cells(text, width) if text else ()):
+        for number, chunk in enumerate(chop_cells(text, width) if text else ()):
             if number:
                 yield line
                 line, available = [], width
-            line.append((part, style))
-            available -= cell_len(part)
+            line.append((chunk, style))
+            available -= cell_len(chunk)
     yield line
 
 
@@ -89,7 +89,7 @@ class ValueWindow(ModalScreen[None]):
     """A field or a record in full; tab switches the form of its bytes.
 
     Args:
-        chain: The fields on the path to it, outermost first.
+        chain: The fields on the path to the field, outermost first.
     """
 
     DEFAULT_CSS = box_css("ValueWindow", "width: 104; height: 90%;")

@@ -15,7 +15,7 @@ class View(Container):
     """A view that a key switches to.
 
     `title` is its name on the tabs, `about` explains in a few sentences how to read it. The application calls `update`
-    when lines were read, at most ten times per second, and only while the view is on the screen.
+    when lines have been read, at most ten times per second, and only while the view is on the screen.
     """
 
     title: ClassVar[str]

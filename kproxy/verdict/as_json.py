@@ -1,4 +1,4 @@
-"""Findings and causes as JSON, in `explain --json`, `dissect --findings --json` and the control socket."""
+"""Findings and causes as JSON, for `explain --json`, `dissect --findings --json` and the control socket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.verdict.cause import Cause
 
 
 def finding_as_json(finding: FindingEntry) -> dict[str, Any]:
-    """A finding as in `kproxy explain --json`. Keys after `hint` exist only if the layout differs from Kafka's."""
+    """Return a finding as `kproxy explain --json` shows it, with keys after `hint` only if its layout differs."""
     result: dict[str, Any] = {
         "code": finding.code,
         "name": finding.name,
@@ -22,24 +22,24 @@ def finding_as_json(finding: FindingEntry) -> dict[str, Any]:
         "hint": finding.hint,
     }
     if finding.edit is not None:
-        result["edit"] = _edit_json(finding.edit)
+        result["edit"] = _edit_as_json(finding.edit)
         result["confidence"] = finding.confidence
-        result |= {"also": [_edit_json(edit) for edit in finding.also]} if finding.also else {}
-        result |= {"rivals": [_edit_json(edit) for edit in finding.rivals]} if finding.rivals else {}
+        result |= {"also": [_edit_as_json(edit) for edit in finding.also]} if finding.also else {}
+        result |= {"rivals": [_edit_as_json(edit) for edit in finding.rivals]} if finding.rivals else {}
     return result
 
 
-def _edit_json(edit: EditEntry) -> dict[str, Any]:
+def _edit_as_json(edit: EditEntry) -> dict[str, Any]:
     result: dict[str, Any] = {"kind": edit.kind, "field": edit.field, "detail": edit.detail}
     if edit.confidence is not None:
         result["confidence"] = edit.confidence
     if edit.then is not None:
-        result["then"] = _edit_json(edit.then)
+        result["then"] = _edit_as_json(edit.then)
     return result
 
 
 def cause_as_json(cause: Cause) -> dict[str, Any]:
-    """A cause: its finding with place and counts. Keys after `connections` exist only if they have a value."""
+    """Return a cause as its finding with place and counts. Keys after `connections` exist only if they have a value."""
     optional_values = {
         "lasting": cause.lasting,
         "harmless": cause.is_harmless,

@@ -1,4 +1,4 @@
-"""A cause of findings: the first of the most severe ones, how often and where it was found, and whether it lasts."""
+"""A cause of findings: the first of the most severe ones, how often and where they were found, and if it lasts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.trace.lines import FindingEntry
 
 @dataclass(frozen=True, slots=True)
 class FindingLocation:
-    """The place of a finding. `offset` is the offset of its frame in its direction of the connection."""
+    """The place of a finding. `offset` is that of its frame in its direction of the connection."""
 
     file: str
     connection_id: str
@@ -39,16 +39,17 @@ class Cause:
 
     Attributes:
         first_row: The row of the first finding in the index of its trace, if there is an index.
-        count: Findings, with repeats.
-        listed: Findings in lines, without repeats; `served` are those in requests that succeeded.
-        connections: In order of first occurrence; `elsewhere` counts findings on connections that are not kept.
-        groups: The consumer groups that it is about.
+        count: The number of findings, including repeats.
+        listed: The number of findings in lines, without repeats; `served` counts those in requests that succeeded.
+        connections: The findings by connection, in order of first occurrence; `elsewhere` counts those on connections
+            that are not kept.
+        groups: The consumer groups that its findings are about.
         requests: The requests, by API and version, that its findings without a frame are about.
         sentences: Further messages, which name other topics or groups.
-        unassigned: Repeats of the same rule that may have this cause or another one.
-        lasting: The requests and groups that it stops now, or did when the observation ended.
-        explained_by: The cause of which it is a consequence.
-        rank: Its place in the ranked list.
+        unassigned: The number of repeats of the same rule that may have this cause or another one.
+        lasting: The number of requests and groups that it stops now, or stopped when the observation ended.
+        explained_by: The cause of which this one is a consequence.
+        rank: The position in the ranked list.
     """
 
     key: bytes
@@ -92,17 +93,17 @@ class Cause:
 
     @property
     def message(self) -> str:
-        """One sentence: what was observed, and what was expected."""
+        """One sentence that tells what was observed, and what was expected."""
         return self.finding.message
 
     @property
     def is_harmless(self) -> bool:
-        """Whether all its findings are in requests that succeeded."""
+        """Whether all of its findings are in requests that succeeded."""
         return self.served == self.listed
 
     @property
     def lasts(self) -> bool:
-        """Whether it, or a consequence of it, stops something now, or did when the observation ended."""
+        """Whether it, or a consequence of it, stops something now, or stopped something when the observation ended."""
         return bool(self.lasting) or any(consequence.lasting for consequence in self.consequences)
 
     @property

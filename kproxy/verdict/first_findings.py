@@ -1,4 +1,4 @@
-"""FirstFindings: which cause a repeat is of, and how many repeats of a connection are marked on frames."""
+"""FirstFindings: the cause of each repeat, and the number of a connection's repeats that frames mark."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Generic, TypeAlias, TypeVar
 from dissectors.bounded import BoundedDict
 from kproxy.trace.lines import CloseLine, FindingLine, RepeatedFinding, RequestLine, ResponseLine
 
-#: Limits, so that a long trace cannot fill the memory.
+#: A limit, so that a long trace cannot fill the memory.
 _MAX_ENTRIES = 100_000
 
-#: A frame with a finding: connection, direction, offset; only the connection for a finding that is a line of its own.
+#: A frame with a finding: connection, direction, offset. A finding with its own line has only the connection.
 _Location: TypeAlias = tuple[str, str | None, int | None]
 
 CauseT = TypeVar("CauseT")
 
 
 class FirstFindings(Generic[CauseT]):
-    """Remembers the cause of each finding that a line has, so that the repeats that refer to it can be counted."""
+    """Remembers the cause of each finding in a line, so that the repeats that refer to it can be counted."""
 
     def __init__(self) -> None:
         self._causes: BoundedDict[tuple[str, _Location], CauseT] = BoundedDict(_MAX_ENTRIES)
@@ -32,7 +32,7 @@ class FirstFindings(Generic[CauseT]):
         self._causes.setdefault((code, location), cause)
 
     def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT, RepeatedFinding]]:
-        """The causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
+        """Yield the repeats in a frame with their causes, except repeats of findings whose lines are missing."""
         for repeat in line.repeats:
             connection_id = repeat.connection_id or line.connection_id
             location: _Location = (connection_id, None, None)
@@ -45,7 +45,7 @@ class FirstFindings(Generic[CauseT]):
                 yield cause, repeat
 
     def unmarked(self, line: CloseLine) -> Iterator[tuple[str, int]]:
-        """Code and count of the repeats of a connection that no frame has marked, at its end."""
+        """Yield the code and number of a closed connection's repeats that no frame has marked."""
         for repeat in line.repeated:
             count = repeat.count - self._marked.pop((repeat.code, line.connection_id), 0)
             if count > 0:

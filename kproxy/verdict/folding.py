@@ -1,4 +1,4 @@
-"""Which causes are consequences of others, and are therefore listed below them."""
+"""Finds causes that are consequences of others, and are therefore listed below them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from dissectors.findings import Severity
 from kproxy.verdict.cause import Cause
 
-#: Code -> codes, or families, of findings that explain it on the same connection or in the same group. A hang is
-#: reported early by a rule that knows little, and later by one that knows more.
+#: Code -> codes, or families, of findings that explain it on the same connection or in the same group. A rule that
+#: knows little reports a hang early, and a rule that knows more reports it later.
 EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C002": ("C004", "C020"),
     "C004": ("C021", "G001", "G002", "G004", "M"),
@@ -43,10 +43,10 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "X008": ("X013", "X020"),
 }
 
-#: Causes that are compared with a possible consequence, the most urgent ones.
+#: Maximum number of causes, the most urgent ones, that are compared with a possible consequence.
 _MAX_CANDIDATES: Final = 100
-#: Findings about connections that a server closes. The client sends the request again on another connection, so they
-#: are also linked by the request that they name.
+#: Findings about connections that a server closes. The client sends the request again on another connection, so the
+#: findings are also linked by the request that they name.
 _CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
 #: A producer, its coordinator and the consumers that wait for it are on different connections: findings of this family
 #: are also linked by the producer that they name.
@@ -55,7 +55,7 @@ _PRODUCER: Final = re.compile(r"\bproducer \d+, epoch \d+")
 
 
 def explain(ranked: Sequence[Cause]) -> None:
-    """Set `consequences` and `explained_by` of these causes, given the most urgent first."""
+    """Set `consequences` and `explained_by` of these causes, which are sorted by urgency."""
     candidates: dict[str, list[Cause]] = {}
     parents: dict[Cause, Cause] = {}
     relevant = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
@@ -83,7 +83,7 @@ def explain(ranked: Sequence[Cause]) -> None:
 
 
 def _belongs_together(cause: Cause, other: Cause) -> bool:
-    """Whether two causes meet, or name the same transaction, or the same request upon which a server closes."""
+    """Whether two causes meet, or name the same transaction, or the same request that makes a server close."""
     if cause.meets(other):
         return True
     codes = cause.finding.code, other.finding.code
@@ -96,7 +96,7 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:
-    """The cause that explains another one, and is not explained itself; the cause itself if there is none."""
+    """Return the unexplained cause at the end of the chain of parents, or the cause itself if the chain is circular."""
     chain = [cause]
     while (parent := parents.get(chain[-1])) is not None:
         if parent in chain:

@@ -1,4 +1,4 @@
-"""Which causes last: those of requests that wait for a response, and of groups that make no progress."""
+"""Tracks which causes last: those of requests that wait for a response, and of groups that make no progress."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dissectors.findings import Severity
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, ResponseLine, StallLine
 from kproxy.verdict.cause import Cause
 
-#: Limit of what is kept, so that a trace cannot fill the memory.
+#: Maximum number of requests and groups that are tracked, so that a trace cannot fill the memory.
 MAX_LASTING = 10_000
-#: Findings that are over when the request that they are about gets a response.
+#: Findings that end when the request that they are about gets a response.
 _WAITING_CODES: Final = frozenset({"C004", "C020"})
-#: How connections end that were open when the proxy or the capture ended. Nothing that lasted ends with them.
+#: How connections that were open when the proxy or the capture ended are closed. No cause ends with them.
 _STILL_OPEN: Final = frozenset({"shutdown", "proxy ended", "end of capture"})
 
 
 class LastingCauses:
-    """Counts in `Cause.lasting` what each cause stops now, or did when the observation ended."""
+    """Counts in `Cause.lasting` what each cause stops now, or stopped when the observation ended."""
 
     def __init__(self) -> None:
         self._requests: dict[str, dict[int, list[Cause]]] = {}  # by connection and offset
         self._groups: dict[tuple[str, str, int | None], list[Cause]] = {}  # by stall
         self._count = 0
-        self._kept: list[Cause] = []  # of requests on connections that were still open
-        self._cut_off_at: str | None = None  # the time of the last such end, until another connection is opened
+        self._cut_off_causes: list[Cause] = []  # causes of requests on connections that were still open
+        self._cut_off_at: str | None = None  # when such a connection was last closed, until another one is opened
 
     def __bool__(self) -> bool:
-        """Whether anything is followed."""
+        """Whether any cause is tracked."""
         return bool(self._count)
 
     def begin(self, cause: Cause, line: FindingLine) -> None:
@@ -52,7 +52,7 @@ class LastingCauses:
             self._count += 1
 
     def end(self, line: Line, *, is_alone: bool) -> None:
-        """End what ends with a line. `is_alone`: no connection is open before it."""
+        """End the causes that end with a line. `is_alone` tells if no connection was open before it."""
         if isinstance(line, ResponseLine):
             requests = self._requests.get(line.connection_id)
             if requests is not None and line.request_offset is not None:
@@ -63,13 +63,13 @@ class LastingCauses:
         elif isinstance(line, GapLine):
             if not line.connection_id and line.reason.startswith(
                 INSPECTOR_WAS_RESTARTED
-            ):  # who followed the groups has failed
+            ):  # the inspector that tracked the groups has failed
                 self._end_groups()
         elif isinstance(line, OpenLine | CloseLine):
             causes = [cause for causes in self._requests.pop(line.connection_id, {}).values() for cause in causes]
             if isinstance(line, CloseLine) and line.how in _STILL_OPEN:
                 self._cut_off_at = line.ts
-                self._kept += causes
+                self._cut_off_causes += causes
             else:
                 self._end(causes)
                 if isinstance(line, OpenLine):
@@ -78,10 +78,10 @@ class LastingCauses:
                     self._cut_off_at = None
 
     def close(self) -> None:
-        """End the observation. Causes that last now are not followed any further."""
+        """End the observation, and stop tracking the causes that last now."""
         self._requests.clear()
         self._groups.clear()
-        self._kept.clear()
+        self._cut_off_causes.clear()
         self._count, self._cut_off_at = 0, None
 
     def _end(self, causes: list[Cause] | tuple[()]) -> None:
@@ -95,6 +95,6 @@ class LastingCauses:
         self._groups.clear()
 
     def _end_all(self) -> None:
-        self._end(self._kept)
+        self._end(self._cut_off_causes)
         self._end_groups()
         self.close()

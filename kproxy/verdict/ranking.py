@@ -1,4 +1,4 @@
-"""Which findings have the same cause, and which causes are the most urgent."""
+"""Tells which findings have the same cause, and which causes are the most urgent."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import EditEntry, FindingEntry, FindingLine, ResponseLine
 from kproxy.verdict.cause import Cause
 
-#: A sort key: the most urgent cause has the lowest.
+#: A sort key, which is lowest for the most urgent cause.
 Urgency: TypeAlias = tuple[bool, int, bool, bool, int, str]
 
 
 def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
-    """Sorted by severity, then by confidence: findings with a diagnosis come before those without."""
+    """Return findings sorted by severity, then by confidence, so that those with a diagnosis come first."""
     return sorted(findings, key=lambda finding: (-RANK.get(finding.severity, 0), -(finding.confidence or 0.0)))
 
 
 def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
-    """A key that is equal for findings with the same cause.
+    """Return a key that is equal for all findings with the same cause.
 
-    It consists of code, severity, API, version, direction, and field or edit. Groups that make no progress (family G)
-    are more severe the longer it lasts, so their severity is not part of it. Messages are not part of it: their
-    numbers and names differ for the same bug. A trace has a finding for each server (not for habits of clients), client
-    and subject (such as a topic) that has the cause (`dissectors.rules.check`); here they are one.
+    It consists of code, severity, API, version, direction, and field or edit. Findings about groups
+    that make no progress (family G) become more severe the longer it lasts, so their severity is left out. So are
+    messages, whose numbers and names differ for the same bug. A trace has a finding for each server (not for habits of
+    clients), client and subject (such as a topic) with the same cause (`dissectors.rules.check`); here they are one.
     """
     location: object = location_of_cause(finding.path, finding.edit)
     if isinstance(location, EditEntry):
@@ -37,10 +37,10 @@ def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, d
 
 
 def urgency(cause: Cause) -> Urgency:
-    """A sort key: the most urgent cause has the lowest.
+    """Return a sort key, which is lowest for the most urgent cause.
 
-    Errors that stop a client now come first. Then severity decides. Then harmless causes come last, because brokers
-    tolerate many errors in requests. Then causes with a diagnosis come before those without, which are more often
+    Errors that stop a client now come first; then severity decides. Next, harmless causes come last, because brokers
+    tolerate many errors in requests. Finally, causes with a diagnosis come before those without, which are more often
     consequences.
     """
     finding = cause.finding
@@ -50,12 +50,12 @@ def urgency(cause: Cause) -> Urgency:
 
 
 def was_served(line: ResponseLine) -> bool:
-    """Whether a request succeeded. Errors in a response with a layout error do not count: they are unreliable."""
+    """Whether a request succeeded. Error codes in a response with a layout error are unreliable, and ignored."""
     return not line.errors or any(finding.edit is not None for finding in line.findings)
 
 
 def finding_entry(line: FindingLine) -> FindingEntry:
-    """A finding line as a finding entry."""
+    """Return the finding entry for a finding line."""
     return FindingEntry(
         line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
         got=line.got,

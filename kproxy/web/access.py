@@ -15,8 +15,8 @@ TOKEN: Final = "token"  # noqa: S105  # the name of the parameter
 class AccessControl:
     """Holds the token and the valid host names of a server.
 
-    A name in `Host` that is neither an IP address nor one of these indicates DNS rebinding. The port is not compared:
-    it differs behind ``ssh -L``.
+    A name in `Host` that is neither an IP address nor one of these names indicates DNS rebinding. The port is not
+    compared, as it differs behind ``ssh -L``.
 
     Args:
         host: The address that the server was bound to, as the user gave it.
@@ -40,7 +40,7 @@ class AccessControl:
         """Whether this is the token; compares in constant time."""
         return token is not None and secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
-    def is_open_to(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
+    def has_token(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
         """Whether a request has the token, in its URL or its cookie."""
         return self.is_key(query.get(TOKEN)) or self.is_key(cookies.get(self.cookie))
 

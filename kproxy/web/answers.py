@@ -1,4 +1,4 @@
-"""What the server answers, as JSON values: the session's state, rows, exchanges, tables, causes and records."""
+"""The server's answers as JSON values: the session's state, rows, exchanges, tables, causes and records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.html.frame_rows import lines_json, records_json, row_json, sides_jso
 from kproxy.trace.formatting import safe, size
 from kproxy.version import __version__
 
-#: Most rows, and most records, of one answer.
+#: Maximum number of rows, and of records, in one answer.
 MAX_ROWS: Final = 500
 #: Seconds that looking for records may take before the client has to ask again.
 _RECORDS_S: Final = 0.2
@@ -57,7 +57,7 @@ def state(session: BrowseSession) -> dict[str, Any]:
 
 
 def rows(session: BrowseSession, view: SessionView, offset: int, limit: int) -> dict[str, Any]:
-    """Return the rows of a view from an offset on; null for a row whose lines have been discarded."""
+    """Return the rows of a view, starting at an offset; null for a row whose lines have been discarded."""
     visible = view.visible
     end = min(offset + min(limit, MAX_ROWS), len(visible))
     return {
@@ -74,7 +74,7 @@ def _row(session: BrowseSession, row: int) -> list[Any] | None:
 
 
 def exchange(session: BrowseSession, row: int) -> dict[str, Any] | None:
-    """Return an exchange with its lines, fields and bytes; None if it does not exist, or no longer."""
+    """Return an exchange with its lines, fields and bytes; None if it does not exist, or no longer does."""
     exchange = session.exchange(row)
     if exchange is None:
         return None
@@ -100,9 +100,9 @@ def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any
 
 
 def records(session: BrowseSession, view: SessionView, start: int, max_records: int) -> dict[str, Any]:
-    """Return records of the rows of a view from a position on: ``exchanges`` of a row and its records, and ``next``.
+    """Return records from the rows of a view, starting at a position.
 
-    ``next`` is the position to continue at, null at the end.
+    ``exchanges`` are pairs of a row and its records; ``next`` is the position to continue at, null at the end.
     """
     visible, index = view.visible, session.index
     deadline = time.perf_counter() + _RECORDS_S
@@ -113,14 +113,14 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
         position += 1
         if index.api[row - index.first] not in _RECORD_API_KEYS or (exchange := session.exchange(row)) is None:
             continue
-        if parts := records_json(exchange):
-            exchanges.append([row_json(session, exchange, row), parts])
-            count += sum(len(part["rows"]) for part in parts)
+        if fields := records_json(exchange):
+            exchanges.append([row_json(session, exchange, row), fields])
+            count += sum(len(field["rows"]) for field in fields)
     return {"exchanges": exchanges, "next": position if position < len(visible) else None}
 
 
 def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
-    """Yield the lines of a view as a trace, which kproxy reads again."""
+    """Yield the lines of a view as a trace, which kproxy can read again."""
     for position in range(len(view.visible)):
         for line in session.raw(view.visible[position]):
             if line:

@@ -1,4 +1,4 @@
-"""Pictures that windows ask for: counted in slices, kept, and counted again for a small part of the time."""
+"""Pictures that windows request: counted in slices, cached, and recounted for at most a small part of the time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kproxy.browse.session_view import SessionView
 
-#: Most pictures that are kept.
+#: Maximum number of pictures that are kept.
 _MAX_PICTURES: Final = 16
-#: Counting again may take one part in this many of the time.
+#: Recounting may take at most one part in this many of the time.
 _SHARE: Final = 20
 #: Seconds of work between two turns of other requests.
 _SLICE_S: Final = 0.01
@@ -21,7 +21,7 @@ _SLICE_S: Final = 0.01
 
 @dataclass(slots=True)
 class _Picture:
-    """A picture of a version of a view, when it was complete, and the seconds that it took."""
+    """A picture of a version of a view, the time it was complete, and the seconds it took."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     value: Any = None
@@ -31,12 +31,12 @@ class _Picture:
 
 
 class Pictures:
-    """The latest picture of each query. Windows that ask for the same one at the same time wait for one."""
+    """The latest picture of each query. Windows that request the same picture at the same time share it."""
 
     def __init__(self) -> None:
         self._pictures: OrderedDict[Hashable, _Picture] = OrderedDict()  # the most recently used last
 
-    async def picture(self, key: Hashable, view: SessionView, make: Callable[[], Generator[None, None, Any]]) -> Any:
+    async def picture(self, key: Hashable, view: SessionView, count: Callable[[], Generator[None, None, Any]]) -> Any:
         """Return the picture of a view: a new one if rows have changed, unless the last one took long."""
         picture = self._pictures.setdefault(key, _Picture())
         self._pictures.move_to_end(key)
@@ -47,7 +47,7 @@ class Pictures:
             is_outdated = picture.version != version
             if is_outdated and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
                 picture.version = version
-                picture.value, picture.took = await _run_in_slices(make())
+                picture.value, picture.took = await _run_in_slices(count())
                 picture.at = time.monotonic()
             return picture.value
 

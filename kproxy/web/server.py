@@ -44,8 +44,8 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-#: Seconds of work on the session between two turns of the requests, and pauses while it has work or none. The first
-#: page needs some thirty requests while a trace is still read.
+#: Seconds of work on the session between two turns of the requests, and the pauses with and without work left. The
+#: first page needs some thirty requests while a trace is still being read.
 _SLICE_S: Final = 0.008
 _PAUSE_S: Final = 0.001
 _IDLE_S: Final = 0.05
@@ -55,7 +55,7 @@ _WAIT_S: Final = 0.3
 #: Bytes of a download that are written at once.
 _CHUNK: Final = 1 << 16
 _MAX_WINDOWS: Final = 64
-#: Parts of the time in a picture, unless a window asks for others, and at most.
+#: Default and maximum number of parts into which a picture divides the time.
 _DEFAULT_PARTS: Final = 96
 _MAX_PARTS: Final = 200
 
@@ -66,13 +66,13 @@ class WebServer:
     """Serves one session to all windows. A slow window only delays itself: it gets the latest state, never a backlog.
 
     Args:
-        session: What is shown; the server reads it.
+        session: The session to show; the server reads its source.
         access: The access control.
         chosen: The filter with which a page begins.
     """
 
-    def __init__(self, session: BrowseSession, access: AccessControl, chosen: str = "") -> None:
-        self._session, self._door, self._chosen = session, access, chosen
+    def __init__(self, session: BrowseSession, access: AccessControl, initial_filter: str = "") -> None:
+        self._session, self._access, self._chosen = session, access, initial_filter
         self._views = Views(session)
         self._pictures = Pictures()
         self._windows: set[web.WebSocketResponse] = set()
@@ -127,10 +127,10 @@ class WebServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject requests without access, and those of pages of other servers."""
-        if not self._door.is_own_host(request.host):
+        """Reject requests without access, and requests from pages of other servers."""
+        if not self._access.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
-        if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
+        if not self._access.has_token(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
                 text="Open the address that kproxy web printed, including its token, which is new on every start.\n"
             )
@@ -149,7 +149,7 @@ class WebServer:
         cookie with the redirected request.
         """
         response = web.Response(text=index_page(), content_type="text/html")
-        response.set_cookie(self._door.cookie, self._door.token, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="Strict", path="/")
         return response
 
     async def _module(self, request: web.Request) -> web.Response:
@@ -175,7 +175,7 @@ class WebServer:
     async def _events(self, request: web.Request) -> web.WebSocketResponse:
         """Send the state after each change, at most every `_EVENT_S`.
 
-        A websocket, because browsers limit the other streams of a server to six over all windows.
+        This is a websocket, because browsers limit other streams from a server to six across all windows.
         """
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
@@ -204,7 +204,7 @@ class WebServer:
                 await asyncio.sleep(_EVENT_S)
 
     async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
-        """The view that a request asks for, after a while if it has not found anything yet."""
+        """Return the view that a request asks for, after filtering and sorting it for up to `_WAIT_S`."""
         query = request.query
         view = self._views.view(RowQuery(query.get("filter", ""), bool(query.get("only")), query.get("sort", "time")))
         deadline = time.perf_counter() + _WAIT_S
@@ -247,23 +247,23 @@ class WebServer:
 
     async def _timeline(self, request: web.Request) -> web.Response:
         view = await self._view(request, counts=True)
-        if (make := TIMELINES.get(request.match_info["name"])) is None:
+        if (build_timelines := TIMELINES.get(request.match_info["name"])) is None:
             raise web.HTTPNotFound(text="Unknown timeline.\n")
-        return _json(timeline_json(make(self._session, view), self._session))
+        return _json(timeline_json(build_timelines(self._session, view), self._session))
 
     async def _over_time(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        api, parts = request.query.get("api", ""), _parts(request)
+        api, parts = request.query.get("api", ""), _part_count(request)
         key = "all", *_rows_key(request), api, parts
         return _json(await self._pictures.picture(key, view, partial(over_time, self._session, view, api, parts)))
 
     async def _topics_over_time(self, request: web.Request) -> web.Response:
-        view, parts = await self._view(request), _parts(request)
+        view, parts = await self._view(request), _part_count(request)
         key = "topics", *_rows_key(request), parts
         return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
 
     async def _whole_view(self, request: web.Request) -> SessionView:
-        """The view that a request asks for, once it is filtered and sorted."""
+        """Return the view that a request asks for, once it is completely filtered and sorted."""
         view = await self._view(request)
         while view.visible.is_behind:
             view.work(time.perf_counter() + _SLICE_S)
@@ -289,7 +289,7 @@ class WebServer:
 
 
 async def _send_file(request: web.Request, parts: Iterator[bytes], name: str) -> web.StreamResponse:
-    """Send a file as it is made; other requests get their turn. What fails before its first byte is raised."""
+    """Send a file while it is generated, in turn with other requests. Errors before its first byte are raised."""
     response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
     response.content_type = _DOWNLOADS[name.rpartition(".")[2]]
     buffer, deadline = bytearray(), time.perf_counter() + _SLICE_S
@@ -313,7 +313,7 @@ def _rows_key(request: web.Request) -> tuple[str, str]:
     return request.query.get("filter", ""), request.query.get("only", "")
 
 
-def _parts(request: web.Request) -> int:
+def _part_count(request: web.Request) -> int:
     return min(max(_number(request, "parts", _DEFAULT_PARTS), 1), _MAX_PARTS)
 
 

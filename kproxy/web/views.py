@@ -1,4 +1,4 @@
-"""The views of a session that windows of browsers have: one for each filter and order, kept while it is used."""
+"""The views of a session in browser windows: one for each filter and order, kept while it is used."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters import parse
 
-#: Most views; a view of a million rows needs 8 MB.
+#: Maximum number of views; a view of a million rows needs 8 MB.
 MAX_VIEWS: Final = 24
-#: Seconds that a view of a live source is kept unused: each filters every new row. Windows ask again as rows come.
+#: Seconds that an unused view of a live source is kept, as each filters all new rows. Windows ask again as rows come.
 KEEP_S: Final = 30.0
 
 ORDERS: Final = {
@@ -28,7 +28,7 @@ ORDERS: Final = {
 
 
 class RowQuery(NamedTuple):
-    """Which rows, in which order: ``latency`` is the highest first, ``-latency`` the lowest."""
+    """Selects rows and their order: ``latency`` puts the highest first, ``-latency`` the lowest."""
 
     text: str = ""
     only_findings: bool = False
@@ -36,7 +36,7 @@ class RowQuery(NamedTuple):
 
 
 class Views:
-    """Views by query. Of more than `MAX_VIEWS`, the least recently used are dropped; asking again makes a new one."""
+    """Views by query. Beyond `MAX_VIEWS`, the least recently used are dropped; a later query creates a new one."""
 
     def __init__(self, session: BrowseSession) -> None:
         self._session = session
@@ -75,5 +75,5 @@ class Views:
 
     @property
     def version(self) -> int:
-        """Changes with the rows of any view, and with what is counted of them."""
+        """A number that changes with the rows of any view, and with their counts."""
         return self._session.version + sum(view.visible.version for view in self._session.views)

@@ -1,10 +1,10 @@
-"""Run the stories: effects on traffic, memory, processes and messages if something is killed, stopped or full.
+"""Run the stories: what happens to traffic, memory, processes and messages if something is killed, stopped or full.
 
 python -m tests.chaos           all of them, with the built-in broker and with a real Kafka
-python -m tests.chaos --quick   the part that runs in .ci/run
+python -m tests.chaos --quick   the stories that run in .ci/run
 
-Further arguments are those of pytest: `-n 2` plays two at a time, `-k upstream` only those with that word, `-rP` lists
-how much was acknowledged, and the peak memory of each process.
+Further arguments go to pytest: `-n 2` plays two stories at a time, `-k upstream` only those with that word in their
+name, and `-rP` lists the number of acknowledged records and the peak memory of each process.
 """
 
 import sys

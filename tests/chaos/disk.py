@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-#: Large enough for the trace of a whole story: a writer that is far behind must not fill it again.
+#: Large enough for the trace of a whole story, so that a writer that has fallen behind does not fill it again.
 _BYTES = 64 * 1024 * 1024
 
 
@@ -38,5 +38,5 @@ class Disk:
         (self.path / "filler").unlink()
 
     def unmount(self) -> None:
-        """Unmount the disk even if it has open files; the directory below is empty."""
+        """Unmount the disk even if files on it are open; this leaves an empty directory."""
         subprocess.run(["umount", "--lazy", self.path], check=False, capture_output=True)

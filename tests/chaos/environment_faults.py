@@ -1,4 +1,4 @@
-"""Faults in the environment of kproxy: the upstream, the disk of the trace, file descriptors, clients."""
+"""Faults in the environment of kproxy: the upstream, the disk for the trace, file descriptors, clients."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tests.chaos.rig import Rig
 from tests.chaos.wire import fetch_request
 
 
-def _send_upstream(number: signal.Signals) -> Action:
-    return lambda rig: rig.upstream.signal(number)
+def _signal_upstream(signal_number: signal.Signals) -> Action:
+    return lambda rig: rig.upstream.signal(signal_number)
 
 
-def _kill_upstream(rig: Rig) -> None:
+def _kill_upstream_and_try_it(rig: Rig) -> None:
     rig.upstream.signal(signal.SIGKILL)
-    rig.is_answered()
+    rig.try_new_client()
 
 
-def _restart_upstream(rig: Rig) -> None:
+def _restart_upstream_and_try_it(rig: Rig) -> None:
     rig.upstream.start()
-    rig.is_answered()
+    rig.try_new_client()
 
 
 KILLED_UPSTREAM = Fault(
     "SIGKILL of the upstream",
-    _kill_upstream,
-    heal=_restart_upstream,
+    _kill_upstream_and_try_it,
+    heal=_restart_upstream_and_try_it,
     reported=ExpectedReport(
         "is unreachable: .*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
         ("kproxy_connections_refused_total >= 1",),
@@ -42,8 +42,8 @@ KILLED_UPSTREAM = Fault(
 )  # fmt: skip
 UNRESPONSIVE_UPSTREAM = Fault(
     "mute upstream",
-    _send_upstream(signal.SIGSTOP),
-    heal=_send_upstream(signal.SIGCONT),
+    _signal_upstream(signal.SIGSTOP),
+    heal=_signal_upstream(signal.SIGCONT),
     reported=ExpectedReport("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
     stops_traffic=True,
     ended="",
@@ -53,12 +53,12 @@ UNRESPONSIVE_UPSTREAM = Fault(
 
 def _remove_host_name(rig: Rig) -> None:
     rig.hosts.write_text("")
-    rig.is_answered()
+    rig.try_new_client()
 
 
 def _restore_host_name(rig: Rig) -> None:
     rig.hosts.write_text("127.0.0.1 localhost\n")
-    rig.is_answered()
+    rig.try_new_client()
 
 
 UNRESOLVABLE_UPSTREAM = Fault(
@@ -132,15 +132,15 @@ REMOVED_DISK = replace(REMOVED_TRACE, name="removed trace disk", inject=_unmount
 
 
 def _limit_descriptors(rig: Rig) -> None:
-    relay = rig.proxy.part("relay")
+    relay = rig.proxy.wait_for_process("relay")
     _, hard = resource.prlimit(relay.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(relay.pid, resource.RLIMIT_NOFILE, (256, hard))
-    rig.crowd(400)
+    rig.connect_silent_clients(400)
 
 
 def _free_descriptors(rig: Rig) -> None:
-    rig.hang_up()
-    assert rig.is_answered(seconds=3), "a new client waits although descriptors are free"
+    rig.disconnect_silent_clients()
+    assert rig.try_new_client(seconds=3), "a new client waits although descriptors are free"
 
 
 SHORT_OF_DESCRIPTORS = Fault(
@@ -155,15 +155,15 @@ SHORT_OF_DESCRIPTORS = Fault(
 
 
 def _connect_slow_readers(rig: Rig) -> None:
-    """Connect clients whose pending responses exceed the limit of the relay."""
+    """Connect clients whose pending responses exceed the relay's limit."""
     topic = f"{rig.topic}-large"
     fill_topic(rig.broker, topic, 20, 950_000)
-    rig.crowd(10, fetch_request(topic, 20_000_000))
+    rig.connect_silent_clients(10, fetch_request(topic, 20_000_000))
 
 
 SLOW_READERS = Fault(
     "clients that read nothing",
     _connect_slow_readers,
-    heal=Rig.hang_up,
+    heal=Rig.disconnect_silent_clients,
     reported=ExpectedReport(metrics=("kproxy_connections_open > 10",)),
 )

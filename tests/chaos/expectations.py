@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedReport:
-    """Conditions that must each hold at least once within `seconds`: a restarted process is down only for a second.
+    """Conditions that must each hold at least once within `seconds`, not all at once: a restart takes only a second.
 
     Attributes:
         message: A regular expression that matches somewhere in the output of kproxy.

@@ -1,4 +1,4 @@
-"""A fault, as data: how to inject and heal it, and the expected reports."""
+"""Faults, as data: how to inject and heal them, and the expected reports."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Fault:
     Attributes:
         reported: Expected reports during the fault.
         healed: Expected reports after `heal`.
-        exits: The exit status of each kproxy that ran: a fault may end one, and its heal start another.
-        stops_traffic: Nothing is acknowledged during the fault. Otherwise, traffic must continue.
-        ended: Expected output if kproxy is stopped (SIGTERM) during the fault; None if it cannot be.
+        exits: The exit status of each kproxy process: a fault may end one, and healing it may start another.
+        stops_traffic: Whether the fault stops all acknowledgements. Otherwise, traffic must continue.
+        ended: Expected output if kproxy is stopped (SIGTERM) during the fault; None if that is not tested.
         exit_while_it_lasts: The exit status in that case.
-        verbose: It is reported only without `--quiet`.
-        own_disk: It needs a small disk for the trace.
-        own_hosts: It needs the broker's name to be resolved by a file.
+        verbose: Whether the fault is reported only without `--quiet`.
+        own_disk: Whether the trace needs a small disk of its own.
+        own_hosts: Whether kproxy must resolve the broker's name with a hosts file of its own.
     """
 
     name: str

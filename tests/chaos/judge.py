@@ -1,4 +1,4 @@
-"""Runs a story, and lists its violations."""
+"""Play a story, and list its violations."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.peers.trace import read_lines
 
 _log = logging.getLogger(__name__)
 
-#: Seconds for traffic to continue during a fault of inspection, which must not block it, on a busy machine.
+#: Seconds within which traffic must continue during a fault that does not stop it, on a busy machine.
 TRAFFIC_S = 10
 #: Seconds until clients are served again after a fault that stops traffic; librdkafka retries twice a second.
 RECOVERY_S = 20
-#: Seconds in which the other processes of a kproxy end after its relay: 10, and a margin for a busy machine.
+#: Seconds within which the other processes of a kproxy must end after its relay: 10, and a margin for a busy machine.
 FOLLOW_S = 12
 
 
 def play_story(story: Story, directory: Path, upstream: Upstream | None) -> list[str]:
-    """Run the story; return its violations as sentences.
+    """Play the story; return its violations as sentences.
 
     Args:
-        story: The story to run.
-        directory: Empty or new.
+        story: The story to play.
+        directory: An empty or new directory.
         upstream: A running broker; None starts the built-in one.
     """
     last_fault = story.faults[-1]
@@ -55,19 +55,22 @@ def play_story(story: Story, directory: Path, upstream: Upstream | None) -> list
                 fault.heal(rig)
                 rig.expect(fault.healed)
                 rig.load.advance(seconds=RECOVERY_S)
-        reported = list(_end_story(rig, story))
+        violations = list(_end_story(rig, story))
         if not story.heals:
             rig.upstream.start()
         for run in rig.runs:
-            peaks = ", ".join(f"{part} {peak:.0f} MB" for part, peak in run.tracker.peaks.items())
+            peaks = ", ".join(f"{name} {peak:.0f} MB" for name, peak in run.tracker.peaks.items())
             _log.info("%s: %d records acknowledged; at most %s", story.name, len(rig.load.acknowledged), peaks)
-        return [*reported, *invariants.lost_or_duplicated(rig.load.acknowledged, stored_numbers(rig.broker, rig.topic))]
+        return [
+            *violations,
+            *invariants.lost_or_duplicated(rig.load.acknowledged, stored_numbers(rig.broker, rig.topic)),
+        ]
     finally:
         rig.close()
 
 
 def _end_story(rig: Rig, story: Story) -> Iterator[str]:
-    """Stop kproxy like a service manager, and yield violations."""
+    """Stop kproxy as a service manager would, and yield the violations."""
     last_fault = story.faults[-1]
     if story.heals or not last_fault.stops_traffic:
         rig.load.finish()

@@ -1,4 +1,4 @@
-"""An idempotent producer that numbers its records, and an independent reader of what the broker has stored."""
+"""An idempotent producer that numbers its records, and an independent reader of the records that the broker stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.peers.processes import until
 
 PARTITIONS = 4
 _QUIET = {"log_level": 0, "error_cb": lambda error: None}
-#: A record may take as long as a fault lasts; closed connections are reopened at once.
+#: Settings with which a record may take as long as a fault lasts, and closed connections are soon reopened.
 _PRODUCER_SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
@@ -41,7 +41,7 @@ class Load:
 
     Attributes:
         acknowledged: Numbers of the records that the broker has acknowledged.
-        failures: Reasons for the others, by number.
+        failures: Numbers of the records that failed, with the reasons.
     """
 
     def __init__(self, bootstrap: str, topic: str, pace: Pace) -> None:
@@ -55,12 +55,12 @@ class Load:
         self._thread.start()
 
     def advance(self, records: int = 200, *, seconds: float = 30) -> None:
-        """Wait until this many more records were acknowledged."""
+        """Wait until `records` more records have been acknowledged."""
         goal = len(self.acknowledged) + records
         until(f"{records} more records are acknowledged", lambda: len(self.acknowledged) >= goal, seconds=seconds)
 
     def finish(self, *, seconds: float = 60) -> None:
-        """Stop producing, and wait for pending acknowledgements; after `seconds` they count as failed."""
+        """Stop producing, and wait for pending acknowledgements; those missing after `seconds` count as failed."""
         self._ended.set()
         self._thread.join()
         if self._producer.flush(seconds):
@@ -76,13 +76,15 @@ class Load:
                 if self._ended.is_set():
                     return
             try:
-                self._producer.produce(self._topic, b"%d %s" % (number, padding), b"%d" % number, on_delivery=self._ack)
-            except BufferError:  # the queue of librdkafka is full because the fault lasts long
+                self._producer.produce(
+                    self._topic, b"%d %s" % (number, padding), b"%d" % number, on_delivery=self._record_outcome
+                )
+            except BufferError:  # the queue of librdkafka is full because of a long fault
                 self._producer.poll(0.1)
             if self._ended.is_set():
                 return
 
-    def _ack(self, error: Any, message: Any) -> None:
+    def _record_outcome(self, error: Any, message: Any) -> None:
         number = int(message.key())
         if error is None:
             self.acknowledged.add(number)
@@ -98,7 +100,7 @@ def create_topic(broker: str, topic: str, partitions: int = PARTITIONS) -> None:
 
 
 def fill_topic(broker: str, topic: str, records: int, size: int) -> None:
-    """Create a topic of one partition with large records, directly on the broker."""
+    """Create a topic with one partition and fill it with records of `size` bytes, directly on the broker."""
     create_topic(broker, topic, 1)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker, **_QUIET})
     for _ in range(records):
@@ -125,7 +127,7 @@ def stored_numbers(broker: str, topic: str) -> list[list[int]]:
 
 
 def _messages(consumer: Any) -> Iterator[Any]:
-    """Yield every message, up to the end of each partition."""
+    """Yield all messages until the end of each partition."""
     ended: set[int] = set()
     while len(ended) < PARTITIONS:
         message = consumer.poll(30)

@@ -1,4 +1,4 @@
-"""Faults of the processes of kproxy: killed, stopped, slow, or sent a signal that they ignore."""
+"""Faults of kproxy's processes, which are killed, stopped, slowed down, or sent a signal that they ignore."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from tests.chaos.proxy import NO_RESPONSE
 from tests.chaos.rig import Rig
 
 
-def _signal_part(part: str, number: signal.Signals) -> Action:
-    return lambda rig: rig.proxy.part(part).signal(number)
+def _signal_process(name: str, signal_number: signal.Signals) -> Action:
+    return lambda rig: rig.proxy.wait_for_process(name).signal(signal_number)
 
 
-def _end_relay(number: signal.Signals) -> Action:
+def _end_relay(signal_number: signal.Signals) -> Action:
     def end_relay(rig: Rig) -> None:
-        rig.proxy.signal(number)
+        rig.proxy.signal(signal_number)
         rig.proxy.wait()
 
     return end_relay
 
 
-def killed_relay(number: signal.Signals, status: int) -> Fault:
+def killed_relay(signal_number: signal.Signals, status: int) -> Fault:
     return Fault(
-        f"{number.name} of the relay",
-        _end_relay(number),
+        f"{signal_number.name} of the relay",
+        _end_relay(signal_number),
         heal=Rig.start_proxy,
         reported=ExpectedReport(health=NO_RESPONSE),
         exits=(status, 0),
@@ -35,7 +35,7 @@ def killed_relay(number: signal.Signals, status: int) -> Fault:
 
 
 def _kill_relay_of_stopped_inspector(rig: Rig) -> None:
-    rig.proxy.part("inspector").signal(signal.SIGSTOP)
+    rig.proxy.wait_for_process("inspector").signal(signal.SIGSTOP)
     rig.load.advance()
     rig.proxy.signal(signal.SIGKILL)
     rig.proxy.wait()
@@ -48,14 +48,14 @@ KILLED_RELAY_OF_STOPPED_INSPECTOR = replace(
 )
 STOPPED_RELAY = Fault(
     "SIGSTOP of the relay",
-    _signal_part("relay", signal.SIGSTOP),
-    heal=_signal_part("relay", signal.SIGCONT),
+    _signal_process("relay", signal.SIGSTOP),
+    heal=_signal_process("relay", signal.SIGCONT),
     reported=ExpectedReport(health=NO_RESPONSE),
     stops_traffic=True,
 )
 KILLED_INSPECTOR = Fault(
     "SIGKILL of the inspector",
-    _signal_part("inspector", signal.SIGKILL),
+    _signal_process("inspector", signal.SIGKILL),
     reported=ExpectedReport(
         r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
         '"inspector": "restarting"',
@@ -79,8 +79,8 @@ _RESPONDS = ExpectedReport(
 _GIVEN_UP = "the inspector did not finish in time and was killed: [0-9]+ bytes .* were not inspected; .* has gap lines"
 STOPPED_INSPECTOR = Fault(
     "SIGSTOP of the inspector",
-    _signal_part("inspector", signal.SIGSTOP),
-    heal=_signal_part("inspector", signal.SIGCONT),
+    _signal_process("inspector", signal.SIGSTOP),
+    heal=_signal_process("inspector", signal.SIGCONT),
     reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
@@ -94,7 +94,7 @@ OVERRUN_INSPECTOR = replace(
     ),
     healed=ExpectedReport(
         health='^200 .*"inspector": "running"'
-    ),  # whether it was stopped for long enough to be reported, depends
+    ),  # it may or may not have been stopped for long enough to be reported
     ended=None,
 )
 SLOW_INSPECTOR = Fault(
@@ -108,7 +108,7 @@ SLOW_INSPECTOR = Fault(
 )
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",
-    _signal_part("worker 1", signal.SIGKILL),
+    _signal_process("worker 1", signal.SIGKILL),
     reported=ExpectedReport(
         r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted",
         metrics=("kproxy_inspector_worker_restarts_total >= 1",),
@@ -117,8 +117,8 @@ KILLED_WORKER = Fault(
 )
 STOPPED_WORKER = Fault(
     "SIGSTOP of the second worker",
-    _signal_part("worker 2", signal.SIGSTOP),
-    heal=_signal_part("worker 2", signal.SIGCONT),
+    _signal_process("worker 2", signal.SIGSTOP),
+    heal=_signal_process("worker 2", signal.SIGCONT),
     reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
@@ -126,7 +126,7 @@ STOPPED_WORKER = Fault(
 )
 KILLED_SPAWNER = Fault(
     "SIGKILL of the spawner",
-    _signal_part("spawner", signal.SIGKILL),
+    _signal_process("spawner", signal.SIGKILL),
     reported=ExpectedReport(
         "no other one can follow it",
         health='^200 .*"inspector": "running, cannot be restarted"',
@@ -138,13 +138,13 @@ KILLED_SPAWNER = Fault(
 )
 STOPPED_SPAWNER = Fault(
     "SIGSTOP of the spawner",
-    _signal_part("spawner", signal.SIGSTOP),
-    heal=_signal_part("spawner", signal.SIGCONT),
+    _signal_process("spawner", signal.SIGSTOP),
+    heal=_signal_process("spawner", signal.SIGCONT),
     ended="the inspector did not finish in time",
     exit_while_it_lasts=4,
 )
 
 
-def ignored_sigterm(part: str) -> Fault:
-    """Only the relay reacts to SIGTERM; it then stops the other processes in order."""
-    return Fault(f"SIGTERM of the {part}", _signal_part(part, signal.SIGTERM))
+def ignored_sigterm(process_name: str) -> Fault:
+    """Return a fault without effect: only the relay reacts to SIGTERM, and then stops the other processes in order."""
+    return Fault(f"SIGTERM of the {process_name}", _signal_process(process_name, signal.SIGTERM))

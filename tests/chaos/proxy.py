@@ -1,4 +1,4 @@
-"""One run of the tested kproxy: its output, health, metrics, processes and exit status."""
+"""A run of the tested kproxy: its output, health, metrics, processes and exit status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.peers.kafka import HOST, free_port
 from tests.peers.processes import dies_with_us, until
 
 NO_RESPONSE: Final = "no answer"
-#: Seconds that a kproxy may take to end: its own limit of 10 s, and a margin for a busy machine.
+#: Seconds that kproxy may take to end: its own limit of 10 s, and a margin for a busy machine.
 END_S: Final = 12.0
 _COMPARISONS: Final = {
     "==": operator.eq, ">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt,
@@ -28,7 +28,7 @@ _COMPARISONS: Final = {
 
 
 class Ports:
-    """Addresses for clients and for the judge; the same for each run of a story."""
+    """Addresses for clients and for the judge; they are the same for each run in a story."""
 
     def __init__(self) -> None:
         self.kafka: Address = (HOST, free_port())
@@ -40,49 +40,49 @@ class JudgedProxy:
 
     Args:
         upstream: HOST:PORT of the broker.
-        printed: A file for its output.
+        output_path: A file for its output.
         options: Further command line options.
-        prefix: A command that executes it, in the same process.
+        prefix: A command that executes kproxy in the same process.
     """
 
     def __init__(
-        self, upstream: str, ports: Ports, printed: Path, options: Sequence[str], prefix: Sequence[str] = ()
+        self, upstream: str, ports: Ports, output_path: Path, options: Sequence[str], prefix: Sequence[str] = ()
     ) -> None:
-        self._printed = printed
+        self._output_path = output_path
         self._http = "http://{}:{}".format(*ports.http)
         command = [
             *prefix, sys.executable, "-m", "kproxy", "--listen", "{}:{}".format(*ports.kafka), "--upstream", upstream,
             "--advertise", "--http", "{}:{}".format(*ports.http), *options,
         ]  # fmt: skip
-        with printed.open("wb") as output:
+        with output_path.open("wb") as output:
             self._process = subprocess.Popen(
                 dies_with_us(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True,  # otherwise, the system continues stopped processes when the relay ends
+                start_new_session=True,  # otherwise, the system resumes stopped processes when the relay ends
             )  # fmt: skip
         relay = Process.find(self._process.pid)
         assert relay is not None, self.printed
         self.tracker = ProcessTracker(relay)
-        until(f"kproxy is healthy, see {printed}", self._is_healthy)
+        until(f"kproxy is healthy, see {output_path}", self._is_healthy)
 
     @property
     def printed(self) -> str:
-        """Its output so far, standard output and standard error."""
-        return self._printed.read_text()
+        """The output so far: standard output and standard error."""
+        return self._output_path.read_text()
 
     @property
     def health(self) -> str:
-        """Status and body of /healthz, such as `200 {"status": "ok", ...}`."""
+        """The status and body of /healthz, such as `200 {"status": "ok", ...}`."""
         status, body = self._get("/healthz")
         return f"{status} {body}" if status else NO_RESPONSE
 
-    def part(self, name: str) -> Process:
-        """Wait for a process and return it."""
-        process = until(f"kproxy has a {name}", lambda: self.tracker.count().get(name))
+    def wait_for_process(self, name: str) -> Process:
+        """Wait until a process is running, and return it."""
+        process = until(f"kproxy has a {name}", lambda: self.tracker.record_running().get(name))
         assert process is not None
         return process
 
-    def measures(self, expression: str) -> bool:
-        """Whether /metrics satisfies an expression such as `kproxy_inspector_up == 0`; labels are summed."""
+    def satisfies_metric(self, expression: str) -> bool:
+        """Return whether /metrics satisfies an expression such as `kproxy_inspector_up == 0`, summed over labels."""
         name, comparison, number = expression.split()
         _, text = self._get("/metrics")
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -94,10 +94,10 @@ class JudgedProxy:
         self._process.send_signal(number)
 
     def wait(self) -> int:
-        """Wait for the end and return the exit status.
+        """Wait until the relay ends, and return its exit status.
 
         Raises:
-            TimeoutError: It has not ended in `END_S`.
+            TimeoutError: The relay has not ended within `END_S`.
         """
         try:
             return self._process.wait(END_S)

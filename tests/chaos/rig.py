@@ -1,4 +1,4 @@
-"""The test rig: a broker, a kproxy in front of it and a load through it, for faults to act on."""
+"""The test rig on which faults act: a broker, a kproxy in front of it, and load through it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tests.chaos.wire import responds
 from tests.peers.kafka import HOST
 from tests.peers.processes import until
 
-#: A name that the machine resolves, and that the tested kproxy resolves with a separate file.
+#: A name that the machine resolves as usual, and the tested kproxy with a separate file.
 NAME = "localhost"
 
 
 class Rig:
-    """Starts everything; `close` ends it, whatever happened.
+    """Starts everything; `close` ends it, whatever has happened.
 
     Args:
-        directory: Empty or new.
+        directory: An empty or new directory.
         upstream: A running broker; None starts the built-in one.
         pace: The pace of the load.
         options: Options of kproxy.
-        own_disk: The trace gets a small disk.
-        own_hosts: kproxy finds the broker by a name in `hosts`.
+        own_disk: Whether the trace gets a small disk of its own.
+        own_hosts: Whether kproxy finds the broker by a name in `hosts`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Rig:
             if self.disk is not None:
                 stack.callback(self.disk.unmount)
             self.hosts = directory / "hosts"
-            self._prefix = _with_hosts(self.hosts) if own_hosts else []
+            self._prefix = _hosts_prefix(self.hosts) if own_hosts else []
             self.upstream = BuiltInBroker(directory, NAME if own_hosts else HOST) if upstream is None else upstream
             stack.callback(self.upstream.close)
             self.upstream.start()
@@ -71,14 +71,14 @@ class Rig:
             self.load = Load("{}:{}".format(*self.ports.kafka), self.topic, pace)
             stack.callback(self.load.finish, seconds=0)
             self._clients: list[socket.socket] = []
-            stack.callback(self.hang_up)
+            stack.callback(self.disconnect_silent_clients)
             self._throttled = ExitStack()
             stack.enter_context(self._throttled)
             self._stack = stack.pop_all()
 
     @property
     def proxy(self) -> JudgedProxy:
-        """The current or last kproxy."""
+        """The latest kproxy."""
         return self.runs[-1]
 
     @property
@@ -88,21 +88,21 @@ class Rig:
 
     def start_proxy(self) -> None:
         """Start or restart kproxy, at the same addresses."""
-        printed = self._directory / f"printed-{len(self.runs)}.txt"
+        output_path = self._directory / f"printed-{len(self.runs)}.txt"
         upstream = f"{self._name}:{self.upstream.address[1]}"
-        self.runs.append(JudgedProxy(upstream, self.ports, printed, self._options, self._prefix))
+        self.runs.append(JudgedProxy(upstream, self.ports, output_path, self._options, self._prefix))
 
     def expect(self, reported: ExpectedReport) -> None:
         """Wait for the expected reports.
 
         Raises:
-            TimeoutError: Not in time; it says by which way, and what was printed instead.
+            TimeoutError: A report is missing; the message names it and shows the output.
         """
         proxy = self.proxy
         conditions: dict[str, Callable[[], object]] = {
             f"message {reported.message!r}": lambda: re.search(reported.message, proxy.printed),
             f"health {reported.health!r}": lambda: re.search(reported.health, proxy.health),
-        } | {f"metric {metric!r}": lambda each=metric: proxy.measures(each) for metric in reported.metrics}  # type: ignore[misc]
+        } | {f"metric {metric!r}": lambda metric=metric: proxy.satisfies_metric(metric) for metric in reported.metrics}  # type: ignore[misc]
 
         def are_all_met() -> bool:
             for name in [name for name, holds in conditions.items() if holds()]:
@@ -117,24 +117,24 @@ class Rig:
                 f"it printed: {proxy.printed[-2000:]}"
             ) from None
 
-    def is_answered(self, seconds: float = 10) -> bool:
-        """Whether a new client gets a response in time."""
+    def try_new_client(self, seconds: float = 10) -> bool:
+        """Connect a new client; return whether it gets a response in time."""
         return responds(self.ports.kafka, seconds)
 
-    def crowd(self, clients: int, request: bytes = b"") -> None:
-        """Connect this many clients that send a request and read nothing."""
+    def connect_silent_clients(self, clients: int, request: bytes = b"") -> None:
+        """Connect clients that send a request and read nothing."""
         for _ in range(clients):
             self._clients.append(socket.create_connection(self.ports.kafka, timeout=10))
             self._clients[-1].sendall(request)
 
-    def hang_up(self) -> None:
-        """Disconnect those clients."""
+    def disconnect_silent_clients(self) -> None:
+        """Disconnect the clients that read nothing."""
         while self._clients:
             self._clients.pop().close()
 
-    def throttle(self, part: str) -> None:
-        """Let a process run for a twentieth of the time."""
-        process, stopped = self.proxy.part(part), threading.Event()
+    def throttle(self, name: str) -> None:
+        """Let a process run only a twentieth of the time."""
+        process, stopped = self.proxy.wait_for_process(name), threading.Event()
 
         def throttle_process() -> None:
             while not stopped.wait(0.1):
@@ -148,7 +148,7 @@ class Rig:
         self._throttled.callback(stopped.set)
 
     def unthrottle(self) -> None:
-        """Let it run normally again."""
+        """Let the throttled process run normally again."""
         self._throttled.close()
 
     def _kill_all(self) -> None:
@@ -160,12 +160,12 @@ class Rig:
         self._stack.close()
 
 
-def _with_hosts(hosts: Path) -> list[str]:
-    """A command prefix for a mount namespace where only `hosts` resolves names."""
+def _hosts_prefix(hosts: Path) -> list[str]:
+    """Return a command prefix for a mount namespace in which only `hosts` resolves names."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("needs root, to mount a different /etc/hosts")
     hosts.write_text(f"{HOST} {NAME}\n")
-    switch = hosts.with_name("nsswitch.conf")
-    switch.write_text("hosts: files\n")
+    name_switch = hosts.with_name("nsswitch.conf")
+    name_switch.write_text("hosts: files\n")
     mounts = 'mount --bind "$0" /etc/hosts && mount --bind "$1" /etc/nsswitch.conf && shift && exec "$@"'
-    return ["unshare", "--mount", "sh", "-c", mounts, str(hosts), str(switch)]
+    return ["unshare", "--mount", "sh", "-c", mounts, str(hosts), str(name_switch)]

@@ -1,4 +1,4 @@
-"""The stories, as data: one or several successive faults under load."""
+"""The stories, as data: one or more successive faults under load."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.chaos.load import Pace
 
 @dataclass(frozen=True)
 class Story:
-    """Successive faults.
+    """One or more successive faults under load.
 
     Attributes:
         heals: Whether the last fault is healed before kproxy is stopped.
-        quick: It is part of .ci/run.
+        quick: Whether the story is part of .ci/run.
     """
 
     faults: tuple[Fault, ...]
@@ -27,7 +27,7 @@ class Story:
 
     @property
     def name(self) -> str:
-        """The faults in one line."""
+        """The names of the faults, in one line."""
         name = ", ".join(fault.name for fault in self.faults)
         if not self.heals:
             name += " until the end"
@@ -35,7 +35,7 @@ class Story:
 
     @property
     def exits(self) -> list[int]:
-        """The expected exit status of each kproxy; if two apply, the higher one."""
+        """The expected exit status of each kproxy; if two apply, the higher."""
         statuses = [0]
         for fault in self.faults:
             first_status, *later_statuses = (
@@ -75,7 +75,7 @@ def _stories() -> list[Story]:
         Story((process_faults.SLOW_INSPECTOR,), pace=Pace(3000, 1000)),
         Story((process_faults.OVERRUN_INSPECTOR,), pace=Pace(2000, 8000)),
     ]
-    without_heal = [replace(story, heals=False) for story in single_faults if story.faults[0].ended is not None]
+    unhealed = [replace(story, heals=False) for story in single_faults if story.faults[0].ended is not None]
     combinations = [
         Story(
             (
@@ -96,7 +96,7 @@ def _stories() -> list[Story]:
             (process_faults.KILLED_WORKER, process_faults.STOPPED_WORKER, process_faults.KILLED_WORKER), inspectors=2
         ),
     ]
-    return single_faults + without_heal + combinations
+    return single_faults + unhealed + combinations
 
 
 STORIES = _stories()

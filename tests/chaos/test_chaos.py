@@ -1,4 +1,4 @@
-"""During faults acknowledged records are stored, memory is limited, no process stays, and the fault is reported."""
+"""Despite faults, acknowledged records are stored, memory is limited, all processes end, and faults are reported."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.peers.kafka import RELEASES, Kafka, missing
 pytestmark = pytest.mark.chaos
 
 
-def params(stories: Iterable[Story], *, quick: bool) -> list[Any]:
+def story_params(stories: Iterable[Story], *, quick: bool) -> list[Any]:
     return [
         pytest.param(story, id=story.name, marks=[] if quick and story.quick else [pytest.mark.wide])
         for story in stories
     ]
 
 
-@pytest.mark.parametrize("story", params(STORIES, quick=True))
-def test_stories_with_the_built_in_broker(story: Story, tmp_path: Path) -> None:
+@pytest.mark.parametrize("story", story_params(STORIES, quick=True))
+def test_story_has_no_violations_with_the_built_in_broker(story: Story, tmp_path: Path) -> None:
     assert play_story(story, tmp_path, None) == []
 
 
@@ -43,9 +43,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 
 @pytest.mark.parametrize(
-    "story", params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False)
+    "story",
+    story_params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False),
 )
-def test_stories_with_a_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
+def test_story_has_no_violations_with_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
     assert play_story(story, tmp_path, RealKafka(kafka)) == []
 
 

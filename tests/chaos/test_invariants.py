@@ -25,16 +25,16 @@ from tests.peers.processes import until
         ([[3, 1], [2]], ["partition 0 has records in another order than they were produced: [1]"]),
     ],
 )
-def test_finds_lost_duplicated_and_reordered_records(stored: list[list[int]], violations: list[str]) -> None:
+def test_lost_duplicated_and_reordered_records_are_found(stored: list[list[int]], violations: list[str]) -> None:
     assert list(lost_or_duplicated({1, 2, 3}, stored)) == violations
 
 
-def test_finds_excessive_memory() -> None:
+def test_excessive_memory_is_found() -> None:
     assert list(excessive_memory({"relay": MAX_MB["relay"], "worker 1": 9.0})) == []
     assert list(excessive_memory({"relay": 9.0, "worker 2": 1000.0})) == ["the worker 2 had 1000 MB, of at most 200"]
 
 
-def test_finds_tracebacks() -> None:
+def test_tracebacks_are_found() -> None:
     assert list(visible_crashes("listening on 127.0.0.1:9092")) == []
     assert len(list(visible_crashes("Traceback (most recent call last)"))) == 1
 
@@ -43,7 +43,7 @@ def line(kind: str, **fields: Any) -> dict[str, Any]:
     return {"kind": kind, "connection_id": "c", **fields}
 
 
-def test_finds_bytes_in_neither_a_frame_nor_a_gap() -> None:
+def test_bytes_in_neither_a_frame_nor_a_gap_are_found() -> None:
     frames = [line("request", offset=0, size=10), line("gap", direction="request", bytes=5, frames=1)]
     frames += [line("response", offset=0, size=4), line("response", offset=4, size=3)]
     close = line("close", request_bytes=15, response_bytes=8)
@@ -51,12 +51,12 @@ def test_finds_bytes_in_neither_a_frame_nor_a_gap() -> None:
     assert list(unaccounted_bytes([*frames, close | {"response_bytes": 7}])) == []
     assert (
         list(unaccounted_bytes([*frames, close | {"response_bytes": 6}])) == []
-    )  # the connection was closed in a frame
+    )  # the connection was closed within a frame
     assert list(unaccounted_bytes([*frames, close | {"how": "reset"}])) == []
     assert list(unaccounted_bytes(frames)) == []
 
 
-def test_finds_bytes_in_both_a_frame_and_a_gap() -> None:
+def test_bytes_in_both_a_frame_and_a_gap_are_found() -> None:
     frame = line("request", offset=0, size=10)
     gap = line("gap", direction="request", bytes=10, frames=1, reason="inspection cannot keep up")
     close = line("close", request_bytes=10, response_bytes=0)
@@ -66,7 +66,7 @@ def test_finds_bytes_in_both_a_frame_and_a_gap() -> None:
     assert list(unaccounted_bytes([frame, gap | {"reason": "the inspector was restarted"}, close])) == []
 
 
-def test_finds_missing_frames_without_a_lost_line() -> None:
+def test_frames_missing_beyond_the_lost_lines_are_found() -> None:
     frame = line("request", offset=0, size=10)
     close = line("close", requests=3, responses=0, request_bytes=30, response_bytes=0)
     lost = line("gap", direction="both", bytes=0, frames=1, reason="the trace could not be written")
@@ -77,14 +77,14 @@ def test_finds_missing_frames_without_a_lost_line() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_finds_a_process_that_is_left_behind() -> None:
+def test_process_left_behind_is_found() -> None:
     wait_script = "import sys; sys.stdin.read()"
     fork_script = f"import os, sys; os.fork(); {wait_script}"
     with subprocess.Popen([sys.executable, "-c", fork_script], stdin=subprocess.PIPE) as parent:
         process = Process.find(parent.pid)
         assert process is not None
         tracker = ProcessTracker(process)
-        child = until("the child has begun", lambda: tracker.count().get("spawner"))
+        child = until("the child has begun", lambda: tracker.record_running().get("spawner"))
         assert child is not None
         assert tracker.peaks["spawner"] > 1
         process.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The broker behind the proxy, which a fault can kill, stop and restart: the built-in one, or a real Kafka."""
+"""Brokers behind the proxy that a fault can kill, stop and restart: the built-in broker, or real Kafka."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Upstream(Protocol):
     address: Address
 
     def start(self) -> None:
-        """Start or continue it, and wait until it responds."""
+        """Start or resume the broker, and wait until it responds."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to all its processes; after SIGKILL, wait until it has ended."""
+        """Send a signal to all processes of the broker; after SIGKILL, wait until it has ended."""
 
     def close(self) -> None:
         """End the broker after the story."""
 
 
 class BuiltInBroker:
-    """`kproxy --upstream` with a data directory. It advertises `name`, so that a proxy resolves that name again."""
+    """`kproxy --upstream` with a data directory. It advertises `name`, so that the proxy must resolve it repeatedly."""
 
     def __init__(self, directory: Path, name: str = HOST) -> None:
         self.address: Address = (HOST, free_port())
@@ -67,7 +67,7 @@ class BuiltInBroker:
 
 
 class RealKafka:
-    """A Kafka that several stories share."""
+    """A real Kafka, shared by several stories."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.address = kafka.direct
@@ -86,5 +86,5 @@ class RealKafka:
         self._runs = number != signal.SIGKILL
 
     def close(self) -> None:
-        """Leave it running, for the next story."""
+        """Leave the broker running for the next story."""
         self.start()

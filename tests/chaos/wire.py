@@ -1,4 +1,4 @@
-"""The few requests that the harness sends itself, as bytes."""
+"""The few requests that the test rig itself sends, as bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _API_VERSIONS = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")
 
 
 def responds(address: Address, seconds: float) -> bool:
-    """Whether a new client gets a response in time."""
+    """Return whether a new client gets a response in time."""
     try:
         with socket.create_connection(address, timeout=seconds) as connection:
             connection.settimeout(seconds)
@@ -23,7 +23,7 @@ def responds(address: Address, seconds: float) -> bool:
 
 
 def fetch_request(topic: str, max_bytes: int) -> bytes:
-    """A Fetch v4 request for partition 0 of a topic from its start, with a limit of bytes."""
+    """Return a Fetch v4 request for up to `max_bytes` of partition 0 of a topic, from its start."""
     name = topic.encode()
     body = struct.pack(">iiiibi", -1, 500, 1, max_bytes, 0, 1) + struct.pack(">h", len(name)) + name
     body += struct.pack(">iiqi", 1, 0, 0, max_bytes)

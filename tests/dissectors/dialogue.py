@@ -43,8 +43,8 @@ class Dialogue:
     def server(self, *chunks: bytes) -> list[str]:
         return self._record([self.connection.receive_data(RESPONSE, chunk, at=2) for chunk in chunks])
 
-    def lose(self, direction: Direction, size: int, **known: Any) -> list[str]:
-        return self._record([self.connection.lose_data(direction, size, at=3, reason="not captured", **known)])
+    def lose(self, direction: Direction, size: int, **options: Any) -> list[str]:
+        return self._record([self.connection.lose_data(direction, size, at=3, reason="not captured", **options)])
 
     def close(self) -> list[str]:
         return self._record([self.connection.close(at=4)])

@@ -19,5 +19,5 @@ TAGGED = Layout(
 
 
 def single_field(kind: str, **shape: Any) -> Layout:
-    """A layout of a single field, called ``it``."""
+    """Return a layout of a single field, called ``it``."""
     return Layout("One", (Field("it", kind, **shape),))

@@ -1,4 +1,4 @@
-"""What must hold of the spans of any tree."""
+"""A check of the byte spans of a tree."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from dissectors.wire.node import Node
 
 
 def find_gap(nodes: Iterable[Node], start: int, end: int) -> str | None:
-    """Describe where leaves and the prefixes of their parents do not cover [start, end) once; None if they do."""
+    """Describe where leaves and their parents' prefixes fail to cover [start, end) exactly once, or return None."""
     position = start
     for node in nodes:
         if node.start != position:

@@ -1,4 +1,4 @@
-"""Events as lines that a person reads."""
+"""Events as readable lines."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ _ARROWS = {Direction.REQUEST: ">", Direction.RESPONSE: "<"}
 
 
 def story(events: Iterable[Event]) -> list[str]:
-    """One line per event: direction, kind, ``@`` and the offset, then anything unusual."""
+    """Return one line per event: direction, kind, ``@`` and the offset, then anything unusual."""
     return [_line(event) for event in events]
 
 

@@ -1,4 +1,4 @@
-"""Conversations: bytes of connections in, judged events out."""
+"""Conversations turn the bytes of connections into judged events."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def test_invalid_arguments_are_explained() -> None:
         encode_request("Heartbeat", 0, edit="lost:group_id")
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 1000])
-def test_events_do_not_depend_on_the_chunks(chunk: int) -> None:
+@pytest.mark.parametrize("chunk_size", [1, 7, 1000])
+def test_events_do_not_depend_on_the_chunk_size(chunk_size: int) -> None:
     conversation = Conversation(at=0)
     response = encode_response("Metadata", 9, BODY, correlation_id=8)
     judged = [
         event
         for direction, data in ((Direction.REQUEST, REQUEST), (Direction.RESPONSE, response))
-        for start in range(0, len(data), chunk)
-        for event in conversation.receive_data(direction, data[start : start + chunk], at=SECOND)
+        for start in range(0, len(data), chunk_size)
+        for event in conversation.receive_data(direction, data[start : start + chunk_size], at=SECOND)
     ]
     assert [event.message and event.message.api for event in judged] == ["Metadata", None]
     assert codes(judged) == ["C001"]

@@ -1,8 +1,8 @@
-"""Kafka's own classes as judge: every message at every version, in both releases, as they write and print it.
+"""Compare with Kafka's own classes: every message in every version and both releases, as they write and print it.
 
-A row has a message's body and, for requests and responses, its whole frame with the header, as hex beside Kafka's JSON.
-``tame`` has everyday values, ``seed1`` extreme ones; a fifth of the flexible rows carry a tag that nobody knows. The
-differences between the releases that are named here are all there are.
+A row has a message's body and, for requests and responses, its whole frame with the header, as hex with Kafka's JSON.
+``tame`` has everyday values, ``seed1`` extreme ones; a fifth of the flexible rows carry an unknown tag. The releases
+differ only in the ways that are listed here.
 """
 
 import base64
@@ -26,7 +26,7 @@ from tests.dissectors.spans import find_gap
 
 FILES = ("corpus-tame", "corpus-seed1")
 
-#: Fields that 3.9.1 called otherwise: the newer name wins. The rows that have such a field are counted over both files.
+#: Fields with another name in 3.9.1: the newer name wins. The rows with such a field are counted over both files.
 RENAMED_FIELDS = {
     "TxnOffsetCommitRequest": {"generation_id": "generation_id_or_member_epoch"},
     "VoteRequest": {
@@ -38,8 +38,8 @@ RENAMED_FIELDS = {
 }
 RENAMED_ROWS = {"TxnOffsetCommitRequest": 20, "VoteRequest": 9, "ListConfigResourcesResponse": 10}
 
-#: Early access in 3.9.1, with a field less than in 4.4.0 and the same version number: where there is a struct that has
-#: the field, the bytes do not fit.
+#: Early access in 3.9.1, with one field fewer than in 4.4.0 and the same version number: if a row contains the struct
+#: with that field, its bytes do not fit.
 INCOMPATIBLE_ROWS = {("3.9.1", "ReadShareGroupStateSummaryResponse"): 4, ("3.9.1", "ShareGroupMetadataValue"): 10}
 
 
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
     @property
     def is_incompatible(self) -> bool:
-        """Whether Kafka of that release wrote it in a layout that the later one has taken the number of."""
+        """Whether its release wrote it in a layout whose version number the later release uses for another layout."""
         if self.raw["release"] != "3.9.1":
             return False
         if self.api == "ReadShareGroupStateSummaryResponse":
@@ -75,19 +75,19 @@ def rows(file: str) -> Iterator[Row]:
             # A coordinator's key has one layout; 3.9.1 counted its record type as the version.
             is_coordinator_key = schemas.message(api)["type"] == "coordinator-key"
             version = 0 if is_coordinator_key else raw["version"]
-            names = RENAMED_FIELDS.get(api, {}) if raw["release"] == "3.9.1" else {}
+            newer_field_names = RENAMED_FIELDS.get(api, {}) if raw["release"] == "3.9.1" else {}
             yield Row(
                 number,
                 api,
                 layout(api, version),
                 bytes.fromhex(raw["body_hex"]),
-                rename_fields(raw["json"], names),
+                rename_fields(raw["json"], newer_field_names),
                 raw,
             )
 
 
 def rename_fields(value: Any, names: dict[str, str]) -> Any:
-    """Kafka's JSON with the names that kproxy gives its fields."""
+    """Return Kafka's JSON with kproxy's field names."""
     if isinstance(value, dict):
         snake_cased = {snake_case(name): rename_fields(inner, names) for name, inner in value.items()}
         return {names.get(name, name): inner for name, inner in snake_cased.items()}
@@ -95,7 +95,7 @@ def rename_fields(value: Any, names: dict[str, str]) -> Any:
 
 
 def as_kafka_prints(value: Any) -> Any:
-    """Decoded values as Kafka's converter has them: bytes as base64, tags that it does not know left out."""
+    """Return decoded values as Kafka's converter prints them: bytes as base64, without unknown tags."""
     if isinstance(value, dict):
         return {name: as_kafka_prints(inner) for name, inner in value.items() if name != "_tags"}
     if isinstance(value, list):
@@ -104,12 +104,12 @@ def as_kafka_prints(value: Any) -> Any:
 
 
 def has_real_warnings(decode_warnings: Iterable[DecodeWarning]) -> bool:
-    """Whether something is odd beside values such as an error code that no Kafka has: these rows have any number."""
+    """Return whether anything but a value is odd: the rows have arbitrary numbers, such as unknown error codes."""
     return any(warning.kind != "implausible" for warning in decode_warnings)
 
 
 def body_problem(row: Row) -> str | None:
-    """What is wrong with our reading of a row, None if all is right."""
+    """Return what is wrong with our reading of a row, or None if nothing is."""
     walked = walk(row.layout, row.body)
     try:
         values, end, _ = decoder(row.layout)(row.body, 0)
@@ -161,7 +161,7 @@ def report(problems: list[str]) -> str:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_body_is_decoded_and_encoded_as_by_kafka(file: str) -> None:
+def test_every_body_is_decoded_and_encoded_as_in_kafka(file: str) -> None:
     problems = [problem for row in rows(file) if not row.is_incompatible and (problem := body_problem(row))]
     assert not problems, report(problems)
 
@@ -191,7 +191,7 @@ def test_only_the_listed_rows_differ_from_the_schemas() -> None:
         for row in rows(file):
             if row.is_incompatible:
                 incompatible[row.raw["release"], row.api] += 1
-                assert body_problem(row) is not None, f"{row} reads well: it is no difference"
+                assert body_problem(row) is not None, f"{row} is read without a problem: it is no difference"
             elif row.json != rename_fields(row.raw["json"], {}):
                 renamed_rows[row.api] += 1
     assert renamed_rows == RENAMED_ROWS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dissectors.hexdump import HexError, hexdump, unhex, unhex_all
 
 METADATA_REQUEST = bytes.fromhex("00000012000300000000000100047465737400000000")
-# Its text is made to be mistaken for bytes: "beef 0010abcd||>" and, at the end, "ab cd".
+# Its text could be mistaken for bytes: "beef 0010abcd||>" and, at the end, "ab cd".
 FRAME = b"\x00\x00\x00\x12\x00\x03\x00\x00beef 0010abcd||>" + bytes(40) + b"ab cd"
 
 XXD = """\
@@ -100,7 +100,7 @@ TCPDUMP_X = """\
 	0x0060:  64                                       d
 """
 
-# Data that a text column shows as hex, as gaps, as the ends of other text columns and as comments.
+# Data that looks like hex, gaps, the ends of other text columns or comments in a text column.
 ANY_DATA = st.one_of(
     st.binary(min_size=1, max_size=80),
     st.text(alphabet="0123456789abcdefABCDEF ", min_size=1, max_size=80).map(str.encode),
@@ -136,7 +136,7 @@ def as_wireshark_dump(data: bytes) -> str:  # ui/qt/utils/data_printer.cpp, hexT
     return "\n".join(f"{offset:04x}   {row.hex(' '):<47}   {text_column(row)}" for offset, row in rows(data))
 
 
-def as_wireshark_dump_of_hex_alone(data: bytes) -> str:
+def as_wireshark_dump_without_text(data: bytes) -> str:
     return "\n".join(f"{offset:04x}   {row.hex(' ')}" for offset, row in rows(data))
 
 
@@ -187,11 +187,11 @@ def as_escapes(data: bytes) -> str:
     ],
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "  \n"])
-def test_reads_the_output_of_common_tools(dump: str, line_end: str) -> None:
+def test_output_of_common_tools_is_read(dump: str, line_end: str) -> None:
     assert unhex(dump.replace("\n", line_end)) == FRAME
 
 
-def test_reads_tcpdump_output_with_and_without_text() -> None:
+def test_tcpdump_output_is_read_with_and_without_text() -> None:
     assert unhex(TCPDUMP_X) == UDP_HEADERS + FRAME
     assert unhex(re.sub(r"  \S+$", "", TCPDUMP_X, flags=re.M)) == UDP_HEADERS + FRAME
 
@@ -206,7 +206,7 @@ def test_reads_tcpdump_output_with_and_without_text() -> None:
         as_od_with_text,
         as_tcpdump,
         as_wireshark_dump,
-        as_wireshark_dump_of_hex_alone,
+        as_wireshark_dump_without_text,
         as_followed_stream,
         as_wireshark_exported_array,
         as_go_literal,
@@ -219,21 +219,21 @@ def test_reads_tcpdump_output_with_and_without_text() -> None:
 @example(data=b"0010 beef 0010 be")
 @example(data=bytes(48))
 @example(data=b"*/ 0x00, // # */")
-def test_reads_back_every_format(format_bytes: Callable[[bytes], str], data: bytes) -> None:
+def test_every_format_is_read_back(format_bytes: Callable[[bytes], str], data: bytes) -> None:
     assert unhex(format_bytes(data)) == data
 
 
 @given(data=ANY_DATA)
-def test_reads_back_a_c_string_with_an_unprintable_first_byte(data: bytes) -> None:
+def test_c_string_with_an_unprintable_first_byte_is_read_back(data: bytes) -> None:
     assert unhex(as_wireshark_c_string(b"\x00" + data)) == b"\x00" + data
 
 
 @given(data=st.binary(max_size=200), start=st.integers(0, 2**31), width=st.integers(1, 40))
-def test_reads_back_its_own_dump(data: bytes, start: int, width: int) -> None:
+def test_own_dump_is_read_back(data: bytes, start: int, width: int) -> None:
     assert unhex("\n".join(hexdump(data, start, width))) == data
 
 
-def test_dump_looks_like_that_of_hexdump() -> None:
+def test_dump_looks_like_the_output_of_hexdump() -> None:
     assert "\n".join(hexdump(FRAME)) == re.sub(
         r"^(00000020)(.*)\n\*", r"\1\2\n00000030\2", HEXDUMP_C, flags=re.M
     ).removesuffix("\n00000045\n")
@@ -260,7 +260,7 @@ def test_dump_looks_like_that_of_hexdump() -> None:
         '    b"\\x00\\x00\\x00\\x01" + b\'\\x00\\x04test\' \\\n  "\\x00\\x00\\\n\\x00\\x00")',
     ],
 )
-def test_reads_hand_written_hex(text: str) -> None:
+def test_hand_written_hex_is_read(text: str) -> None:
     assert unhex(text) == METADATA_REQUEST
 
 
@@ -291,17 +291,17 @@ BASE64 = "AAAAEgADAAAAAAABAAR0ZXN0AAAAAA=="
         f"{{'frame': '{BASE64}'}}",
     ],
 )
-def test_reads_literals_of_languages_and_base64(text: str) -> None:
+def test_array_literals_and_base64_are_read(text: str) -> None:
     assert unhex(text) == METADATA_REQUEST
 
 
 @given(data=st.binary(min_size=2))
-def test_reads_back_signed_bytes(data: bytes) -> None:
+def test_signed_bytes_are_read_back(data: bytes) -> None:
     assert unhex(str([byte - 256 * (byte > 127) for byte in data])) == data
 
 
 @given(data=st.binary(min_size=5, max_size=300))
-def test_reads_back_base64_of_frames(data: bytes) -> None:
+def test_base64_of_a_frame_is_read_back(data: bytes) -> None:
     frame = len(data).to_bytes(4, "big") + data
     assert unhex(base64.b64encode(frame).decode()) == frame
     assert unhex(base64.encodebytes(frame).decode()) == frame
@@ -338,11 +338,11 @@ def test_directions_of_a_followed_stream_are_two_pieces(client: list[bytes], ser
     assert unhex_all("\n".join(lines)) == [b"".join(client), b"".join(server)]
 
 
-def test_reads_named_escapes() -> None:
+def test_named_escapes_are_read() -> None:
     assert unhex(r"'\a\b\e\f\n\r\t\v\\\'\"'") == b"\a\b\x1b\f\n\r\t\v\\'\""
 
 
-def test_ignores_escapes_in_a_comment() -> None:
+def test_escapes_in_a_comment_are_ignored() -> None:
     assert unhex("00 # not \\x01\n02 // nor b'3'") == b"\x00\x02"
     assert unhex(r"printf '#\x00'") == b"#\x00"
 
@@ -356,16 +356,16 @@ def test_empty_text_gives_no_bytes(text: str) -> None:
     assert unhex(text) == b""
 
 
-def test_skips_prompts_before_a_dump() -> None:
+def test_prompt_before_a_dump_is_skipped() -> None:
     assert unhex("$ hexdump -C frame\n" + HEXDUMP_C) == FRAME
 
 
-def test_reads_lines_that_busybox_leaves_out() -> None:
+def test_lines_that_busybox_leaves_out_are_restored() -> None:
     dump = "00000000  20 20 20 20 20 20 20 20  20 20 20 20 20 20 20 20  |                |\n*\n"
     assert unhex(dump + "00000010  20                                                | |\n00000011\n") == b" " * 17
 
 
-def test_reads_a_dump_that_starts_in_the_middle() -> None:
+def test_dump_that_starts_in_the_middle_is_read() -> None:
     assert unhex(HEXDUMP_C.split("\n", 1)[1]) == FRAME[16:]
     assert unhex("\n".join(as_od(bytes(64)).split("\n")[1:])) == bytes(48)
 
@@ -454,7 +454,7 @@ def test_any_text_gives_bytes_or_a_located_error(text: str) -> None:
 
 
 @given(data=st.binary(min_size=49, max_size=80), missing_line=st.integers(1, 2))
-def test_rejects_a_dump_with_a_missing_line(data: bytes, missing_line: int) -> None:
+def test_dump_with_a_missing_line_is_rejected(data: bytes, missing_line: int) -> None:
     lines = list(hexdump(data))
     del lines[missing_line]
     with pytest.raises(HexError, match=f"^line {missing_line + 1}, column 1: expected offset 000000.0, got "):

@@ -1,4 +1,4 @@
-"""What holds of any values and any bytes, over every message at every version."""
+"""Properties of any values and any bytes, for every message in every version."""
 
 import struct
 import tracemalloc
@@ -22,7 +22,7 @@ from tests.strategies import API_VERSIONS, LAYOUTS, damaged, layouts, requests, 
 
 
 def is_nested(nodes: list[Node], start: int, end: int) -> bool:
-    """Whether nodes follow each other inside [start, end), and so in each of them."""
+    """Return whether nodes follow each other inside [start, end), and their children inside each of them."""
     for node in nodes:
         if not start <= node.start <= node.end <= end or not is_nested(node.children, node.start, node.end):
             return False
@@ -39,7 +39,7 @@ def check_round_trip(shape: Layout, values_to_encode: dict[str, object]) -> None
     assert (walked.end, walked.error) == (3 + len(data), None)
     assert {warning.kind for warning in (*walked.decode_warnings, *decoded.decode_warnings)} <= {
         "implausible"
-    }  # any number may stand there
+    }  # the values may be any numbers
     assert find_gap(walked.nodes, 3, walked.end) is None
 
 
@@ -70,7 +70,7 @@ def test_any_layout_reads_what_it_writes(data: st.DataObject, shape: Layout) -> 
 
 @given(st.data(), layouts())
 def test_fast_path_decodes_exactly_the_regular_bytes(data: st.DataObject, shape: Layout) -> None:
-    raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda given: encode(shape, given))))
+    raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda drawn: encode(shape, drawn))))
     walked = walk(shape, raw)
     try:
         compiled_result = decoder(shape)(raw, 0)
@@ -90,7 +90,7 @@ def test_fast_path_decodes_exactly_the_regular_bytes(data: st.DataObject, shape:
 
 @given(st.data(), layouts())
 def test_any_bytes_give_a_consistent_tree(data: st.DataObject, shape: Layout) -> None:
-    raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda given: encode(shape, given))))
+    raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda drawn: encode(shape, drawn))))
     walked = walk(shape, raw)
     assert is_nested(walked.nodes, 0, walked.end)
     assert walked.end <= len(raw)
@@ -104,7 +104,7 @@ def test_any_bytes_give_a_consistent_tree(data: st.DataObject, shape: Layout) ->
 
 
 def check_message(message: Message) -> None:
-    """Whatever it was read from, all that is asked of a message can be had."""
+    """Check that every fact about a message is available, whatever bytes it was read from."""
     frame = message.frame
     assert message.trailing >= 0
     assert message.opaque or message.layout or message.error
@@ -153,7 +153,7 @@ def test_response_to_an_unknown_api_version_is_opaque(frame: bytes, key: int, ve
 
 
 def prefixes_before_lengths(shape: Layout) -> list[tuple[bytes, str]]:
-    """The bytes of a message up to each field that has a length, with that length's encoding."""
+    """Return the bytes of a message before each field with a length, and the encoding of that length."""
     prefixes = []
     for index, field in enumerate(shape.fields):
         if field.length in ("int32", "uvarint") and (field.array or field.type != "struct"):
@@ -170,7 +170,7 @@ def peak_memory_of_reading(shape: Layout, data: bytes) -> int:
     return peak
 
 
-def test_claimed_huge_count_fails_without_allocation() -> None:
+def test_huge_claimed_count_fails_without_allocation() -> None:
     count = 0
     for name, version in LAYOUTS:
         shape = layout(name, version)

@@ -14,7 +14,7 @@ import dissectors
 
 
 def typed_names(package: Path) -> dict[str, str]:
-    """The names that a type checker sees in a package, with their modules."""
+    """Return the names that a type checker sees in a package, with their modules."""
     tree = ast.parse(package.read_text())
     [block] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     return {
@@ -44,7 +44,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
         dissectors.conection  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_importing_the_package_imports_no_modules_of_it() -> None:
+def test_importing_the_package_imports_none_of_its_modules() -> None:
     script = "import sys, dissectors; print([name for name in sys.modules if name.startswith('dissectors.')])"
     completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert completed.stdout == "[]\n"

@@ -1,1 +1,1 @@
-"""The fault matrix: real clients, the built-in broker with one fault each, and the first report of a live kproxy."""
+"""The fault matrix: real clients meet a fault of the built-in broker, and the first report about it is judged."""

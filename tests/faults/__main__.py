@@ -4,7 +4,7 @@ python -m tests.faults                         all scenarios, half an hour
 python -m tests.faults --only Heartbeat:drop   those whose name has this word; repeat it for several
 python -m tests.faults --list                  their names
 
-It needs the clients: `.ci/constraints-peers.txt`, Go, and Java with Maven.
+The clients must be installed: `.ci/constraints-peers.txt`, Go, and Java with Maven.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.faults.scenarios import Scenario, select_scenarios
 
 
 def main() -> int:
-    """Run the scenarios; return 0 if each fault was reported first, and runs without a fault were quiet."""
+    """Run the scenarios; return 0 if the first report named each fault, and runs without a fault were quiet."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="scenarios with this in their name")
     parser.add_argument("--clients", nargs="+", default=[], choices=CLIENTS)
@@ -42,7 +42,7 @@ def main() -> int:
         prepare(client)
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(args.at_once) as pool:
         directory = args.keep or Path(temporary)
-        outcomes = list(pool.map(lambda each: _play(each, directory), scenarios))
+        outcomes = list(pool.map(lambda scenario: _play(scenario, directory), scenarios))
     if args.table:
         args.table.write_text(table(outcomes))
     sys.stdout.write(summary(outcomes) + "\n")

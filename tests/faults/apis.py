@@ -1,4 +1,4 @@
-"""Tested APIs: the errors of their handlers in Kafka, their layouts, and the workloads of clients that send them.
+"""Tested APIs: the errors that Kafka's handlers return, layout edits, and the client workloads that send the APIs.
 
 Sources: "Possible error codes" of Kafka's `*Response` classes, `KafkaApis`, `ControllerApis`, and the group, share and
 transaction coordinators.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Clients by the name that `--clients` takes.
+#: The names of the clients, as `--clients` takes them.
 LIBRDKAFKA, FRANZ, JAVA = "librdkafka", "franz-go", "java"
 CLIENTS: Final = (LIBRDKAFKA, FRANZ, JAVA)
 
@@ -21,10 +21,10 @@ class TestedApi:
 
     Attributes:
         name: The name of the API in Kafka.
-        errors: Names of errors, in the order in which they are assigned to clients.
-        workloads: By client, the workload that sends it; clients that never send it are missing.
+        errors: Names of errors; they are assigned to the clients in this order.
+        workloads: The workload that sends the API, by client; clients that never send it are missing.
         empty: The array, in the notation of quirks, that is empty in an empty response.
-        layout: A layout edit, in the notation of quirks, that clients notice; "" tests none.
+        layout: A layout edit, in the notation of quirks, that clients notice; "" for no such test.
         options: Options of the broker.
     """
 
@@ -176,7 +176,7 @@ APIS: Final = (
         "CONCURRENT_TRANSACTIONS COORDINATOR_NOT_AVAILABLE INVALID_TXN_STATE PRODUCER_FENCED TOPIC_AUTHORIZATION_FAILED"
         " INVALID_PRODUCER_ID_MAPPING UNKNOWN_TOPIC_OR_PARTITION NOT_COORDINATOR",
         "transactions",
-        options=("--kafka", "3.9"),  # transactions of version 2 need none
+        options=("--kafka", "3.9"),  # transactions version 2 does not need this API
     ),
     _api(
         "AddOffsetsToTxn",

@@ -1,4 +1,4 @@
-"""The facts that the first report about a fault must have: the API, the error or what is missing, and who must act."""
+"""The facts that the first report about a fault must contain: the API, the error or symptom, and who must act."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from tests.faults.scenarios import Scenario
 from tests.faults.screen import Report
 
-_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # the name of the rule
-#: Words for those who can fix a fault; the report has one of them.
+_RULE_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # the name of the rule
+#: Words for those who can fix a fault; a report must contain one of them.
 _BROKER: Final = r"broker|server|leader|coordinator|controller|cluster|replica|disk|gateway"
 _CLIENT: Final = r"client|producer|consumer|member|application|principal|request |[a-z]+\.[a-z.]+ "
 _OPERATOR: Final = r"\bacl|grant|allow|permission|authoriz|quota|policy|create|config|[a-z]+\.[a-z.]+ "
@@ -73,34 +73,34 @@ _FAULTS_OF_OPERATORS: Final = frozenset(
         "DELEGATION_TOKEN_AUTH_DISABLED",
     ]
 )
-#: Depending on the API, the client requested something that does not exist, or someone else must provide it.
-_OTHER_RESPONSIBLE: Final[Mapping[str, str]] = {
+#: Errors for which, depending on the API, either the client or someone else is responsible.
+_ALSO_RESPONSIBLE: Final[Mapping[str, str]] = {
     "UNKNOWN_TOPIC_OR_PARTITION": _OPERATOR,
     "OFFSET_OUT_OF_RANGE": _BROKER,
     "UNSUPPORTED_SASL_MECHANISM": _BROKER,
 }
-_MISSING: Final = r"no (answer|response)|not (been )?answer|unanswered|never answer|wait(s|ed|ing)?\b"
-#: By kind of fault, words that describe it.
+_NO_RESPONSE_WORDS: Final = r"no (answer|response)|not (been )?answer|unanswered|never answer|wait(s|ed|ing)?\b"
+#: Words that describe a fault, by its kind.
 _EXPECTED_WORDS: Final[Mapping[str, str]] = {
-    "drop": _MISSING,
+    "drop": _NO_RESPONSE_WORDS,
     "close": r"clos|reset|reconnect",
-    "delay": _MISSING + r"|slow|took|late\b|after \d",
+    "delay": _NO_RESPONSE_WORDS + r"|slow|took|late\b|after \d",
     "empty": r"empty|\bno \w+|without|leaves out|lacks|missing|not (in|contain)|none",
 }
 
 
-#: By kind of fault, words that describe a different fault.
+#: Words that describe a different fault, by the kind of the actual fault.
 _MISLEADING: Final[Mapping[str, re.Pattern[str]]] = {"close": re.compile("may require SASL")}
 
 
 def missing_facts(scenario: Scenario, report: Report) -> tuple[str, ...]:
-    """The facts about the fault of a scenario that a report does not have."""
+    """Return the facts about the fault of a scenario that a report lacks."""
     text = f"{report.text} {report.frame}" if report.code.startswith("L") else report.text
     if scenario.kind in _MISLEADING and _MISLEADING[scenario.kind].search(text):
         text = ""
     without_names = (
-        _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")
-    )  # many names contain such words
+        _RULE_NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")
+    )  # many names contain words from the patterns
     return tuple(
         name
         for name, pattern in _facts(scenario).items()
@@ -110,7 +110,7 @@ def missing_facts(scenario: Scenario, report: Report) -> tuple[str, ...]:
 
 @functools.cache
 def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
-    """By the name of a fact, a pattern that the report must match."""
+    """Return the patterns that the report must match, by the name of the fact."""
     patterns = {"API": rf"\b{scenario.api}s?\b"}
     if scenario.kind == "error":
         patterns |= {"error": rf"\b{scenario.detail}\b", "who": _responsible_words(scenario.detail)}
@@ -123,8 +123,8 @@ def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
 
 
 def _responsible_words(error: str) -> str:
-    if error in _OTHER_RESPONSIBLE:
-        return f"{_CLIENT}|{_OTHER_RESPONSIBLE[error]}"
+    if error in _ALSO_RESPONSIBLE:
+        return f"{_CLIENT}|{_ALSO_RESPONSIBLE[error]}"
     if error in _FAULTS_OF_CLIENTS:
         return _CLIENT
     return _OPERATOR if error.endswith("AUTHORIZATION_FAILED") or error in _FAULTS_OF_OPERATORS else _BROKER

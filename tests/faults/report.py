@@ -1,4 +1,4 @@
-"""The table of results: counts by kind of fault and by client, and each failure with the report instead."""
+"""The table of results: counts by kind of fault and by client, and the first report of each failure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from tests.faults.run import Outcome
 
 _RESULTS: Final = ("first", "later", "never", "unreached")
-_CHARACTERS: Final = 300
+_MAX_CELL_CHARACTERS: Final = 300
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -18,7 +18,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 
 def summary(outcomes: Iterable[Outcome]) -> str:
-    """``first 180, later 4, never 16, quiet 31``."""
+    """Return the counts of results, such as ``first 180, later 4, never 16, quiet 31``."""
     counts = Counter(outcome.result for outcome in outcomes)
     return ", ".join(f"{name} {counts[name]}" for name in (*_RESULTS, "quiet", "alarm") if counts[name])
 
@@ -63,4 +63,4 @@ def _row(outcome: Outcome) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")[:_CHARACTERS]
+    return text.replace("|", "\\|")[:_MAX_CELL_CHARACTERS]

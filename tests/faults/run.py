@@ -1,4 +1,4 @@
-"""One run: a kproxy with its built-in broker, a client process, and a check of the output."""
+"""Run one scenario: a kproxy with its built-in broker, a client process, and a check of the output."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from tests.peers.kafka import RELEASES, class_path
 from tests.peers.processes import dies_with_us, until
 from tests.peers.toolchains import cache, go_program
 
-#: Seconds from the fault to the first report, from the start of the client to the fault, and of a run without a fault.
+#: Limits in seconds: from the fault to the first report, from the start of the client to the fault, and for a run
+#: without a fault.
 FIRST_REPORT_S: Final = 10.0
 REACHED_S: Final = 15.0
 FAULTLESS_RUN_S: Final = 12.0
 _SEVERITIES: Final = ("error", "warning", "info")
-#: Seconds that a busy machine may take to print a report, and more of them after the client has ended.
+#: Additional seconds for a report on a busy machine, and after the client has ended.
 SLACK_S: Final = 1.0
 ENDED_S: Final = 5.0
 _ADDRESS: Final = re.compile(r"bootstrap\.servers=(\S+)")
@@ -43,9 +44,9 @@ class Outcome:
 
     Attributes:
         scenario: The scenario.
-        result: first, later, never; quiet or alarm without a fault; unreached if the client never sent the API.
+        result: first, later or never; quiet or alarm without a fault; unreached if the client never sent the API.
         first: The first report about the fault, or "".
-        lacks: The facts that the first report does not have.
+        lacks: The facts that the first report lacks.
         reports: All reports.
         fault_at: Time of the fault (s since the epoch).
     """
@@ -59,7 +60,7 @@ class Outcome:
 
 
 def prepare(client: str) -> list[str]:
-    """Return the command of a client; build it if necessary."""
+    """Build a client if necessary; return its command."""
     if client == FRANZ:
         return [str(go_program("faults"))]
     if client == JAVA:
@@ -71,10 +72,19 @@ def prepare(client: str) -> list[str]:
 
 @functools.cache
 def _java_class_path() -> str:
-    classes, path = cache() / "faults-java", class_path(RELEASES[0])
-    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(classes), str(_JAVA_SOURCE)]
-    subprocess.run(compile_, check=True, capture_output=True, timeout=120)
-    return f"{classes}:{path}"
+    class_directory, classpath = cache() / "faults-java", class_path(RELEASES[0])
+    compiler_command = [
+        "javac",
+        "-nowarn",
+        "-Xlint:none",
+        "-cp",
+        classpath,
+        "-d",
+        str(class_directory),
+        str(_JAVA_SOURCE),
+    ]
+    subprocess.run(compiler_command, check=True, capture_output=True, timeout=120)
+    return f"{class_directory}:{classpath}"
 
 
 def play(scenario: Scenario, directory: Path) -> Outcome:
@@ -122,7 +132,7 @@ def _address(screen: Screen) -> str | None:
 
 
 def _wait_for_report(
-    scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, traced: TraceReader
+    scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, trace_reader: TraceReader
 ) -> float | None:
     """Wait until the fault is reported or time is up; return the time of the fault."""
     started = time.time()
@@ -138,24 +148,24 @@ def _wait_for_report(
                 return None
             continue
         if fault_at is None:
-            fault_at = traced.first_request(scenario.api)
-        if any(not missing_facts(scenario, entry) for entry in screen.reports):
+            fault_at = trace_reader.first_request(scenario.api)
+        if any(not missing_facts(scenario, report) for report in screen.reports):
             time.sleep(0.3)  # for the rest of the output
-            return fault_at or traced.first_request(scenario.api)
+            return fault_at or trace_reader.first_request(scenario.api)
         deadline = started + REACHED_S if fault_at is None else fault_at + FIRST_REPORT_S + SLACK_S
         if now > deadline or (ended_at and now > ended_at + ENDED_S):
             return fault_at
 
 
 def judge(
-    scenario: Scenario, reports: list[Report], live: int, fault_at: float | None, severities: Mapping[str, str]
+    scenario: Scenario, reports: list[Report], live_count: int, fault_at: float | None, severities: Mapping[str, str]
 ) -> Outcome:
-    """Judge the first report: a warning or an error ranks before information.
+    """Judge the first report, where warnings and errors rank before information.
 
     Args:
         scenario: The scenario.
         reports: All reports, in order.
-        live: How many of them were printed before the proxy ended.
+        live_count: How many reports were printed before the proxy was stopped.
         fault_at: Time of the fault.
         severities: Severities by code.
     """
@@ -167,7 +177,7 @@ def judge(
     if fault_at is None:
         return Outcome(scenario, "unreached", "", (), tuple(reports), None)
     in_time = [
-        report for report in reports[:live] if fault_at - 0.5 <= report.at <= fault_at + FIRST_REPORT_S + SLACK_S
+        report for report in reports[:live_count] if fault_at - 0.5 <= report.at <= fault_at + FIRST_REPORT_S + SLACK_S
     ]
     ranked = sorted(in_time, key=lambda report: severities.get(report.code, "warning") == "info")
     missing = missing_facts(scenario, ranked[0] if ranked else Report(0, "", ""))
@@ -183,12 +193,12 @@ class TraceReader:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._read = 0
+        self._read_bytes = 0
 
     def first_request(self, api: str) -> float | None:
-        """Return the time of the first request of an API (s since the epoch); each line is read once."""
+        """Return the time of the first request of an API (s since the epoch), among the lines not yet read."""
         needle = f'"api":"{api}"'
-        for line in self._new():
+        for line in self._new_lines():
             if '"kind":"request"' in line and needle in line:
                 return datetime.fromisoformat(json.loads(line)["ts"]).timestamp()
         return None
@@ -196,7 +206,7 @@ class TraceReader:
     def severities(self) -> dict[str, str]:
         """Return the highest severity of findings and stalls, by code."""
         severities: dict[str, str] = {}
-        for line in self._new():
+        for line in self._new_lines():
             if '"severity"' in line:
                 entry = json.loads(line)
                 for finding in (*entry.get("findings", ()), *([entry] if "severity" in entry else ())):
@@ -204,12 +214,12 @@ class TraceReader:
                     severities[code] = min(severities.get(code, "info"), finding["severity"], key=_SEVERITIES.index)
         return severities
 
-    def _new(self) -> Iterator[str]:
-        for path in sorted(self._directory.rglob("*.jsonl*")):  # `.part` while it is written
+    def _new_lines(self) -> Iterator[str]:
+        for path in sorted(self._directory.rglob("*.jsonl*")):  # the name ends in `.part` while the file is written
             with suppress(FileNotFoundError), path.open("rb") as file:
-                file.seek(self._read)
+                file.seek(self._read_bytes)
                 for line in iter(file.readline, b""):
                     if not line.endswith(b"\n"):
                         break
-                    self._read += len(line)
+                    self._read_bytes += len(line)
                     yield line.decode()

@@ -9,7 +9,7 @@ from typing import Final
 
 from tests.faults.apis import APIS, CLIENTS, JAVA, TestedApi
 
-#: Faults other than errors; `delay` is longer than a usual poll of a client, and shorter than its request timeout.
+#: Faults without an error code; `delay` is longer than a client's usual poll, and shorter than its request timeout.
 _SILENT_FAULTS: Final = {"drop": "drop", "close": "close", "delay": "delay:7000"}
 #: Workloads of runs without a fault.
 _FAULTLESS_WORKLOADS: Final = (
@@ -23,7 +23,7 @@ class Scenario:
 
     Attributes:
         api: The API with the fault; "" without a fault.
-        kind: error, drop, close, delay, layout, empty; right.
+        kind: error, drop, close, delay, layout or empty; right without a fault.
         detail: The name of the error, the edit, or the empty array.
         client: The name of the client.
         workload: The workload of the client.
@@ -39,18 +39,18 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """``Produce:error:NOT_ENOUGH_REPLICAS/librdkafka-produce``."""
+        """The name, such as ``Produce:error:NOT_ENOUGH_REPLICAS/librdkafka-produce``."""
         fault = ":".join(filter(None, (self.api, self.kind, self.detail)))
         return f"{fault}/{self.client}-{self.workload}"
 
 
 def all_scenarios() -> list[Scenario]:
-    """All scenarios: each client meets each of its APIs at least once if there are enough errors."""
-    return [scenario for api in APIS for scenario in _scenarios_of(api)] + list(_faultless_scenarios())
+    """Return all scenarios: each client gets a fault in each of its APIs at least once if there are enough errors."""
+    return [scenario for api in APIS for scenario in _api_scenarios(api)] + list(_faultless_scenarios())
 
 
 def select_scenarios(words: Iterable[str], clients: Iterable[str]) -> list[Scenario]:
-    """Select scenarios of these clients whose name has one of the words; without words, all of them."""
+    """Return the scenarios of these clients whose name has one of the words; without words, all of them."""
     words, clients = list(words), set(clients) or set(CLIENTS)
     return [
         scenario
@@ -59,7 +59,7 @@ def select_scenarios(words: Iterable[str], clients: Iterable[str]) -> list[Scena
     ]
 
 
-def _scenarios_of(api: TestedApi) -> Iterator[Scenario]:
+def _api_scenarios(api: TestedApi) -> Iterator[Scenario]:
     clients = cycle(client for client in CLIENTS if client in api.workloads)
 
     def scenario(kind: str, detail: str, quirk: str) -> Scenario:
@@ -70,7 +70,7 @@ def _scenarios_of(api: TestedApi) -> Iterator[Scenario]:
     for error in api.errors:
         yield scenario("error", error, f"error:{error}")
     if not api.layout and not api.empty:
-        return  # a further workload of an API that has its own row
+        return  # a further workload of an API; another row has its other faults
     for kind, quirk in _SILENT_FAULTS.items():
         yield scenario(kind, "", quirk)
     if api.layout:

@@ -1,4 +1,4 @@
-"""The output of a live kproxy: the findings and stalls that `-q` printed, with the time of each.
+"""The output of a live kproxy: the findings and stalls that it prints with `-q`, each with its time.
 
 Only this module knows the format of the output.
 """
@@ -24,7 +24,7 @@ class Report:
     Attributes:
         at: When it was printed (s since the epoch).
         code: The code of the rule, or ``stall``.
-        text: As printed, with its hint.
+        text: The text as printed, with its hint.
         frame: The heading above it, if it concerns a frame.
     """
 
@@ -38,7 +38,7 @@ class Report:
 
 
 class Screen:
-    """Reads the output of kproxy in a thread, until it ends."""
+    """Reads the output of kproxy in a thread until it ends."""
 
     def __init__(self, printed: Iterable[str]) -> None:
         self.reports: list[Report] = []
@@ -48,7 +48,7 @@ class Screen:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until all output was read."""
+        """Wait until all output has been read."""
         self._thread.join()
 
     def _read(self, printed: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""A dozen scenarios of the fault matrix, one per kind of fault, and runs without a fault."""
+"""A dozen scenarios from the fault matrix, which cover every kind of fault, and runs without a fault."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Future[Outcome]]:
-    """The outcomes of all runs, three at a time: they wait more than they compute."""
+    """Return the outcomes of all runs, played three at a time because they wait more than they compute."""
     if reason := absent("java", "javac", "mvn", "go"):
         skip(reason)
     for client in CLIENTS:

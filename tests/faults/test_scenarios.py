@@ -1,4 +1,4 @@
-"""The fault matrix itself: scenarios are valid, and missing facts are detected."""
+"""Tests for the fault matrix itself: scenarios are valid, and missing facts are detected."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ def test_scenarios_cover_all_apis_and_clients() -> None:
     assert {scenario.client for scenario in SCENARIOS} == set(CLIENTS)
 
 
-@pytest.mark.parametrize("scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda each: each.name)
-def test_unspecific_sentence_has_no_fact(scenario: Scenario) -> None:
+@pytest.mark.parametrize(
+    "scenario", [scenario for scenario in SCENARIOS if scenario.api], ids=lambda scenario: scenario.name
+)
+def test_vague_report_lacks_all_facts(scenario: Scenario) -> None:
     assert len(missing_facts(scenario, report(0, "something went wrong hint: call us"))) == 3
     assert "who" not in missing_facts(scenario, report(0, "ask the broker, the client and your acl: hint: they know"))
 
 
-def test_closed_connection_must_not_be_reported_as_a_missing_login() -> None:
+def test_blaming_a_missing_login_for_a_closed_connection_is_rejected() -> None:
     close = Scenario("Metadata", "close", "", "java", "consume", ())
     valid_text = "the server closed the connection upon Metadata hint: see its log"
     assert missing_facts(close, report(0, valid_text)) == ()
@@ -57,23 +59,23 @@ def test_closed_connection_must_not_be_reported_as_a_missing_login() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "result", "missing"),
+    ("reports", "result", "missing"),
     [
         ([report(11, FULL_REPORT)], "first", ()),
         ([report(11, "Produce got NOT_ENOUGH_REPLICAS 9 times")], "never", ("who",)),
         ([report(11, "the leader moved", "S008"), report(12, FULL_REPORT)], "later", ("API", "error", "who")),
-        ([report(11, "it took 2 s", "C012"), report(12, FULL_REPORT)], "first", ()),  # information comes after warnings
+        ([report(11, "it took 2 s", "C012"), report(12, FULL_REPORT)], "first", ()),  # information ranks after warnings
         ([report(9, "before the fault", "S008"), report(12, FULL_REPORT)], "first", ()),
         ([report(22, FULL_REPORT)], "later", ("API", "error", "who")),
         ([], "never", ("API", "error", "who")),
     ],
 )
-def test_first_report_decides(lines: list[Report], result: str, missing: tuple[str, ...]) -> None:
-    outcome = judge(PRODUCE, lines, len(lines), 10.0, {"C012": "info"})
+def test_only_the_first_report_is_judged(reports: list[Report], result: str, missing: tuple[str, ...]) -> None:
+    outcome = judge(PRODUCE, reports, len(reports), 10.0, {"C012": "info"})
     assert (outcome.result, outcome.lacks) == (result, missing)
 
 
-def test_report_at_the_end_counts_as_later() -> None:
+def test_report_after_the_live_output_counts_as_later() -> None:
     assert judge(PRODUCE, [report(11, FULL_REPORT)], 0, 10.0, {}).result == "later"
     assert judge(PRODUCE, [report(11, FULL_REPORT)], 1, None, {}).result == "unreached"
 
@@ -83,7 +85,7 @@ def test_run_without_a_fault_is_quiet() -> None:
     assert judge(FAULTLESS, [report(1, "")], 1, None, {"C012": "info"}).result == "alarm"
 
 
-def test_screen_is_parsed_into_reports() -> None:
+def test_screen_parses_its_output_into_reports() -> None:
     screen = Screen(
         iter(
             """\

@@ -1,10 +1,10 @@
-"""Broken frames through kproxy, for hours: does any raise, and which is the slowest?
+"""Send broken frames through kproxy for hours: does any raise an exception, and which is the slowest?
 
-python -m tests.fuzz REPORT             until it is stopped; continues where REPORT.jsonl ends
-python -m tests.fuzz REPORT --chunks 9  so many chunks
+python -m tests.fuzz REPORT             run until stopped; continue where REPORT.jsonl ends
+python -m tests.fuzz REPORT --chunks 9  run 9 chunks
 python -m tests.fuzz --chunk WAY:NUMBER [--frames N]   repeat one chunk
 
-Each chunk is a way through kproxy with a seed of its own, and adds a line to REPORT.jsonl: the slowest frame, the slow
+Each chunk takes one way through kproxy with its own seed, and adds a line to REPORT.jsonl: the slowest frame, the slow
 ones, and those that raised, as hex. REPORT has the totals.
 """
 
@@ -32,13 +32,13 @@ def run_chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any
     with watch.failures():
         try:
             run_way(f"{way} {number}", frames or default_frames, watch)
-        except Exception:  # noqa: BLE001  # outside a frame, or so that the way cannot go on
+        except Exception:  # noqa: BLE001  # raised outside a frame, or the way cannot go on
             watch.raised.append({"error": traceback.format_exc(), "frame": watch.frames})
     return {"way": way, "chunk": number} | watch.record()
 
 
 def report(chunks: list[dict[str, Any]]) -> str:
-    """The totals of all chunks."""
+    """Return the totals of all chunks."""
     sections = []
     for way in WAYS:
         way_chunks = [chunk for chunk in chunks if chunk["way"] == way]
@@ -63,7 +63,7 @@ def report(chunks: list[dict[str, Any]]) -> str:
 
 
 def fuzz(report_path: Path, chunk_limit: int | None) -> None:
-    """Run chunks, the ways in turn, after those that the report already has."""
+    """Run chunks, taking the ways in turn, after the chunks that the report already has."""
     records = report_path.with_name(f"{report_path.name}.jsonl")
     chunks = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     names = list(WAYS)
@@ -75,14 +75,14 @@ def fuzz(report_path: Path, chunk_limit: int | None) -> None:
 
 
 def main() -> None:
-    """Run the fuzz, or repeat a chunk of it."""
+    """Run the fuzzer, or repeat one of its chunks."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("report", nargs="?", type=Path)
     parser.add_argument("--chunks", type=int)
     parser.add_argument("--chunk", metavar="WAY:NUMBER")
     parser.add_argument("--frames", type=int)
     args = parser.parse_args()
-    Source("")  # it reads the frames to break, which the garbage collector then need not look at in a frame's time
+    Source("")  # loads the frames to break, so that the garbage collector does not traverse them in a frame's time
     gc.freeze()
     if args.chunk:
         way, number = args.chunk.split(":")

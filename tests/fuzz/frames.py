@@ -1,4 +1,4 @@
-"""Exchanges to break: of Kafka's own classes, of captures of real clients, and of our writer under layout edits."""
+"""Exchanges to break: from Kafka's own classes, from captures of real clients, and written under layout edits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.fuzz.mutations import mutate
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import framed
 
-#: Exchanges under layout edits that are made for a chunk; they take long to make, so chunks use them repeatedly.
+#: Number of exchanges written under layout edits for a chunk; they take long to write, so a chunk reuses them.
 _EDITED = 300
 
 
@@ -33,7 +33,7 @@ class Exchange(NamedTuple):
 
 @functools.cache
 def _kafka_exchanges() -> list[Exchange]:
-    """Every API and version, as Kafka's classes write them: with everyday values, and with extreme ones."""
+    """Return exchanges of every API and version from Kafka's classes, with everyday values and with extreme ones."""
     requests: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     responses: dict[tuple[int, int], list[bytes]] = defaultdict(list)
     for file in ("corpus-tame", "corpus-seed1"):
@@ -73,7 +73,7 @@ def _exchanges_of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
 
 @functools.cache
 def _internal_topic_exchanges() -> list[Exchange]:
-    """Frames with group protocols and coordinators' records inside; the other side is of Kafka's classes."""
+    """Return exchanges with embedded group protocols or coordinator records; the other side is from Kafka's classes."""
     by_version = {(exchange.key, exchange.version): exchange for exchange in _kafka_exchanges()}
     exchanges = []
     for row in FRAMES.values():
@@ -86,7 +86,7 @@ def _internal_topic_exchanges() -> list[Exchange]:
 
 
 class Source:
-    """Broken exchanges; the same for the same seed."""
+    """A source of broken exchanges; the same seed gives the same exchanges."""
 
     def __init__(self, seed: str) -> None:
         self._random = random = Random(seed)
@@ -99,7 +99,7 @@ class Source:
         self._sources = (*(_kafka_exchanges(), _captured_exchanges(), self._edited) * 3, _internal_topic_exchanges())
 
     def exchange(self, correlation_id: int) -> Exchange:
-        """The next exchange: its request, its response, or both are mutated, or neither was but for a layout edit."""
+        """Return the next exchange. Its request, its response or both go through up to four mutations."""
         random = self._random
         key, version, request, response = self._pick()
         other_exchange = self._pick()

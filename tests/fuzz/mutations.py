@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-#: What a length or a count may be replaced by: int16, int32 and varints that are extreme.
+#: Extreme int16s, int32s and varints that replace a length or a count.
 _LENGTHS = (
     b"\xff\xff", b"\x7f\xff", b"\x80\x00", b"\x00\x00", b"\xff\xfe",
     b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x00\x00\x00", b"\x00\x01\x00\x00",
@@ -13,7 +13,7 @@ _LENGTHS = (
     b"\x80\x01", b"\xff\x7f", b"\xff\xff\x03", b"\x7f",
 )  # fmt: skip
 _FILLERS = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF)
-#: The size of a frame that a repeated slice makes.
+#: The most bytes that `grow` adds to a frame.
 _LARGE = 150 << 10
 
 Mutation = Callable[[Random, bytes, bytes], bytes]
@@ -71,8 +71,8 @@ def fill(random: Random, data: bytes, _: bytes) -> bytes:
     return data[:start] + bytes([random.choice(_FILLERS)]) * (end - start) + data[end:]
 
 
-def extreme_length(random: Random, data: bytes, _: bytes) -> bytes:
-    """Replace what may be a length: a small number that is not more than the bytes that follow it."""
+def replace_length(random: Random, data: bytes, _: bytes) -> bytes:
+    """Replace a possible length: a small number that is not larger than the number of bytes after it."""
     size, width = len(data), random.choice((1, 2, 4))
     start = random.randint(0, max(size - width, 0))
     for position in [*range(start, size - width), *range(start)]:
@@ -83,26 +83,26 @@ def extreme_length(random: Random, data: bytes, _: bytes) -> bytes:
 
 
 def splice(random: Random, data: bytes, other_frame: bytes) -> bytes:
-    """The beginning of one frame, the end of another."""
+    """Join the beginning of one frame and the end of another."""
     return data[: random.randint(0, len(data))] + other_frame[random.randint(0, len(other_frame)) :]
 
 
 def nest(random: Random, data: bytes, other_frame: bytes) -> bytes:
-    """A slice of another frame inside."""
+    """Insert a slice of another frame."""
     position, (start, end) = random.randint(0, len(data)), _random_span(random, len(other_frame), 64)
     return data[:position] + other_frame[start:end] + data[position:]
 
 
 def grow(random: Random, data: bytes, _: bytes) -> bytes:
-    """A slice so often that the frame becomes large; rarely, because large frames take long."""
+    """Repeat a slice until the frame is large; rarely, because large frames take long."""
     start, end = _random_span(random, len(data), 64)
     if random.random() > 0.02 or start == end:
         return data
     return data[:end] + data[start:end] * (random.randint(1, _LARGE) // (end - start)) + data[end:]
 
 
-def other_api(random: Random, data: bytes, _: bytes) -> bytes:
-    """Other numbers where a request has its API key and version."""
+def replace_api(random: Random, data: bytes, _: bytes) -> bytes:
+    """Replace the API key and the version of a request."""
     keys = random.choice((data[:2], random.randrange(100).to_bytes(2, "big"), random.randbytes(2)))
     return keys + random.choice((random.randrange(20).to_bytes(2, "big"), random.randbytes(2))) + data[4:]
 
@@ -117,17 +117,17 @@ MUTATIONS: tuple[Mutation, ...] = (
     duplicate,
     move,
     fill,
-    extreme_length,
-    extreme_length,
+    replace_length,
+    replace_length,
     splice,
     nest,
     grow,
-    other_api,
+    replace_api,
 )
 
 
 def mutate(random: Random, data: bytes, other_frame: bytes, prefix_size: int) -> bytes:
-    """`data` after up to four mutations, mostly behind its first `prefix_size` bytes; pieces are of `other_frame`."""
+    """Apply up to four mutations, mostly after the first `prefix_size` bytes; `other_frame` provides inserted bytes."""
     prefix = data[:prefix_size] if random.random() < 0.8 else b""
     data = data[len(prefix) :]
     for _ in range(random.choice((0, 1, 1, 1, 1, 2, 2, 3, 4))):

@@ -1,4 +1,4 @@
-"""Each way of `python -m tests.fuzz` over a few broken frames; thousands of them take minutes."""
+"""Run each way of `python -m tests.fuzz` on a few broken frames; thousands would take minutes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.fuzz.mutations import MUTATIONS, mutate
 
 @pytest.fixture(autouse=True)
 def few_edited_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These take long to make."""
+    """Write only a few frames under layout edits, because they take long."""
     monkeypatch.setattr(frames, "_EDITED", 20)
 
 
 @pytest.mark.parametrize("way", ways.WAYS)
-def test_broken_frames_raise_nothing(way: str) -> None:
+def test_broken_frames_raise_no_exception(way: str) -> None:
     result = run_chunk(way, 0, 25)
     assert result["frames"] >= 25
     assert not result["raised"]

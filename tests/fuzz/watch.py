@@ -11,12 +11,12 @@ from typing import Any
 
 from dissectors.failures import Failure
 
-#: CPU time (ms) from which a frame is kept.
+#: CPU time (ms) from which a frame counts as slow.
 SLOW = 200
 
 
 class _Collector:
-    """The CPU time of the garbage collector: it has to traverse what all frames left, whichever frame it runs in."""
+    """The CPU time of the garbage collector, which traverses the objects of all frames whichever frame it runs in."""
 
     def __init__(self) -> None:
         self.total = self._began = 0.0
@@ -33,9 +33,9 @@ _COLLECTOR = _Collector()
 
 
 class Watch:
-    """Counts frames; keeps the slowest one, the slow ones, and those that raised or that failed in a step.
+    """Counts frames, and keeps the slowest one, the slow ones, and those that raised or failed in a step.
 
-    The time of a frame is without that of the garbage collector.
+    The time of a frame excludes that of the garbage collector.
     """
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class Watch:
 
     @contextmanager
     def frame(self, frame: bytes) -> Iterator[None]:
-        """Everything done inside is for this frame."""
+        """Attribute time and exceptions in the block to this frame."""
         failures_before, start = len(self.raised), self._time()
         try:
             yield
-        except Exception:  # noqa: BLE001  # whatever it is, is what is looked for
+        except Exception:  # noqa: BLE001  # we are looking for any exception
             self.raised.append({"error": traceback.format_exc()})
         ms = round(1000 * (self._time() - start), 1)
         frame_record = {"frame": self.frames, "ms": ms, "hex": frame.hex()}
@@ -82,6 +82,6 @@ class Watch:
             Failure.of = original  # type: ignore[method-assign]
 
     def record(self) -> dict[str, Any]:
-        """The chunk as JSON."""
+        """Return the chunk as a JSON object."""
         cpu = round(time.process_time() - self._began, 1)
         return {"frames": self.frames, "cpu_s": cpu, "slowest": self.slowest, "slow": self.slow, "raised": self.raised}

@@ -1,4 +1,4 @@
-"""The ways of a frame through kproxy: `explain`, the inspector behind a relay, and `dissect` of a capture."""
+"""The ways a frame can take through kproxy: `explain`, the inspector behind a relay, and `dissect` of a capture."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.fuzz.watch import Watch
 from tests.kproxy.capture.packets import ACK, AT, SYN, SYN_ACK, ethernet, ipv4, packet, tcp
 
 _SECOND = 1_000_000_000
-_OPEN = 8  # connections at a time
-_EACH = 30  # exchanges per connection
+_CONNECTIONS = 8  # open at a time
+_EXCHANGES = 30  # per connection
 _RARE = 0.002
 
 
 def run_explain(seed: str, count: int, watch: Watch) -> None:
-    """Each frame alone: explanation, text and JSON."""
+    """Explain each frame alone, as text and as JSON."""
     random, source = Random(seed), Source(seed)
     while watch.frames < count:
         exchange = source.exchange(watch.frames + 1)
@@ -48,15 +48,15 @@ def run_explain(seed: str, count: int, watch: Watch) -> None:
 
 
 def run_inspector(seed: str, count: int, watch: Watch) -> None:
-    """Connections through one inspector, whose bytes come in pieces and sometimes not at all."""
+    """Pass connections through one inspector; their bytes come in pieces and are sometimes lost."""
     random, source = Random(seed), Source(seed)
     inspector = Inspector("fuzz", random.choice(tuple(Detail)), excerpts=random.random() < 0.5)
-    exchange_counts = [_EACH] * _OPEN
-    now, is_open = AT, [False] * _OPEN
+    exchange_counts = [_EXCHANGES] * _CONNECTIONS
+    now, is_open = AT, [False] * _CONNECTIONS
     while watch.frames < count:
         now += random.choice((1, 1_000_000, _SECOND, 40 * _SECOND))
-        number = random.randrange(_OPEN)
-        if exchange_counts[number] >= _EACH or random.random() < _RARE:
+        number = random.randrange(_CONNECTIONS)
+        if exchange_counts[number] >= _EXCHANGES or random.random() < _RARE:
             if is_open[number]:
                 _close(inspector, number, random, now)
             client = f"10.0.0.9:{50_000 + number}"
@@ -70,7 +70,7 @@ def run_inspector(seed: str, count: int, watch: Watch) -> None:
                 for line in _inspect_frame(inspector, number, direction, frame, random, now):
                     encode_line(line)
         if random.random() < _RARE:
-            for connection in inspector.open_now():
+            for connection in inspector.open_connections():
                 list(connection.waiting)
             list(inspector.still_waiting(at=now))
 
@@ -78,15 +78,15 @@ def run_inspector(seed: str, count: int, watch: Watch) -> None:
 def _inspect_frame(
     inspector: Inspector, number: int, direction: Direction, frame: bytes, random: Random, at: int
 ) -> Iterator[Line]:
-    draw = random.random()
-    if draw < _RARE:
+    chance = random.random()
+    if chance < _RARE:
         yield from inspector.lose(number, direction, random.randint(1, 2 * len(frame)), at=at, reason="fuzz")
         return
-    if draw < 2 * _RARE:
+    if chance < 2 * _RARE:
         size = max(len(frame) - 4, 4)
         yield from inspector.skip(number, direction, frame[4:64], size, at=at, reason="fuzz")
         return
-    if draw < 3 * _RARE:  # a wrong length prefix
+    if chance < 3 * _RARE:  # a wrong length prefix
         frame = random.choice((b"", random.randbytes(3), b"\x00")) + random.randbytes(4) + frame[4:]
     for piece in _split(frame, random):
         yield from inspector.data(number, direction, piece, at=at)
@@ -105,7 +105,7 @@ def _close(inspector: Inspector, number: int, random: Random, at: int) -> None:
 
 
 class _Packets:
-    """Exchanges as TCP segments: lost, repeated, reordered and overlapping ones too."""
+    """Exchanges as TCP segments, some of which are lost, repeated, reordered or overlapping."""
 
     tls_keys = ""
 
@@ -124,7 +124,7 @@ class _Packets:
             for side, flags in enumerate((SYN, SYN_ACK)):
                 yield _segment(port, side, sequences, b"", flags, now)
                 sequences[side] += 1
-            for _ in range(random.randint(1, _EACH)):
+            for _ in range(random.randint(1, _EXCHANGES)):
                 now += random.choice((1_000_000, _SECOND, 40 * _SECOND))
                 exchange = self._source.exchange(self._watch.frames + 1)
                 for side, frame in enumerate((exchange.request, exchange.response)):
@@ -156,15 +156,15 @@ def _segment(port: int, side: int, sequences: list[int], data: bytes, flags: int
 
 
 def run_dissect(seed: str, count: int, watch: Watch) -> None:
-    """A capture of connections, one after the other."""
+    """Dissect a capture of connections, one after the other."""
     packets = _Packets(seed, count, watch)
     lines = CaptureLines(cast("Capture", packets), Inspector("fuzz", Random(seed).choice(tuple(Detail))))
     for line in lines:
         encode_line(line)
 
 
-#: By name: the way, and the number of frames of a chunk. The first thousands of a chunk take most of its time: later
-#: departures of the same message are known, as in a proxy that runs for long.
+#: Each way by name, with the number of frames in a chunk. The first few thousand frames take most of its time: later
+#: departures of the same message are known, as in a proxy that has run for a long time.
 WAYS: dict[str, tuple[Callable[[str, int, Watch], None], int]] = {
     "explain": (run_explain, 4_000),
     "inspector": (run_inspector, 150_000),

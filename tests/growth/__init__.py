@@ -1,1 +1,1 @@
-"""Frames that grow in one place, and the work that kproxy does for them: it must not grow faster than the frame."""
+"""Frames that grow in one place, and the work that kproxy does for them, which must not grow faster than the frame."""

@@ -13,7 +13,7 @@ from tests.growth.growth import MAX_GROWTH, growth, short_searches
 
 
 def main(part: str = "1/1") -> int:
-    """Run a part of the cases; return the number of those that grow too fast."""
+    """Run one part of the cases, and return how many grow too fast."""
     number, parts = map(int, part.split("/"))
     failed = count = 0
     with short_searches():

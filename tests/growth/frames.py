@@ -1,4 +1,4 @@
-"""Frames of any API version of which one part is as large as wanted."""
+"""Frames of any API version, one part of which can have any size."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _HEADER: Path = ("header",)
 _NOWHERE: Path = ("nowhere",)
 
 
-def _batch(number: int, **fields: Any) -> bytes:
-    return encode_batches([{"records": [{"key": b"k", "value": b"v", **fields}] * number}])
+def _batch(record_count: int, **fields: Any) -> bytes:
+    return encode_batches([{"records": [{"key": b"k", "value": b"v", **fields}] * record_count}])
 
 
 def _subscription(topics: int) -> bytes:
@@ -33,7 +33,7 @@ def _subscription(topics: int) -> bytes:
     return b"\0\0" + topics.to_bytes(4, "big") + names + bytes(4)
 
 
-#: What a field of bytes holds, of a size.
+#: Contents of a bytes field, by size.
 BYTES: dict[str, Callable[[int], bytes]] = {
     "empty": lambda size: bytes(size - 1),
     "zeros": bytes,
@@ -41,16 +41,16 @@ BYTES: dict[str, Callable[[int], bytes]] = {
     "short subscription": lambda size: _subscription(size)[:-1],
 }
 
-#: What a field of records holds, of a size.
+#: Contents of a records field, by size.
 RECORDS: dict[str, Callable[[int], bytes]] = {
     "garbage": lambda size: b"x" * size,
     "records": _batch,
     "batches": lambda size: _batch(1) * size,
-    "headers": lambda size: _batch(1, headers=[{"key": f"h{at}", "value": b"v"} for at in range(size)]),
+    "headers": lambda size: _batch(1, headers=[{"key": f"h{index}", "value": b"v"} for index in range(size)]),
     "damaged batches": lambda size: (_batch(1)[:-1] + b"w") * size,
 }
 
-#: What else is done to the frame, without its length prefix.
+#: Ways to damage a frame, without its length prefix.
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "right": lambda frame: frame,
     "cut": lambda frame: frame[:-1],
@@ -60,16 +60,16 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class GrowingFrame:
     """A frame with a part that grows.
 
     Args:
         api: Kafka's name.
         version: Its version.
         is_request: Whether the part is in the request, or in the response.
-        path: The place of the part.
-        content: Of `BYTES` or `RECORDS`: what fields of bytes and records hold.
-        damage: Of `DAMAGE`: what else is wrong.
+        path: The path of the part that grows.
+        content: A key of `BYTES` or `RECORDS`: what bytes and records fields hold.
+        damage: A key of `DAMAGE`: what else is wrong with the frame.
     """
 
     api: str
@@ -84,13 +84,14 @@ class Growing:
         return f"{self.api} v{self.version} {kind}: {'.'.join(self.path)}, {self.content}, {self.damage}"
 
     def exchange(self, size: int) -> tuple[bytes, bytes]:
-        """A request and its response, one of them with that many elements, bytes, records or tags in the part."""
+        """Return a request and its response, with `size` elements, bytes, records or tags in the part that grows."""
         api_entry = schemas.api_by_name(self.api)
         assert api_entry is not None
         layouts = api_layouts(api_entry.key, self.version)
         assert layouts is not None
         request, response = (
-            _Values(self, size, at=None if is_request == self.is_request else _NOWHERE) for is_request in (True, False)
+            _Values(self, size, path=None if is_request == self.is_request else _NOWHERE)
+            for is_request in (True, False)
         )
         header = request.struct(layouts.request_header, _HEADER)
         header |= {"request_api_key": api_entry.key, "request_api_version": self.version, "correlation_id": 7}
@@ -108,7 +109,7 @@ class Growing:
 
 
 def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
-    """All parts of a message that can grow: arrays, strings, bytes, records and tag buffers."""
+    """Yield the path of each part of a message that can grow: arrays, strings, bytes, records and tag buffers."""
     if layout.flexible:
         yield (*path, TAGS)
     for field in (*layout.fields, *layout.tagged):
@@ -118,8 +119,8 @@ def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
             yield from parts(field.struct, (*path, field.name))
 
 
-def growing_frames(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
-    """Every way in which a message can grow."""
+def growing_frames(api: str, version: int, *, is_request: bool) -> Iterator[GrowingFrame]:
+    """Yield a growing frame for every way in which a message can grow."""
     api_entry = schemas.api_by_name(api)
     assert api_entry is not None
     layouts = api_layouts(api_entry.key, version)
@@ -132,7 +133,7 @@ def growing_frames(api: str, version: int, *, is_request: bool) -> Iterator[Grow
     for path in (*parts(header, _HEADER), *parts(layout)):
         for content in contents:
             for damage in DAMAGE:
-                yield Growing(api, version, is_request, path, content, damage)
+                yield GrowingFrame(api, version, is_request, path, content, damage)
 
 
 def _types(layout: Layout) -> set[str]:
@@ -143,16 +144,16 @@ def _types(layout: Layout) -> set[str]:
 
 
 class _Values:
-    """The values of a message: every array has one element but the one that grows. No two values are equal."""
+    """The values of a message: every array has one element, except the one that grows. No two values are equal."""
 
-    def __init__(self, growing: Growing, size: int, *, at: Path | None = None) -> None:
-        self._path = growing.path if at is None else at
+    def __init__(self, growing: GrowingFrame, size: int, *, path: Path | None = None) -> None:
+        self._path = growing.path if path is None else path
         self._size = size
         self._content = growing.content
         self._numbers = count(1)
 
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
-        """The values of a struct. Of its tagged fields, it has the one that grows or in which something does."""
+        """Return the values of a struct. Of its tagged fields, it only has the one on the path of the growing part."""
         on_path = [field for field in layout.tagged if self._path[: len(path) + 1] == (*path, field.name)]
         struct_values = {
             member.name: self._field(member, (*path, member.name)) for member in (*layout.fields, *on_path)

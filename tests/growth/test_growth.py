@@ -1,4 +1,4 @@
-"""The work for a frame grows no faster than the frame, whatever in it grows."""
+"""The work for a frame grows no faster than the frame, whichever part of it grows."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import pytest
 from dissectors import schemas
 from dissectors.collector import PROGRAM_THRESHOLD
 from tests.cpu_time import cpu_seconds
-from tests.growth.frames import Growing, growing_frames
+from tests.growth.frames import GrowingFrame, growing_frames
 from tests.growth.growth import MAX_GROWTH, growth, short_searches
 from tests.growth.work import explain_exchange, inspect
 
-#: What has grown too fast, and more of the kind.
+#: Cases in which the work once grew too fast, and similar ones.
 _CASES = [
-    Growing("ApiVersions", 3, True, ("_tags",), "zeros", "right"),
-    Growing("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"),
-    Growing("Metadata", 12, False, ("topics", "_tags"), "zeros", "cut"),
-    Growing("JoinGroup", 0, True, ("protocols",), "empty", "right"),
-    Growing("JoinGroup", 0, True, ("protocols",), "short subscription", "right"),
-    Growing("JoinGroup", 9, False, ("members",), "short subscription", "right"),
-    Growing("SyncGroup", 5, True, ("assignments",), "short subscription", "right"),
-    Growing("Fetch", 12, False, ("responses", "partitions"), "garbage", "right"),
-    Growing("Fetch", 4, False, ("responses",), "damaged batches", "right"),
-    Growing("Fetch", 12, False, ("responses", "partitions", "records"), "batches", "right"),
-    Growing("Produce", 9, True, ("topic_data",), "garbage", "right"),
-    Growing("Produce", 3, True, ("topic_data", "partition_data", "records"), "headers", "right"),
-    Growing("AddPartitionsToTxn", 5, False, ("results_by_transaction", "topic_results"), "zeros", "right"),
-    Growing("DescribeGroups", 5, False, ("groups", "members"), "subscription", "wedged"),
+    GrowingFrame("ApiVersions", 3, True, ("_tags",), "zeros", "right"),
+    GrowingFrame("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"),
+    GrowingFrame("Metadata", 12, False, ("topics", "_tags"), "zeros", "cut"),
+    GrowingFrame("JoinGroup", 0, True, ("protocols",), "empty", "right"),
+    GrowingFrame("JoinGroup", 0, True, ("protocols",), "short subscription", "right"),
+    GrowingFrame("JoinGroup", 9, False, ("members",), "short subscription", "right"),
+    GrowingFrame("SyncGroup", 5, True, ("assignments",), "short subscription", "right"),
+    GrowingFrame("Fetch", 12, False, ("responses", "partitions"), "garbage", "right"),
+    GrowingFrame("Fetch", 4, False, ("responses",), "damaged batches", "right"),
+    GrowingFrame("Fetch", 12, False, ("responses", "partitions", "records"), "batches", "right"),
+    GrowingFrame("Produce", 9, True, ("topic_data",), "garbage", "right"),
+    GrowingFrame("Produce", 3, True, ("topic_data", "partition_data", "records"), "headers", "right"),
+    GrowingFrame("AddPartitionsToTxn", 5, False, ("results_by_transaction", "topic_results"), "zeros", "right"),
+    GrowingFrame("DescribeGroups", 5, False, ("groups", "members"), "subscription", "wedged"),
 ]
 
 _PARTS = 16
@@ -44,16 +44,19 @@ def _short_searches() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "growing",
-    [pytest.param(case, id=str(case), marks=pytest.mark.wide if at % 3 else ()) for at, case in enumerate(_CASES)],
+    [
+        pytest.param(case, id=str(case), marks=pytest.mark.wide if index % 3 else ())
+        for index, case in enumerate(_CASES)
+    ],
 )
-def test_doubling_a_part_at_most_doubles_the_work(growing: Growing) -> None:
+def test_doubling_a_part_at_most_doubles_the_work(growing: GrowingFrame) -> None:
     assert growth(growing) < MAX_GROWTH
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_work_of_random_messages_grows_no_faster_than_the_frame(part: int) -> None:
-    """One way to grow for each direction of each version, chosen at random; `python -m tests.growth` runs all."""
+    """Try a random way to grow for each direction of each version; `python -m tests.growth` tries all."""
     random = Random(35)
     selection = [
         random.choice([*growing_frames(api.name, version, is_request=is_request)])
@@ -70,25 +73,31 @@ def test_work_of_random_messages_grows_no_faster_than_the_frame(part: int) -> No
     ] == []
 
 
-#: The costliest of the frames of 1 MB, by lines of Python for each byte, and the number of elements.
+#: The costliest frames of 1 MB, by lines of Python per byte, each with its number of elements.
 _LARGE = [
-    (Growing("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"), 200_000),
-    (Growing("FetchSnapshot", 1, False, ("topics", "partitions", "snapshot_id", "_tags"), "garbage", "cut"), 200_000),
-    (Growing("ListConfigResources", 1, True, ("resource_types",), "zeros", "cut"), 199_000),
-    (Growing("ListOffsets", 11, True, ("topics",), "zeros", "cut"), 35_000),
-    (Growing("Fetch", 12, False, ("responses", "partitions"), "garbage", "right"), 18_000),
-    (Growing("Fetch", 12, False, ("responses", "partitions"), "damaged batches", "right"), 8_000),
-    (Growing("Produce", 9, True, ("topic_data",), "damaged batches", "right"), 11_000),
-    (Growing("DescribeGroups", 5, False, ("groups", "members"), "subscription", "right"), 8_000),
-    (Growing("AddPartitionsToTxn", 5, False, ("results_by_transaction", "topic_results"), "zeros", "right"), 50_000),
-    (Growing("JoinGroup", 9, True, ("protocols",), "short subscription", "right"), 25_000),
+    (GrowingFrame("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"), 200_000),
+    (
+        GrowingFrame("FetchSnapshot", 1, False, ("topics", "partitions", "snapshot_id", "_tags"), "garbage", "cut"),
+        200_000,
+    ),
+    (GrowingFrame("ListConfigResources", 1, True, ("resource_types",), "zeros", "cut"), 199_000),
+    (GrowingFrame("ListOffsets", 11, True, ("topics",), "zeros", "cut"), 35_000),
+    (GrowingFrame("Fetch", 12, False, ("responses", "partitions"), "garbage", "right"), 18_000),
+    (GrowingFrame("Fetch", 12, False, ("responses", "partitions"), "damaged batches", "right"), 8_000),
+    (GrowingFrame("Produce", 9, True, ("topic_data",), "damaged batches", "right"), 11_000),
+    (GrowingFrame("DescribeGroups", 5, False, ("groups", "members"), "subscription", "right"), 8_000),
+    (
+        GrowingFrame("AddPartitionsToTxn", 5, False, ("results_by_transaction", "topic_results"), "zeros", "right"),
+        50_000,
+    ),
+    (GrowingFrame("JoinGroup", 9, True, ("protocols",), "short subscription", "right"), 25_000),
 ]
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize(("growing", "size"), _LARGE, ids=str)
-def test_megabyte_frame_takes_a_few_seconds(growing: Growing, size: int) -> None:
-    """Two to four CPU seconds, by the caches of the processor."""
+def test_megabyte_frame_takes_a_few_seconds(growing: GrowingFrame, size: int) -> None:
+    """It takes two to four CPU seconds, depending on the caches of the processor."""
     exchange = growing.exchange(size)
     assert 0.15e6 < max(map(len, exchange)) < 1.4e6
     old_threshold = gc.get_threshold()

@@ -1,4 +1,4 @@
-"""The work that kproxy does for a frame, as the number of its lines of Python that run: the same on any machine."""
+"""The work that kproxy does for a frame: the number of lines of Python that it runs, the same on any machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail
 
 _PACKAGES = tuple(str(Path(str(package.__file__)).parent) for package in (dissectors, kproxy))
-_COMPILED = "<"  # the decoders that are generated
+_COMPILED = "<"  # file names of generated decoders begin with it
 
 
 def inspect(request: bytes, response: bytes, detail: Detail = Detail.FULL) -> None:
-    """Inspect an exchange as behind a relay."""
+    """Inspect an exchange as the inspector behind a relay does."""
     inspector = Inspector("growth", detail)
     inspector.open(1, "10.0.0.9:50001", "10.0.0.1:9092", at=0)
     inspector.data(1, Direction.REQUEST, request, at=1)
@@ -38,7 +38,7 @@ def explain_exchange(request: bytes, response: bytes, *, is_request: bool) -> No
 
 
 def count_lines(function: Callable[[], Any]) -> int:
-    """The number of lines of kproxy that a call runs."""
+    """Return the number of lines of kproxy that a call runs."""
     line_count = 0
 
     def trace_call(frame: FrameType, _event: str, _argument: object) -> Any:

@@ -1,4 +1,4 @@
-"""The habits that clients play: which rules name them, with which limits, and what the broker does to them."""
+"""The habits that clients play: the rules that name them, the limits of these rules, and the broker's quirks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ BAD, FIXED = "bad", "fixed"
 
 
 class Habit(NamedTuple):
-    """What names its bad variant: one of `codes`. `limits` make a few seconds enough; `quirk` is of the broker.
+    """A habit. One of the rules `codes` must name its bad variant.
 
-    With `alone`, it is a matter of milliseconds, so that nothing else may run meanwhile.
+    Attributes:
+        codes: Codes of rules.
+        limits: Limits of a rule with which a few seconds are enough.
+        quirk: A quirk of the broker.
+        clients: The clients that can play the habit.
+        alone: Whether milliseconds matter, so that nothing else may run meanwhile.
     """
 
     codes: tuple[str, ...]
@@ -72,10 +77,10 @@ HABITS: Final[dict[str, Habit]] = {
                         quirk="Produce:error:NOT_ENOUGH_REPLICAS,client={client}", alone=True),
 }  # fmt: skip
 
-#: The client ids of those who set none.
+#: The client ids of clients that set none.
 DEFAULT_IDS: Final = {LIBRDKAFKA: "rdkafka", JAVA: "producer-1"}
 
 
 def client_id(habit: str, variant: str, client: str) -> str:
-    """The client id of a variant, also the name of its groups."""
+    """Return the client id of a variant, which is also the name of its groups."""
     return f"{habit}-{variant}-{client}"

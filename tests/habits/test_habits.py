@@ -1,4 +1,4 @@
-"""Each habit with librdkafka and Kafka's Java client: kproxy names the bad variant, and not the fixed one."""
+"""With librdkafka and Kafka's Java client, kproxy names the bad variant of each habit, but not the fixed one."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from tests.habits.clients import java  # noqa: E402
 
 Reported = dict[str, dict[str, str]]
 CASES = [(habit, client) for client in CLIENTS for habit in HABITS if client in HABITS[habit].clients]
-#: What is played before real Kafka, too: what needs no fault of the broker, and no tiny timeouts.
-REAL = (
+#: The habits that are also played with real Kafka: they need neither faults of the broker nor tiny timeouts.
+KAFKA_HABITS = (
     "client-per-message", "flush-each", "acks-1-beside-all", "key-skew", "near-limit", "commit-each", "small-fetches",
     "assignors", "manual-commits", "reset-to-the-end", "many-connections", "same-question",
 )  # fmt: skip
 
 
 def rule_options() -> list[str]:
-    # The groups rebalance more within seconds than others in an hour, also with the fixed variants.
+    # Even with the fixed variants, these groups rebalance more within seconds than others in an hour.
     limits = ["V020:generations=100", *(habit.limits for habit in HABITS.values() if habit.limits)]
     return [f"--rule={limit}" for limit in limits]
 
 
 def broker_options() -> list[str]:
-    """Options of the built-in broker: short sessions, no delay before the first rebalance, and its quirks."""
+    """Return options of the built-in broker: short sessions, no delay before the first rebalance, and its quirks."""
     settings = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
     quirks = [
         habit.quirk.format(client=client_id(name, BAD, client))
@@ -68,7 +68,7 @@ def play(proxy: Proxy, habits: list[str]) -> Reported:
 
 
 def findings(proxy: Proxy) -> Reported:
-    """The findings that name a variant."""
+    """Return the findings by client id and code; client ids with a suffix count as their variant."""
     ids = {
         client_id(habit, variant, client): client_id(habit, variant, client)
         for habit, client in CASES
@@ -78,7 +78,7 @@ def findings(proxy: Proxy) -> Reported:
     for line in read_lines(proxy.trace):
         entries = [line] if line.get("kind") == "finding" else line.get("findings") or []
         for entry in entries:
-            # of the frame, or else of the sentence, in which the client or its group is the first name
+            # from the frame, or else from the message, which names the client or its group first
             sender = line.get("client_id") or next(iter(re.findall("'([^']+)'", entry["message"])), "")
             variant_id = next(
                 (variant_id for name, variant_id in ids.items() if sender == name or sender.startswith(f"{name}-")),
@@ -90,7 +90,7 @@ def findings(proxy: Proxy) -> Reported:
 
 @pytest.fixture(scope="module")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The findings with the built-in broker, behind one proxy for all habits: starting many takes long."""
+    """Return the findings with the built-in broker. One proxy serves all habits because starting many takes long."""
     if reason := java.missing_program():
         pytest.skip(reason)
     proxy = Proxy(None, tmp_path_factory.mktemp("habits"), "--no-control", *rule_options(), *broker_options())
@@ -103,7 +103,7 @@ def test_bad_variant_is_named(habit: str, client: str, reported: Reported) -> No
 
 
 @pytest.mark.parametrize(("habit", "client"), CASES)
-def test_fixed_variant_is_not_reported(habit: str, client: str, reported: Reported) -> None:
+def test_fixed_variant_has_no_findings(habit: str, client: str, reported: Reported) -> None:
     assert reported.get(client_id(habit, FIXED, client), {}) == {}
 
 
@@ -114,7 +114,7 @@ def test_habits_are_never_errors(reported: Reported) -> None:
 
 
 def test_flush_after_each_record_differs_from_a_short_linger_time(reported: Reported) -> None:
-    # Java's sends one request after the other, too, if the broker is fast
+    # If the broker is fast, Java's client also sends one request after another.
     flush_message, linger_message = (
         reported[client_id(habit, BAD, LIBRDKAFKA)]["R026"] for habit in ("flush-each", "no-linger")
     )
@@ -124,28 +124,28 @@ def test_flush_after_each_record_differs_from_a_short_linger_time(reported: Repo
 
 @pytest.fixture(scope="module")
 def reported_with_kafka(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The same before real Kafka."""
+    """Return the findings with real Kafka."""
     if reason := no_kafka() or java.missing_program():
         pytest.skip(reason)
     directory = tmp_path_factory.mktemp("kafka")
     kafka = Kafka(RELEASES[0], directory / "kafka", {}, {"group.initial.rebalance.delay.ms": "0"})
     try:
         proxy = Proxy(kafka.direct, directory, "--advertise", "--no-control", *rule_options())
-        return play(proxy, [*REAL])
+        return play(proxy, [*KAFKA_HABITS])
     finally:
         kafka.kill()
 
 
-REAL_CASES = [(habit, client) for habit, client in CASES if habit in REAL]
+KAFKA_CASES = [(habit, client) for habit, client in CASES if habit in KAFKA_HABITS]
 
 
-@pytest.mark.parametrize(("habit", "client"), REAL_CASES)
+@pytest.mark.parametrize(("habit", "client"), KAFKA_CASES)
 def test_bad_variant_is_named_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
     assert set(reported_with_kafka[client_id(habit, BAD, client)]) & set(HABITS[habit].codes)
 
 
-@pytest.mark.parametrize(("habit", "client"), REAL_CASES)
-def test_fixed_variant_is_not_reported_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
+@pytest.mark.parametrize(("habit", "client"), KAFKA_CASES)
+def test_fixed_variant_has_no_findings_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
     assert reported_with_kafka.get(client_id(habit, FIXED, client), {}) == {}
 
 
@@ -158,7 +158,7 @@ def test_fixed_variant_is_not_reported_with_real_kafka(habit: str, client: str, 
         (["--config-file=kproxy.toml", "--rule=C018:connections=100"], False),
     ],
 )
-def test_limits_of_a_live_proxy_are_configurable(
+def test_rule_limits_of_a_live_proxy_are_configurable(
     options: list[str], is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -172,5 +172,7 @@ def test_limits_of_a_live_proxy_are_configurable(
 
 if __name__ == "__main__":
     wanted = sys.argv[1:] or [*HABITS]
-    told = play(Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *rule_options(), *broker_options()), wanted)
-    json.dump(told, sys.stdout, indent=1)
+    findings_by_client = play(
+        Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *rule_options(), *broker_options()), wanted
+    )
+    json.dump(findings_by_client, sys.stdout, indent=1)

@@ -29,14 +29,14 @@ from tests.independent.plausible_values import leaves_no_trace
 
 
 def diagnoses(case: Case) -> list[Diagnosis]:
-    """What `kproxy explain` reports of a broken frame, without its request."""
+    """Return the diagnoses that `kproxy explain` reports for a broken frame, without its request."""
     answered = None if case.valid.is_request else (case.valid.key, case.valid.version)
     explanation = explain(case.broken, answered)
     return [finding.problem.diagnosis for finding in explanation.findings if finding.problem.diagnosis is not None]
 
 
 def right_layout_of(case: Case) -> Layout:
-    """Kafka's layout of the frame, which the edits are applied to."""
+    """Return Kafka's layout of the frame, to which the edits are applied."""
     frame = case.original
     parsed = read_request(frame) if case.valid.is_request else read_response(frame, case.valid.key, case.valid.version)
     layout = right_layout(parsed)
@@ -45,7 +45,7 @@ def right_layout_of(case: Case) -> Layout:
 
 
 def reproduces(edit: Edit, layout: Layout, case: Case) -> bool:
-    """Whether a writer with this edit sends the broken bytes for the values of the original."""
+    """Return whether a writer with this edit sends the broken bytes for the values of the original."""
     try:
         return reproduces_in_payload(edit, case) if case.payload else write(edit, layout, case.values) == case.broken
     except (EditError, EncodeError):
@@ -53,7 +53,7 @@ def reproduces(edit: Edit, layout: Layout, case: Case) -> bool:
 
 
 def reproduces_in_payload(edit: Edit, case: Case) -> bool:
-    """Whether a writer with this edit sends the broken payload for the values of the original one."""
+    """Return whether a writer with this edit sends the broken payload for the values of the original one."""
     if edit.kind != "embedded_layout":
         return False
     detail = dict(edit.detail)
@@ -64,9 +64,9 @@ def reproduces_in_payload(edit: Edit, case: Case) -> bool:
 
 
 def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
-    """Whether a writer with another edit of the same family, of a field of the same type, may send these bytes.
+    """Return whether a writer with another edit of this family, of a field of the same type, may send these bytes.
 
-    One of two neighbouring int32 fields is missing: which one it is depends only on how likely the values are.
+    For example, one of two neighbouring int32 fields is missing: only the likelihood of the values shows which one.
     """
     if edit.kind in LOOSE_KINDS:
         return False
@@ -84,7 +84,7 @@ def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
 
 
 def shape(struct_layout: Layout) -> str:
-    """The types of a struct on the wire, in the notation of `tests.independent.definitions.shape`."""
+    """Return the types of a struct on the wire, in the notation of `tests.independent.definitions.shape`."""
     kinds = {"uvarint": "c", "int16": "i16", "int32": "i32", "uvarint-1": "c-1", "uvarint+1": "c+1"}
 
     def field_shape(field: Field) -> str:
@@ -177,9 +177,9 @@ def tally(cases: Iterable[Case]) -> Tally:
 def main() -> None:
     cases_per_family = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    valids = [*kafka_frames(), *captured_frames()]
+    valid_frames = [*kafka_frames(), *captured_frames()]
     result = tally(
-        chain(payload_cases(max(cases_per_family // 6, 1), seed), frame_cases(valids, cases_per_family, seed))
+        chain(payload_cases(max(cases_per_family // 6, 1), seed), frame_cases(valid_frames, cases_per_family, seed))
     )
     print(result)  # noqa: T201  # the table is for people
     if path := os.environ.get("MISSED"):

@@ -15,7 +15,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64")
 
 @dataclass
 class Frame:
-    """What is written: the trees, the values, the name of the body's message and its version."""
+    """A frame to write: the trees, the values, the name of the body's message and its version."""
 
     name: str
     version: int
@@ -27,11 +27,11 @@ class Frame:
     prefix: str = ""
 
     def structs(self) -> list[tuple[Struct, list[Values]]]:
-        """The structs of the body that have values, with these."""
+        """Return the structs of the body that have values, each with its values."""
         return list(_structs(self.body, [self.values["body"]]))
 
     def pick(self, accept: Callable[[Member], bool], *, tagged: bool = False) -> tuple[Struct, Member, list[Values]]:
-        """A member of a struct that has values."""
+        """Return a random accepted member of a struct that has values."""
         candidates = [
             (struct, member, values)
             for struct, values in self.structs()
@@ -43,7 +43,7 @@ class Frame:
         return self.random.choice(candidates)
 
     def all_members(self) -> Iterator[Member]:
-        """All members of the body, tagged ones included, whether they have values or not."""
+        """Yield all members of the body, including tagged ones, whether or not they have values."""
         pending = [self.body]
         while pending:
             struct = pending.pop()
@@ -69,7 +69,7 @@ def _structs(struct: Struct, values: list[Values]) -> Iterator[tuple[Struct, lis
 
 
 def _lengths(member: Member, length_kind: str) -> Iterator[str]:
-    """The attributes of a member that are lengths of strings, arrays, bytes or of all."""
+    """Yield the attributes of a member that are lengths of strings, arrays, bytes or all three."""
     if member.array and member.length and length_kind in ("arrays", "all"):
         yield "length"
     attribute = "element_length" if member.array else "length"
@@ -106,7 +106,7 @@ def other_encoding(length_kind: str) -> Callable[[Frame], None]:
 
 
 def other_width(length_kind: str) -> Callable[[Frame], None]:
-    """Fixed lengths in the other width."""
+    """Return a breakage that writes fixed lengths in the other width."""
 
     def change(member: Member, attribute: str) -> str | None:
         return {"i16": "i32", "i32": "i16"}.get(getattr(member, attribute))
@@ -123,7 +123,7 @@ def off_by_one(length_kind: str, delta: int) -> Callable[[Frame], None]:
 
 def in_one_member(change: Callable[[Frame, Member, str], str | None]) -> Callable[[Frame], None]:
     def apply(frame: Frame) -> None:
-        _, member, _ = frame.pick(lambda one: any(_lengths(one, "all")), tagged=False)
+        _, member, _ = frame.pick(lambda member: any(_lengths(member, "all")), tagged=False)
         attribute = frame.random.choice(list(_lengths(member, "all")))
         new_length = change(frame, member, attribute)
         if new_length is None or new_length == getattr(member, attribute):
@@ -153,12 +153,12 @@ def _all_structs(struct: Struct) -> Iterator[Struct]:
 
 
 def move_field(frame: Frame) -> None:
-    struct, member, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
+    struct, member, _ = frame.pick(lambda member: member.name != "throttle_time_ms")
     _move_member(frame, struct, member)
 
 
 def move_throttle(frame: Frame) -> None:
-    struct, member, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
+    struct, member, _ = frame.pick(lambda member: member.name == "throttle_time_ms")
     _move_member(frame, struct, member)
 
 
@@ -171,37 +171,37 @@ def _move_member(frame: Frame, struct: Struct, member: Member) -> None:
 
 
 def drop_throttle(frame: Frame) -> None:
-    struct, member, _ = frame.pick(lambda one: one.name == "throttle_time_ms")
+    struct, member, _ = frame.pick(lambda member: member.name == "throttle_time_ms")
     struct.members.remove(member)
 
 
 def drop_field(frame: Frame) -> None:
-    struct, member, _ = frame.pick(lambda one: one.name != "throttle_time_ms")
+    struct, member, _ = frame.pick(lambda member: member.name != "throttle_time_ms")
     if len(struct.members) == 1 and not struct.buffers:
         raise Unfit
     struct.members.remove(member)
 
 
 def duplicate_field(frame: Frame) -> None:
-    struct, member, _ = frame.pick(lambda one: True)
+    struct, member, _ = frame.pick(lambda member: True)
     struct.members.insert(frame.random.choice((struct.members.index(member) + 1, len(struct.members))), member)
 
 
 def duplicate_opaque_field(frame: Frame) -> None:
-    struct, member, values = frame.pick(lambda one: one.kind in ("bytes", "records", "uuid"))
+    struct, member, values = frame.pick(lambda member: member.kind in ("bytes", "records", "uuid"))
     if not any(element.get(member.name) for element in values):
         raise Unfit
     struct.members.insert(struct.members.index(member) + 1, member)
 
 
 def add_field_of_version(frame: Frame) -> None:
-    """One field that only other versions have, at its place there."""
+    """Add a field that only other versions have, at its position in them."""
     other_versions = [version for version in versions(frame.name) if version != frame.version]
     frame.random.shuffle(other_versions)
     for version in other_versions:
         struct_pairs = [
             struct_pair
-            for struct_pair in _pairs(frame.body, message(frame.name, version), [frame.values["body"]])
+            for struct_pair in _matching_structs(frame.body, message(frame.name, version), [frame.values["body"]])
             if struct_pair[3]
         ]
         if not struct_pairs:
@@ -226,7 +226,7 @@ def add_field_of_version(frame: Frame) -> None:
     raise Unfit
 
 
-def _pairs(
+def _matching_structs(
     struct: Struct, other_struct: Struct, values: list[Values]
 ) -> Iterator[tuple[Struct, Struct, list[Values], bool]]:
     if not values:
@@ -238,7 +238,7 @@ def _pairs(
         counterpart = members.get(member.name)
         if counterpart and counterpart.inner and member.inner and counterpart.array == member.array:
             inner_values = [element[member.name] for element in values if element.get(member.name) is not None]
-            yield from _pairs(
+            yield from _matching_structs(
                 counterpart.inner,
                 member.inner,
                 [e for array in inner_values for e in array] if member.array else inner_values,
@@ -303,7 +303,7 @@ def add_tag_buffer(frame: Frame) -> None:
 
 
 def change_tag_size(frame: Frame) -> None:
-    """The size of a tagged field is wrong by some bytes; a field is added if the frame has none."""
+    """Make the size of a tagged field wrong by some bytes; add a field if the frame has none."""
     tagged_members = [(struct, field) for struct, values in frame.structs() for field in struct.tagged
              if any(field.name in element for element in values)]  # fmt: skip
     if not tagged_members:
@@ -329,7 +329,7 @@ def duplicate_prefix(prefix_name: str) -> Callable[[Frame], None]:
 
 
 def drop_in_one_element(frame: Frame) -> None:
-    """A field is missing in only one element of an array of the body."""
+    """Leave out a field in only one element of an array of the body."""
     members = [
         array_member
         for array_member in frame.body.members
@@ -342,27 +342,31 @@ def drop_in_one_element(frame: Frame) -> None:
         raise Unfit
     array_member = frame.random.choice(members)
     assert array_member.inner is not None
-    array_member.only, array_member.other = (
+    array_member.exception_index, array_member.exception_struct = (
         frame.random.randrange(len(frame.values["body"][array_member.name])),
         deepcopy(array_member.inner),
     )
-    array_member.other.members.pop(frame.random.randrange(len(array_member.other.members)))
+    array_member.exception_struct.members.pop(frame.random.randrange(len(array_member.exception_struct.members)))
 
 
 FAMILIES: dict[str, list[Callable[[Frame], None]]] = {
     "length width": [
-        in_one_member(lambda _, one, at: {"i16": "i32", "i32": "i16"}.get(getattr(one, at))),
+        in_one_member(lambda _, member, attribute: {"i16": "i32", "i32": "i16"}.get(getattr(member, attribute))),
         other_width("strings"),
         other_width("arrays"),
         other_width("bytes"),
     ],
-    "one length in the other encoding": [in_one_member(lambda _, one, at: _other_encoding(one, at))],
+    "one length in the other encoding": [
+        in_one_member(lambda _, member, attribute: _other_encoding(member, attribute))
+    ],
     "only strings or only arrays in the other encoding": [other_encoding("strings"), other_encoding("arrays")],
     "all lengths in the other encoding": [other_encoding("all")],
     "the whole body in the other encoding": [flexibility],
     "compact length off by one": [
         in_one_member(
-            lambda frame, one, at: f"c{frame.random.choice((-1, 1)):+d}" if getattr(one, at) == "c" else None
+            lambda frame, member, attribute: (
+                f"c{frame.random.choice((-1, 1)):+d}" if getattr(member, attribute) == "c" else None
+            )
         ),
         off_by_one("strings", -1),
         off_by_one("arrays", -1),

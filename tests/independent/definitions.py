@@ -1,4 +1,4 @@
-"""Kafka's message definitions as trees that may be changed at will, and a reader and a writer for them."""
+"""Kafka's message definitions as trees that may be changed freely, and a reader and a writer for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Values = dict[str, Any]
 class Member:
     """One member of a struct. Lengths are ``i16``, ``i32``, ``c`` (compact), ``c-1`` and ``c+1`` (off by one).
 
-    `only` is the index of the one element that has `other` as its members.
+    `exception_index` is the index of the one element that has `exception_struct` as its layout.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Member:
     default: Any = None
     as_null: bool = False
     size_delta: int = 0
-    only: int = -1
-    other: Struct | None = None
+    exception_index: int = -1
+    exception_struct: Struct | None = None
 
 
 @dataclass
@@ -157,14 +157,14 @@ class Reader:
     def member(self, member: Member) -> Any:
         if member.array:
             count = self.length(member.length)
-            return None if count < 0 else [self.one(member, member.element_length) for _ in range(count)]
+            return None if count < 0 else [self.element(member, member.element_length) for _ in range(count)]
         if member.inner and member.nullable:
             mark = self.varint() if member.tag is not None else self.take(1)[0]
             if mark != 1:
                 return None
-        return self.one(member, member.length)
+        return self.element(member, member.length)
 
-    def one(self, member: Member, length: str) -> Any:
+    def element(self, member: Member, length: str) -> Any:
         if member.inner:
             return self.struct(member.inner)
         if length:
@@ -193,7 +193,7 @@ def _length(encoding: str, size: int | None) -> bytes:
 
 
 def write(shape: Struct, values: Values) -> bytes:
-    """The bytes of a struct; raises OverflowError or struct.error if a value does not fit."""
+    """Return the bytes of a struct; raise OverflowError or struct.error if a value does not fit."""
     data_out = b"".join(_member(member, values.get(member.name)) for member in shape.members)
     for buffer_index in range(shape.buffers):
         pairs = [] if buffer_index else list(values.get("_tags", ()))
@@ -214,19 +214,19 @@ def _member(member: Member, value: Any) -> bytes:
         data = _length(member.length, None if value is None else len(value))
         for index, element in enumerate(value or ()):
             data += (
-                write(member.other, element)
-                if index == member.only and member.other
-                else _one(member, member.element_length, element)
+                write(member.exception_struct, element)
+                if index == member.exception_index and member.exception_struct
+                else _element(member, member.element_length, element)
             )
         return data
     if member.inner and member.nullable:
         if value is None:
             return b"\x00" if member.tag is not None else b"\xff"
         return b"\x01" + write(member.inner, value)
-    return _one(member, member.length, value)
+    return _element(member, member.length, value)
 
 
-def _one(member: Member, length: str, value: Any) -> bytes:
+def _element(member: Member, length: str, value: Any) -> bytes:
     if member.inner:
         return value if isinstance(value, bytes) else write(member.inner, value)  # written wrongly by the caller
     if length:
@@ -238,7 +238,7 @@ def _one(member: Member, length: str, value: Any) -> bytes:
 
 
 def shape(struct_shape: Struct) -> str:
-    """The types of a struct on the wire, without the names: two layouts of the same shape can hold the same bytes."""
+    """Return the types of a struct on the wire, without names: layouts of the same shape can hold the same bytes."""
 
     def member_shape(member: Member) -> str:
         inner = f"{{{shape(member.inner)}}}" if member.inner else member.kind

@@ -24,8 +24,8 @@ _TRIES = 6
 
 
 @dataclass
-class Valid:
-    """A valid frame by its values; `where` is its source."""
+class ValidFrame:
+    """A valid frame, given by its values; `where` is its source."""
 
     name: str
     key: int
@@ -41,13 +41,13 @@ class Valid:
 
 @dataclass
 class Case:
-    """A broken frame with the valid one; `values` have every field that either of them has.
+    """A broken frame and the valid one; `values` have every field that either of them has.
 
-    If a payload inside is broken, it is given too, right and broken.
+    If an embedded payload is broken, the case also has the correct and the broken payload.
     """
 
     family: str
-    valid: Valid
+    valid: ValidFrame
     original: bytes
     broken: bytes
     values: Values
@@ -59,7 +59,7 @@ class Case:
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """The bytes of a frame with its length prefix."""
+    """Return the bytes of a frame with its length prefix."""
     header_bytes, body = write(frame.header, frame.values["header"]), write(frame.body, frame.values["body"])
     if frame.prefix == "correlation_id":
         header_bytes = header_bytes[:4] + header_bytes
@@ -69,14 +69,14 @@ def encode_frame(frame: Frame) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
-def new_frame(valid: Valid, random: Random) -> Frame:
+def new_frame(valid: ValidFrame, random: Random) -> Frame:
     header = "RequestHeader" if valid.is_request else "ResponseHeader"
     return Frame(valid.name, valid.version, valid.header_version, message(header, valid.header_version),
                  message(valid.name, valid.version), deepcopy(valid.values), random)  # fmt: skip
 
 
-def kafka_frames() -> Iterator[Valid]:
-    """Frames that Kafka's classes wrote for every API, version and direction, with realistic values."""
+def kafka_frames() -> Iterator[ValidFrame]:
+    """Yield frames that Kafka's classes wrote for every API, version and direction, with realistic values."""
     with gzip.open(_CORPUS, "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
             row = json.loads(line)
@@ -94,11 +94,11 @@ def kafka_frames() -> Iterator[Valid]:
                            "client_id": source.text("client_id", 0)}  # fmt: skip
             body.pop("_tags", None)
             values = {"header": header, "body": source.with_realistic_values(tree, body)}
-            yield Valid(row["api"], row["api_key"], row["version"], row["header_version"], values, f"row {number}")
+            yield ValidFrame(row["api"], row["api_key"], row["version"], row["header_version"], values, f"row {number}")
 
 
-def captured_frames() -> Iterator[Valid]:
-    """Frames that real clients and brokers sent."""
+def captured_frames() -> Iterator[ValidFrame]:
+    """Yield frames that real clients and brokers sent."""
     headers = {(row["api"], row["version"]): row["header_version"] for row in _rows()}
     seen_frames = set()
     for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
@@ -112,7 +112,9 @@ def captured_frames() -> Iterator[Valid]:
                 yield from _parse_frame(name, key, version, headers[name, version], b64decode(line.frame), path.name)
 
 
-def _parse_frame(name: str, key: int, version: int, header_version: int, frame: bytes, source: str) -> Iterator[Valid]:
+def _parse_frame(
+    name: str, key: int, version: int, header_version: int, frame: bytes, source: str
+) -> Iterator[ValidFrame]:
     header = "RequestHeader" if name.endswith("Request") else "ResponseHeader"
     header_tree, body_tree = shared_message(header, header_version), shared_message(name, version)
     reader = Reader(frame, 4)
@@ -121,7 +123,7 @@ def _parse_frame(name: str, key: int, version: int, header_version: int, frame: 
         values["body"] = reader.struct(body_tree)
     except (ValueError, struct.error):
         return
-    valid = Valid(name, key, version, header_version, values, source)
+    valid = ValidFrame(name, key, version, header_version, values, source)
     same_frame = Frame(name, version, header_version, header_tree, body_tree, values, Random(0))
     if reader.pos == len(frame) and encode_frame(same_frame) == frame:
         yield valid
@@ -132,14 +134,14 @@ def _rows() -> Iterator[dict[str, Any]]:
         yield from (row for row in map(json.loads, lines) if "frame_hex" in row)
 
 
-def break_frame(valid: Valid, family: str, breakage: Callable[[Frame], None], seed: int) -> Case | None:
-    """The frame broken in that way; None if it does not apply, or changes no byte."""
+def break_frame(valid: ValidFrame, family: str, breakage: Callable[[Frame], None], seed: int) -> Case | None:
+    """Return the frame broken in this way, or None if the breakage does not apply or changes no byte."""
     for attempt in range(_TRIES):
         frame = new_frame(valid, Random(seed * 1000 + attempt))
         try:
             original = encode_frame(frame)
             breakage(frame)
-            if frame.values.pop("changed", False):  # the breakage needed another value: that is the original then
+            if frame.values.pop("changed", False):  # the breakage added a value, which the original gets as well
                 original = encode_frame(_restore(frame, valid))
             data = encode_frame(frame)
         except (Unfit, OverflowError, struct.error):
@@ -151,21 +153,21 @@ def break_frame(valid: Valid, family: str, breakage: Callable[[Frame], None], se
     return None
 
 
-def _restore(frame: Frame, valid: Valid) -> Frame:
+def _restore(frame: Frame, valid: ValidFrame) -> Frame:
     restored = new_frame(valid, frame.random)
     restored.values = frame.values
     return restored
 
 
-def cases(valids: list[Valid], cases_per_family: int, seed: int) -> Iterator[Case]:
-    """`cases_per_family` cases of each breakage, spread over APIs and versions."""
+def cases(valid_frames: list[ValidFrame], cases_per_family: int, seed: int) -> Iterator[Case]:
+    """Yield up to `cases_per_family` cases of each family, spread over APIs and versions."""
     for family, breakages in FAMILIES.items():
         for number, breakage in enumerate(breakages):
             random = Random(f"{seed} {family} {number}")
-            order = random.sample(valids, len(valids))
+            shuffled_frames = random.sample(valid_frames, len(valid_frames))
             case_count, used_versions = 0, set()
             maximum = max(cases_per_family // len(breakages), 1)
-            for index, valid in enumerate(order):
+            for index, valid in enumerate(shuffled_frames):
                 if case_count >= maximum:
                     break
                 if (valid.name, valid.version) in used_versions:

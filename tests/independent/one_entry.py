@@ -1,6 +1,6 @@
 """Common messages with one entry of a nested array written wrongly, and how often the diagnosis names the entry.
 
-Frames are written by `tests.independent.definitions`. An error in one entry of ``topics[].partitions[]`` is that of a
+Frames are written by `tests.independent.definitions`. An error in one entry of ``topics[].partitions[]`` comes from a
 branch of a writer: a partition that failed, was not found, or has no data.
 
 python -m tests.independent.one_entry
@@ -23,10 +23,10 @@ from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.schemas import api_by_name, header_versions
 from tests.independent.accuracy import diagnoses, reproduces, right_layout_of
 from tests.independent.definitions import Member, Struct, Values, write
-from tests.independent.frames import Case, Valid, encode_frame, new_frame
+from tests.independent.frames import Case, ValidFrame, encode_frame, new_frame
 from tests.independent.plausible_values import leaves_no_trace
 
-#: From which confidence a diagnosis counts as sure.
+#: The confidence from which a diagnosis counts as sure.
 SURE = 0.95
 
 #: Batches of one record, whose CRC and value differ.
@@ -40,7 +40,7 @@ _BATCHES = tuple(
 
 
 def _partitions(name: str = "partition_index", **values: Any) -> list[Values]:
-    """Three partitions; a value in a tuple differs in each."""
+    """Return three partitions, each with its own element of the values that are tuples."""
     return [
         {name: index}
         | {key: value[index] if isinstance(value, tuple) else deepcopy(value) for key, value in values.items()}
@@ -129,7 +129,7 @@ _FAMILIES = {"tag buffer": "tag buffer missing or twice", "without": "field miss
 
 
 class Entry(NamedTuple):
-    """An entry of an array in an array: where it is, its struct, its values and the list that has it."""
+    """An entry of a nested array: its path, its struct, the list that contains it, and its index there."""
 
     where: str
     struct: Struct
@@ -137,8 +137,8 @@ class Entry(NamedTuple):
     index: int
 
 
-def valid_frames() -> Iterator[Valid]:
-    """The right frames."""
+def valid_frames() -> Iterator[ValidFrame]:
+    """Yield the correct frames."""
     for name, versions, body in MESSAGES:
         is_request = name.endswith("Request")
         api = api_by_name(name.removesuffix("Request" if is_request else "Response"))
@@ -150,11 +150,11 @@ def valid_frames() -> Iterator[Valid]:
                     "request_api_key": api.key, "request_api_version": version, "client_id": "billing-7",
                 }  # fmt: skip
             header = header_versions(api.key, version)[0 if is_request else 1]
-            yield Valid(name, api.key, version, header, values, "one_entry")
+            yield ValidFrame(name, api.key, version, header, values, "one_entry")
 
 
 def entries(struct: Struct, values: Values, location_prefix: str = "", depth: int = 0) -> Iterator[Entry]:
-    """The entries of the arrays that are in other arrays."""
+    """Yield the entries of the arrays that are in other arrays."""
     for member in struct.members:
         if not member.array or member.inner is None:
             continue
@@ -166,7 +166,7 @@ def entries(struct: Struct, values: Values, location_prefix: str = "", depth: in
 
 
 def faults(struct: Struct) -> Iterator[tuple[str, Struct]]:
-    """The ways to write one entry wrongly, each with the struct as written."""
+    """Yield the ways to write one entry wrongly, each with the struct as written."""
     for position, member in enumerate(struct.members):
         other_members = (*struct.members[:position], *struct.members[position + 1 :])
         if other_members or struct.buffers:
@@ -192,7 +192,7 @@ def _replace_member(struct: Struct, position: int, member: Member) -> Struct:
 
 
 def cases() -> Iterator[Case]:
-    """Each fault in each entry of an inner array."""
+    """Yield a case for each fault in each entry of an inner array."""
     for valid in valid_frames():
         frame = new_frame(valid, Random(0))
         original, values = encode_frame(frame), deepcopy(frame.values)
@@ -207,13 +207,13 @@ def cases() -> Iterator[Case]:
 
 @dataclass
 class Tally:
-    """Counts by family; `missed` are the cases that are not first."""
+    """Counts by family; `missed` has the cases whose fault is not the first edit."""
 
     families: dict[str, Counter[str]] = field(default_factory=dict)
     missed: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
-        """Diagnose a case."""
+        """Diagnose and count a case."""
         count = self.families.setdefault(case.family, Counter())
         if leaves_no_trace(case):
             count["no trace"] += 1
@@ -259,7 +259,7 @@ def _edits(diagnoses_found: list[Diagnosis]) -> list[Edit]:
 
 
 def tally(broken_cases: Iterable[Case]) -> Tally:
-    """Diagnose cases."""
+    """Diagnose cases, and return their tally."""
     tally = Tally()
     for case in broken_cases:
         tally.add(case)

@@ -1,4 +1,4 @@
-"""Frames with payloads of group protocols, right and broken: consumers, Kafka Connect and Kafka Streams."""
+"""Frames with payloads of group protocols, correct and broken: consumers, Kafka Connect and Kafka Streams."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from tests.independent.definitions import (
     versions,
     write,
 )
-from tests.independent.frames import Case, Valid, encode_frame, new_frame
+from tests.independent.frames import Case, ValidFrame, encode_frame, new_frame
 from tests.independent.values import Source
 
-#: Kafka Connect's messages, which Kafka has only as code (ConnectProtocol, IncrementalCooperativeConnectProtocol).
+#: Kafka Connect's messages, which Kafka defines only in code (ConnectProtocol, IncrementalCooperativeConnectProtocol).
 _TASKS = [
     {"name": "Connector", "type": "string", "versions": "0+"},
     {"name": "Tasks", "type": "[]int32", "versions": "0+"},
@@ -42,9 +42,9 @@ _CONNECT: list[dict[str, Any]] = [
         {"name": "Revoked", "type": "[]Task", "versions": "1+", "nullableVersions": "1+", "fields": _TASKS},
         {"name": "Delay", "type": "int32", "versions": "1+"}]},
 ]  # fmt: skip
-definitions().update({each["name"]: each for each in _CONNECT})
+definitions().update({definition["name"]: definition for definition in _CONNECT})
 
-#: By carrier: message, the path of the payload's struct and field, and whether it is metadata or an assignment.
+#: Messages with payloads: name, API key, the payload's struct and field, and whether it is metadata or an assignment.
 _CARRIERS = (
     ("JoinGroupRequest", 11, ("protocols",), "metadata", "metadata"),
     ("JoinGroupResponse", 11, ("members",), "metadata", "metadata"),
@@ -108,7 +108,7 @@ _BREAKAGES: tuple[Callable[[Frame], None], ...] = (
 
 
 def _valid_payload(name: str, random: Random) -> Frame:
-    """A right payload with realistic values."""
+    """Return a correct payload with realistic values."""
     version = random.choice(versions(name)[1:] if name == "SubscriptionInfoData" else versions(name))
     prefixed = name != "SubscriptionInfoData"
     header = Struct([Member("version", "int16")] if prefixed else [])
@@ -139,7 +139,7 @@ def _valid_payload(name: str, random: Random) -> Frame:
 
 
 def _wrap_payload(kind: str, data: bytes) -> bytes:
-    """User data of Kafka Streams in the subscription that contains it."""
+    """Return a payload, with user data of Kafka Streams wrapped in a subscription."""
     if kind != "streams":
         return data
     body = message("ConsumerProtocolSubscription", 1)
@@ -151,7 +151,7 @@ def _payload_bytes(frame: Frame) -> bytes:
 
 
 def cases(cases_per_carrier: int, seed: int) -> Iterator[Case]:
-    """`cases_per_carrier` cases for each kind of payload and each message that carries it."""
+    """Yield `cases_per_carrier` cases for each kind of payload and each message that carries it."""
     for kind, names in _PAYLOADS.items():
         for name, key, path, field, payload_kind in _CARRIERS:
             if payload_kind not in names:
@@ -161,12 +161,12 @@ def cases(cases_per_carrier: int, seed: int) -> Iterator[Case]:
             while case_count < cases_per_carrier and attempts < 20 * cases_per_carrier:
                 attempts += 1
                 version = random.choice(versions(name))
-                if case := _case(kind, name, key, version, (path, field), names[payload_kind], random):
+                if case := _make_case(kind, name, key, version, (path, field), names[payload_kind], random):
                     case_count += 1
                     yield case
 
 
-def _case(
+def _make_case(
     kind: str,
     name: str,
     key: int,
@@ -200,7 +200,8 @@ def _case(
         frames.append(values)
     valid.values = frames[0]
     frame_pair = [
-        encode_frame(new_frame(Valid(name, key, version, valid.header_version, frame, ""), random)) for frame in frames
+        encode_frame(new_frame(ValidFrame(name, key, version, valid.header_version, frame, ""), random))
+        for frame in frames
     ]
     case = Case(f"embedded payload: {kind}", valid, frame_pair[0], frame_pair[1], frames[0])
     case.payload, case.broken_payload = payload_pair
@@ -216,19 +217,19 @@ def _put_payload(body: Values, path: tuple[str, ...], field: str, data: bytes) -
         _put_payload(element, path[1:], field, data)
 
 
-def _carrier(kind: str, name: str, key: int, version: int, random: Random) -> Valid:
+def _carrier(kind: str, name: str, key: int, version: int, random: Random) -> ValidFrame:
     source = Source(random)
     tree = shared_message(name, version)
     body = source.struct(tree)
     header: Values = {"correlation_id": random.randint(1, 300)}
     if name.endswith("Request"):
         header |= {"request_api_key": key, "request_api_version": version, "client_id": "consumer-1"}
-    _complete(body, kind, random)
-    return Valid(name, key, version, _header_version(name, version), {"header": header, "body": body}, kind)
+    _simplify(body, kind, random)
+    return ValidFrame(name, key, version, _header_version(name, version), {"header": header, "body": body}, kind)
 
 
-def _complete(body: Values, kind: str, random: Random) -> None:
-    """One element in each array, the protocol's names, no error, and no other payload than the one that is put in."""
+def _simplify(body: Values, kind: str, random: Random) -> None:
+    """Keep one element of each array, set the protocol's names, and clear errors and all payloads."""
     for name, value in body.items():
         if name == "protocol_type" and value is not None:
             body[name] = "consumer" if kind == "streams" else kind
@@ -240,7 +241,7 @@ def _complete(body: Values, kind: str, random: Random) -> None:
             body[name] = b""
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             body[name] = value[:1]
-            _complete(value[0], kind, random)
+            _simplify(value[0], kind, random)
 
 
 def _header_version(name: str, version: int) -> int:

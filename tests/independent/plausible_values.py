@@ -1,4 +1,4 @@
-"""Whether broken bytes are also a valid frame with ordinary values: then nothing shows the breakage."""
+"""Find broken bytes that are also a valid frame with ordinary values: nothing shows that they are broken."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ _RANGES = {
     "replication_factor": (-1, 100), "config_type": (0, 9), "config_source": (0, 8),
 }  # fmt: skip
 _TYPES = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, 1 << 24), "int64": (-6, 1 << 42)}
-_ANY = ("authorized_operations", "session_id", "subscription_id")
+_UNBOUNDED = ("authorized_operations", "session_id", "subscription_id")
 _LARGE = ("_ms", "bytes")
-_OPEN_TEXT = ("message", "value", "documentation", "reason")
+_FREE_TEXT = ("message", "value", "documentation", "reason")
 
 
 def leaves_no_trace(case: Case) -> bool:
-    """Whether the broken frame, or payload, reads as a right one to its last byte, with ordinary values."""
+    """Return whether the broken frame or payload reads as a correct one to its last byte, with ordinary values."""
     name = case.valid.name
     if case.payload:
         version = case.payload_values["header"]["version"]
         prefixed = case.payload_name != "SubscriptionInfoData"
-        data, first = case.broken_payload, int(prefixed) * 2
-        stated = int.from_bytes(data[:2] if prefixed else data[:4], "big", signed=True)
-        return stated == version and _reads_well(Reader(data, first), shared_message(case.payload_name, version))
+        data, start = case.broken_payload, int(prefixed) * 2
+        stated_version = int.from_bytes(data[:2] if prefixed else data[:4], "big", signed=True)
+        return stated_version == version and _is_readable(
+            Reader(data, start), shared_message(case.payload_name, version)
+        )
     header = shared_message("RequestHeader" if case.valid.is_request else "ResponseHeader", case.valid.header_version)
     reader = Reader(case.broken, 4)
-    return _reads_well(reader, header, to_the_end=False) and _reads_well(
+    return _is_readable(reader, header, to_the_end=False) and _is_readable(
         reader, shared_message(name, case.valid.version)
     )
 
 
-def _reads_well(reader: Reader, layout: Struct, *, to_the_end: bool = True) -> bool:
+def _is_readable(reader: Reader, layout: Struct, *, to_the_end: bool = True) -> bool:
     try:
         values = reader.struct(layout)
     except (ValueError, struct.error):
@@ -65,8 +67,12 @@ def _has_ordinary_values(layout: Struct, values: Values) -> bool:
 
 def _is_ordinary(member: Member, value: Any) -> bool:
     if isinstance(value, str):
-        return member.name.endswith(_OPEN_TEXT) or value.isprintable()
-    if not isinstance(value, int) or member.kind not in _TYPES or any(name_part in member.name for name_part in _ANY):
+        return member.name.endswith(_FREE_TEXT) or value.isprintable()
+    if (
+        not isinstance(value, int)
+        or member.kind not in _TYPES
+        or any(name_part in member.name for name_part in _UNBOUNDED)
+    ):
         return True
     if member.name.endswith("error_code"):
         # Brokers have codes of their own; one that ends with a byte of 0 or 255 looks like two halves of other numbers.

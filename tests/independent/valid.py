@@ -1,4 +1,4 @@
-"""Valid frames for false alarms: all rows of Kafka's classes, those with extreme values too, and all captures."""
+"""Find false alarms in valid frames: all rows of Kafka's classes, also those with extreme values, and all captures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kafka_messages() -> Iterator[Message]:
 
 
 def captured_messages(paths: list[Path] | None = None) -> Iterator[Message]:
-    """The well-formed frames of captures of real clients."""
+    """Yield the well-formed frames from captures of real clients."""
     for path in paths or sorted((DATA / "pcap").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.RAW):
             if isinstance(line, RequestLine | ResponseLine) and line.frame and line.api_key is not None:
@@ -46,7 +46,7 @@ def captured_messages(paths: list[Path] | None = None) -> Iterator[Message]:
 
 
 def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
-    """The number of frames, of those with an unusual value, and all diagnoses."""
+    """Return the number of frames, the number of those with an unusual value, and all diagnoses."""
     count = unusual = 0
     alarms = []
     for message in messages:
@@ -62,5 +62,5 @@ def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
 
 if __name__ == "__main__":
     for source in (captured_messages, kafka_messages):
-        count, unusual, wrong = false_alarms(source())
-        print(source.__name__, count, unusual, len(wrong), *wrong[:30], sep="\n")  # noqa: T201
+        count, unusual, alarms = false_alarms(source())
+        print(source.__name__, count, unusual, len(alarms), *alarms[:30], sep="\n")  # noqa: T201

@@ -1,4 +1,4 @@
-"""Values as clusters have them, by the name of the field, for what Kafka's classes wrote with random ones."""
+"""Realistic values by field name, to replace the random ones that Kafka's classes wrote."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _TEXTS = {
 
 
 class Source:
-    """Realistic values of one frame, the same for the same seed."""
+    """A source of realistic values for a frame; the same seed gives the same values."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
 
     def with_realistic_values(self, struct: Struct, values: Values) -> Values:
-        """The values with other numbers and texts, and the same arrays and nulls."""
+        """Return the values with other numbers and texts, but the same arrays and nulls."""
         new_values = {"_tags": values["_tags"]} if "_tags" in values else {}
         for member in (*struct.members, *struct.tagged):
             if member.name in values:
@@ -57,13 +57,13 @@ class Source:
             return self.with_realistic_values(member.inner, value) if member.inner else self.value(member, 0, value)
         if member.inner:
             return [
-                self._with_index(member.inner, self.with_realistic_values(member.inner, element), at)
-                for at, element in enumerate(value)
+                self._with_index(member.inner, self.with_realistic_values(member.inner, element), index)
+                for index, element in enumerate(value)
             ]
-        return [self.value(member, at, element) for at, element in enumerate(value)]
+        return [self.value(member, index, element) for index, element in enumerate(value)]
 
     def complete(self, struct: Struct, values: Values) -> None:
-        """Add what a struct of another version has and the values lack."""
+        """Add the fields that a struct of another version has and the values lack."""
         for member in struct.members:
             if member.name not in values:
                 values[member.name] = self.member(member)
@@ -79,13 +79,13 @@ class Source:
             return None
         if not member.array:
             return self.struct(member.inner) if member.inner else self.value(member, 0, None)
-        number = self.random.choice((1, 1, 2, 3))
+        count = self.random.choice((1, 1, 2, 3))
         if member.inner:
-            return [self._with_index(member.inner, self.struct(member.inner), at) for at in range(number)]
-        return [self.value(member, at, None) for at in range(number)]
+            return [self._with_index(member.inner, self.struct(member.inner), index) for index in range(count)]
+        return [self.value(member, index, None) for index in range(count)]
 
     def _with_index(self, struct: Struct, values: Values, index: int) -> Values:
-        """Elements of an array differ in their indexes and ids."""
+        """Number an element of an array, so that its index or id differs from those of the others."""
         for member in struct.members:
             if member.name in ("partition_index", "partition", "index", "partition_id"):
                 values[member.name] = index
@@ -95,23 +95,25 @@ class Source:
                 values[member.name] = index
         return values
 
-    def value(self, member: Member, at: int, was: Any) -> Any:
+    def value(self, member: Member, index: int, old_value: Any) -> Any:
         if member.kind == "string":
-            return self.text(member.name, at)
+            return self.text(member.name, index)
         if member.kind in ("bytes", "records"):
-            return was if was is not None else b"" if member.kind == "records" else self.random.randbytes(12)
+            return (
+                old_value if old_value is not None else b"" if member.kind == "records" else self.random.randbytes(12)
+            )
         if member.kind == "bool":
-            return was if was is not None else self.random.random() < 0.4
+            return old_value if old_value is not None else self.random.random() < 0.4
         if member.kind == "uuid":
             raw = bytearray(self.random.randbytes(16))
             raw[6], raw[8] = raw[6] & 15 | 64, raw[8] & 63 | 128
             return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        return 0.01 * self.random.randint(1, 5000) if member.kind == "float64" else self.number(member, at)
+        return 0.01 * self.random.randint(1, 5000) if member.kind == "float64" else self.number(member, index)
 
-    def text(self, name: str, at: int) -> str:
+    def text(self, name: str, index: int) -> str:
         random = self.random
         if "topic" in name or name == "name":
-            return _TOPICS[(at + random.randrange(7)) % 7]
+            return _TOPICS[(index + random.randrange(7)) % 7]
         if name == "member_id" or name in ("leader", "group_instance_id"):
             return f"consumer-{random.choice(_GROUPS)}-{random.randint(1, 9)}-{random.getrandbits(64):016x}"
         if "group" in name and name not in _TEXTS:
@@ -124,7 +126,7 @@ class Source:
             return random.choice(_CLIENTS)
         return _TEXTS.get(name, random.choice((*_TOPICS, *_GROUPS)))
 
-    def number(self, member: Member, at: int) -> int:
+    def number(self, member: Member, index: int) -> int:
         name, random = member.name, self.random
         if name.endswith("error_code"):
             return random.choice(_CODES) if random.random() < 0.25 else 0
@@ -135,7 +137,7 @@ class Source:
         if name == "port":
             return random.choice((9092, 9092, 9093, 9094, 19092, 31090))
         if "partition" in name and member.kind == "int32" and "count" not in name:
-            return at + random.choice((0, 0, 1, 5))
+            return index + random.choice((0, 0, 1, 5))
         if name in ("num_partitions", "count"):
             return random.choice((1, 3, 6, 12, 24))
         if name == "replication_factor":

@@ -24,7 +24,7 @@ def lines_of(
     ports: frozenset[int] = frozenset(),
     record_values: RecordValues | None = None,
 ) -> Iterator[Line]:
-    """The trace lines of a capture, decrypted with the key log next to it, if any; `ports` as in `Dissector`."""
+    """Yield the trace lines of a capture, decrypted with the key log beside it, if any; `ports` as in `Dissector`."""
     key_file = path.with_name(path.name.removesuffix(".pcap.gz") + ".keys")
     has_keys = key_file.exists()
     keys = KeyLog()
@@ -45,7 +45,7 @@ def lines_of(
 def causes_of(
     path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()
 ) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
-    """Each finding in a capture with its line, without consequences of others (`kproxy.verdict`)."""
+    """Yield each finding in a capture with its line, except consequences of others (`kproxy.verdict`)."""
     causes = Causes()
     for line in lines_of(path, detail=detail, ports=ports):
         causes.add(line)
@@ -58,7 +58,7 @@ def causes_of(
 def findings_of(
     path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()
 ) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
-    """Each finding in a capture with its line."""
+    """Yield each finding in a capture with its line."""
     for line in lines_of(path, detail=detail, ports=ports):
         if isinstance(line, FindingLine):
             yield line, line

@@ -1,4 +1,4 @@
-"""Writes the captures that are made from stories into captures/: ``python -m tests.kproxy.captures_made``."""
+"""Write the captures made from stories to captures/: ``python -m tests.kproxy.captures_made``."""
 
 import gzip
 from pathlib import Path

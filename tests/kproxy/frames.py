@@ -1,4 +1,4 @@
-"""Frames for tests, encoded from values by the encoder of the project."""
+"""Frames for tests, encoded from values by the project's own encoder."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dissectors.wire.encode import encode
 def request(
     api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1, client_id: str | None = "test"
 ) -> bytes:
-    """A request frame with its length prefix."""
+    """Return a request frame with its length prefix."""
     known_api = api_by_name(api)
     assert known_api is not None
     layouts = api_layouts(known_api.key, version)
@@ -25,7 +25,7 @@ def request(
 
 
 def response(api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1) -> bytes:
-    """A response frame with its length prefix."""
+    """Return a response frame with its length prefix."""
     known_api = api_by_name(api)
     assert known_api is not None
     layouts = api_layouts(known_api.key, version)
@@ -34,5 +34,5 @@ def response(api: str, version: int, body: dict[str, Any], *, correlation_id: in
 
 
 def framed(data: bytes) -> bytes:
-    """`data` with a length prefix."""
+    """Return `data` with a length prefix."""
     return len(data).to_bytes(4, "big") + data

@@ -1,11 +1,11 @@
-"""Search for secrets in outputs, in any encoding."""
+"""Search outputs for secrets in any encoding."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 
-#: Length in bytes of a part that reveals a secret: dumps break it into rows, excerpts truncate it.
+#: Length in bytes of a part that already reveals a secret; dumps split secrets into rows, and excerpts truncate them.
 _PART = 8
 
 
@@ -13,7 +13,7 @@ class SecretSearch:
     """Finds parts of named secrets: as plain bytes, in hex, and in base64 at each of three alignments."""
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
-        self._spellings: dict[int, dict[bytes, str]] = {}  # by length, so that a text is split once for all secrets
+        self._spellings: dict[int, dict[bytes, str]] = {}  # by length, so that a text is split only once per length
         for name, secret in secrets.items():
             for spelling in _spellings(secret):
                 self._spellings.setdefault(len(spelling), {})[spelling] = name

@@ -18,8 +18,8 @@ CAPTURES = sorted([*ROOT.glob("tests/data/traffic/*.pcap.gz"), *ROOT.glob("captu
 DETAILS = ("summary", "full")
 
 
-def print_lines(capture: Path, detail: str) -> bytes:
-    """Return the lines of a capture."""
+def dissected_lines(capture: Path, detail: str) -> bytes:
+    """Return the trace lines of a capture, as the command prints them."""
     with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
         text.flush()
@@ -27,14 +27,14 @@ def print_lines(capture: Path, detail: str) -> bytes:
 
 
 def digests(capture: Path) -> dict[str, object]:
-    """The number of lines, and a digest of them for each detail."""
-    lines = {detail: print_lines(capture, detail) for detail in DETAILS}
+    """Return the number of lines, and a digest of the lines at each level of detail."""
+    lines = {detail: dissected_lines(capture, detail) for detail in DETAILS}
     return {"lines": lines[DETAILS[0]].count(b"\n")} | {
         detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
     }
 
 
 if __name__ == "__main__":
-    found = {capture.name: digests(capture) for capture in CAPTURES}
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
+    digests_by_name = {capture.name: digests(capture) for capture in CAPTURES}
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(digest)}" for name, digest in digests_by_name.items())
     EXPECTED.write_text(f"{{\n{rows}\n}}\n")

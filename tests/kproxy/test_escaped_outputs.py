@@ -1,4 +1,4 @@
-"""Hostile text in outputs that need no file: reports, pages, dialogs, instructions, completions, the HTTP endpoint."""
+"""Hostile text in outputs made without a file: reports, pages, dialogs, instructions, completions, HTTP responses."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_pages_keep_their_elements_with_hostile_text(page: Callable[[str], str])
     assert _Elements(_assert_harmless(page(hostile))).elements == _Elements(page("x")).elements
 
 
-def test_escapes_a_comparison_as_text_and_json() -> None:
+def test_comparison_is_escaped_as_text_and_json() -> None:
     text, lines = io.StringIO(), io.StringIO()
     comparison_report.write_text(_comparison(HOSTILE), text)
     comparison_report.write_json(_comparison(HOSTILE), lines)
@@ -120,7 +120,7 @@ def test_escapes_a_comparison_as_text_and_json() -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_escapes_a_probe_report(as_json: bool) -> None:
+def test_probe_report_is_escaped(as_json: bool) -> None:
     file = io.StringIO()
     report = ProbeReport(file, as_json=as_json, passed=True, quiet=False)
     for check_result in _results(HOSTILE):
@@ -131,7 +131,7 @@ def test_escapes_a_probe_report(as_json: bool) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_escapes_a_replay_report(as_json: bool) -> None:
+def test_replay_report_is_escaped(as_json: bool) -> None:
     captured = CapturedExchange(_frame(HOSTILE), 1, None)
     file = io.StringIO()
     report = ReplayReport(file, as_json=as_json)
@@ -161,7 +161,7 @@ def test_summary_shows_markup_as_text(colour: bool) -> None:
 
 
 @pytest.mark.parametrize("copy", [copies.as_json, copies.as_markdown])
-def test_escapes_copied_exchanges(copy: Callable[[Exchange], str]) -> None:
+def test_copied_exchanges_are_escaped(copy: Callable[[Exchange], str]) -> None:
     frame = _frame(HOSTILE)
     event = FindingLine(v=1, ts=HOSTILE, connection_id=HOSTILE, code="X1", name=HOSTILE, severity="error",
                         message=HOSTILE)  # fmt: skip
@@ -198,7 +198,7 @@ async def test_dialogs_show_markup_as_text(dialog: Callable[[], ModalScreen[Any]
         assert line.isprintable(), ascii(line)
 
 
-def test_instructions_of_a_ca_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_instructions_for_a_ca_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = tmp_path / ACTIVE.replace("/", "\u2215")[:60]
     directory.mkdir()
     (directory / store.CA).write_text("certificate\n")
@@ -226,7 +226,7 @@ def test_completion_is_a_valid_script(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_escapes_changes_of_schemas(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_changes_are_escaped(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     _report([HOSTILE], [HOSTILE], as_json)
     output = _assert_harmless(capsys.readouterr().out)
     if as_json:
@@ -236,12 +236,12 @@ def test_escapes_changes_of_schemas(as_json: bool, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_escapes_a_quirk(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_quirk_is_escaped(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", "Fetch:delay:500,client=a\x7f\x9b\u202e[/nope]", *options]) == 0
     _assert_harmless(capsys.readouterr().out)
 
 
-def test_escapes_http_responses() -> None:
+def test_http_responses_are_escaped() -> None:
     for response in (HttpResponse.json(HTTPStatus.OK, {"text": HOSTILE}), _error(HTTPStatus.OK, HOSTILE)):
         assert HOSTILE in json.loads(_assert_harmless(response.body.decode())).values()
 
@@ -253,7 +253,7 @@ def broker() -> Iterator[Broker]:
     broker.stop()
 
 
-def test_escapes_output_of_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
+def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> None:
     frame = request("Metadata", 9, {"topics": [{"name": ACTIVE}]}, correlation_id=7, client_id=ACTIVE)
     directory = tmp_path / f"{ACTIVE[:40]}[red]".replace("/", "\u2215")
     options = "--upstream", f"127.0.0.1:{broker.port}", "--trace", directory, "--http", "127.0.0.1:0"
@@ -261,7 +261,7 @@ def test_escapes_output_of_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
         with proxy.connect() as client:
             client.sendall(frame)
             assert client.recv(65536)
-        proxy.wait_until_said("health and metrics on ")
+        proxy.wait_for_message("health and metrics on ")
         address = re.search(r"http://([^:]+):(\d+)", proxy.said[-1])
         assert address
         with socket.create_connection((address[1], int(address[2])), timeout=10) as http:
@@ -273,7 +273,7 @@ def test_escapes_output_of_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
     assert "[@click=app.quit]" in _assert_harmless(err)
     assert "[red]" in err
     assert "Traceback" not in err
-    text = "".join(file.read_text() for file in trace_files(directory))  # two where the hour ended on the way
+    text = "".join(file.read_text() for file in trace_files(directory))  # two files if the hour ended during the test
     assert text
     for line in _assert_harmless(text).splitlines():
         json.loads(line)

@@ -1,4 +1,4 @@
-"""Hostile text in each language of a generated file, checked with a parser of that language."""
+"""Hostile text in generated files of each language, checked with a parser of that language."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_shell_parses_escaped_text_as_one_word(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "`", "a``b", "plain"])
-def test_markdown_has_a_single_code_span(text: str) -> None:
+def test_markdown_has_one_code_span(text: str) -> None:
     code = escaping.markdown_code(text)
     fence = re.match("`+", code)
     assert fence is not None
@@ -97,7 +97,7 @@ def test_messages_are_one_line_without_control_characters(capsys: pytest.Capture
                                    ["--listen", HOSTILE, "--upstream", HOSTILE], ["replay", HOSTILE, "localhost:1"],
                                    ["probe", HOSTILE], ["send", HOSTILE],
                                    ["dissect", "--keylog", HOSTILE, HOSTILE]])  # fmt: skip
-def test_errors_of_the_command_line_are_one_line(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_command_line_errors_have_no_control_characters(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     try:
         status = main(words)
     except SystemExit as end:
@@ -110,7 +110,7 @@ def test_errors_of_the_command_line_are_one_line(capsys: pytest.CaptureFixture[s
 
 @pytest.fixture(scope="module")
 def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A capture and a trace with a hostile name, and hostile text in every free text of the trace."""
+    """Return a capture and a trace with hostile names; the trace has hostile text in every free-text column."""
     directory = tmp_path_factory.mktemp("hostile")
     name = HOSTILE.replace("/", "\u2215")[:80]
     capture, trace = directory / f"{name}.pcap", directory / f"{name}.jsonl"
@@ -125,13 +125,15 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
     return capture, trace
 
 
-_FREE = {"client_id", "message", "hint", "software_name", "software_version", "reason", "detail", "group_id", "topic",
-         "server", "client", "principal", "expected", "got", "error"}  # fmt: skip
+_FREE_TEXT_COLUMNS = {
+    "client_id", "message", "hint", "software_name", "software_version", "reason", "detail", "group_id", "topic",
+    "server", "client", "principal", "expected", "got", "error",
+}  # fmt: skip
 
 
 def _hostile(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: HOSTILE if k in _FREE and isinstance(v, str) else _hostile(v) for k, v in value.items()}
+        return {k: HOSTILE if k in _FREE_TEXT_COLUMNS and isinstance(v, str) else _hostile(v) for k, v in value.items()}
     return [_hostile(element) for element in value] if isinstance(value, list) else value
 
 

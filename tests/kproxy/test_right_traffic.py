@@ -23,7 +23,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.capture_results import DATA, findings_of
 
 #: (capture, code) -> why the finding is correct.
-RIGHT = {
+CORRECT_FINDINGS = {
     ("confluent-3.9.1", "L010"): "librdkafka 2.16 writes an empty topic list as an int32 (captures/README.md)",
     ("confluent-4.3.1", "L010"): "the same",
     ("sasl-scram256-confluent-4.3.1", "L010"): "the same",
@@ -32,7 +32,7 @@ RIGHT = {
 
 
 def is_incompatible(row: dict[str, Any]) -> bool:
-    """Early access in 3.9.1 that a later release changed under the same version number."""
+    """Whether a row is of an early-access API of 3.9.1 that a later release changed without a new version number."""
     return row["release"] == "3.9.1" and row["api"] == "ReadShareGroupStateSummaryResponse"
 
 
@@ -44,7 +44,7 @@ def test_real_captures_have_no_findings(path: Path) -> None:
     reported = [
         f"{finding.code} {finding.message}"
         for _, finding in findings_of(path)
-        if finding.severity != "info" and (name, finding.code) not in RIGHT
+        if finding.severity != "info" and (name, finding.code) not in CORRECT_FINDINGS
     ]
     assert reported == []
 
@@ -58,7 +58,7 @@ def test_real_captures_have_no_findings(path: Path) -> None:
         pytest.param("corpus-seed1", 1, marks=pytest.mark.wide),
     ],
 )
-def test_frames_of_kafka_have_no_findings(name: str, step: int) -> None:
+def test_frames_written_by_kafka_have_no_findings(name: str, step: int) -> None:
     reported: Counter[str] = Counter()
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
         for row in map(json.loads, islice(rows, 0, None, step)):
@@ -72,12 +72,12 @@ def test_frames_of_kafka_have_no_findings(name: str, step: int) -> None:
 
 
 def is_reported(finding: Finding) -> bool:
-    """Whether a finding in a valid frame counts. The corpora have random error codes, which family E reports."""
+    """Whether a finding in a valid frame counts; those of family E do not: error codes in the corpora are random."""
     return finding.severity != "info" and finding.code[0] != "E"
 
 
 def findings_of_frame(row: dict[str, Any]) -> list[Finding]:
-    """The findings of the rules in a single frame, as in `kproxy explain`."""
+    """Return the rules' findings in a single frame, as `kproxy explain` does."""
     event, connection_state = (
         lone_event(bytes.fromhex(row["frame_hex"]), row),
         ConnectionState(RunState(rules.trackers())),

@@ -1,4 +1,4 @@
-"""The captures in captures/ that are made from stories: reproducible byte for byte, each with one finding."""
+"""The captures in captures/ made from stories are reproducible byte for byte and have only the expected finding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHOUT_FINDINGS = STORIES.keys() - EXPECTED.keys()
 
 
 def causes_of_story(name: str) -> list[FindingEntry | FindingLine]:
-    """The causes of findings in a capture. Other protocols are inspected on the port of Kafka only."""
+    """Return the causes of findings in a capture; other protocols are inspected only on Kafka's port."""
     ports = frozenset({9092} if name.endswith("-on-kafkas-port") else ())
     path = CAPTURES / f"{name}.pcap.gz"
     return [finding for _, finding in causes_of(path, detail=Detail.FULL, ports=ports)]
@@ -81,7 +81,7 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
         (8, edit("body_version", body_version=4, header=None), [93, 93], "topics[0].partitions[0].leader_epoch"),
     ],
 )
-def test_diagnoses_a_fixed_layout_for_each_version(version: int, written: object, span: object, path: str) -> None:
+def test_fixed_layout_is_diagnosed_for_each_version(version: int, written: object, span: object, path: str) -> None:
     explained = explain(FIXED, answered_request=(3, version))
     first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explained.findings))
     assert (first["edit"], first["span"], first["path"]) == (written, span, path)

@@ -22,20 +22,19 @@ def frames_of(name: str, detail: Detail = Detail.SUMMARY) -> Iterator[RequestLin
 
 
 class ConsumerPosition:
-    """The position of the consumer of one connection, according to its requests."""
+    """The position of the consumer on one connection, according to its requests."""
 
     def __init__(self) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
         self.pending: list[tuple[int, list[tuple[tuple[str, int], int]]]] = []
 
     def read_request(self, body: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-        """Yield the lag of each earlier response: as reported in its line, and as this request shows."""
+        """Yield the lag of each earlier response, as its line reports it and as this request shows it."""
         for topic in body["topics"]:
             for partition in topic["partitions"]:
                 self.offsets[_topic(topic), partition["partition"]] = partition["fetch_offset"]
-        for lag, end_offsets in (
-            self.pending if body["topics"] else ()
-        ):  # otherwise the fetch session has no changes, or ends
+        # A request without topics leaves the fetch session unchanged or ends it.
+        for lag, end_offsets in self.pending if body["topics"] else ():
             yield lag, sum(max(end - self.offsets[topic_partition], 0) for topic_partition, end in end_offsets)
         self.pending.clear()
 

@@ -19,7 +19,7 @@ from tests.kproxy.stories import Teller
 
 SECRET = b"hunter2" * 4
 
-#: Every way to send a credential, each in a frame that also has a finding.
+#: Every way to send a credential, in frames that also have a finding.
 STORY = """
 open 1 client=10.0.0.9:50000
 > ApiVersions v0
@@ -51,9 +51,11 @@ open 1 client=10.0.0.9:50000
 > CreateTopics v7 {"topics": [{"name": "t", "configs": [{"name": "ssl.key.password", "value": "TEXT"}]}]}
 """.replace("HEX", SECRET.hex()).replace("TEXT", SECRET.decode())
 
-#: A part of the secret in all encodings: as text, as hex with and without spaces, in base64.
-SHAPES = {"hunter2", b"hunter2".hex(), b"hunter2".hex(" ")} | {
-    base64.b64encode(bytes(shift) + SECRET)[at : at + 8].decode() for shift in range(3) for at in range(4, 28, 4)
+#: A part of the secret in every encoding: as text, as hex with and without spaces, and in base64.
+ENCODED_PARTS = {"hunter2", b"hunter2".hex(), b"hunter2".hex(" ")} | {
+    base64.b64encode(bytes(shift) + SECRET)[start : start + 8].decode()
+    for shift in range(3)
+    for start in range(4, 28, 4)
 }
 
 
@@ -75,17 +77,17 @@ def test_story_causes_findings() -> None:
 
 
 @pytest.mark.parametrize("detail", list(Detail))
-def test_trace_lines_contain_no_secret(detail: Detail) -> None:
+def test_trace_lines_do_not_contain_the_secret(detail: Detail) -> None:
     trace = bytearray()
     for line in story_lines(detail):
         append_line(line, trace)
-    assert not [shape for shape in SHAPES if shape in trace.decode()]
+    assert not [part for part in ENCODED_PARTS if part in trace.decode()]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_text_output_contains_no_secret(verbose: bool) -> None:
+def test_text_output_does_not_contain_the_secret(verbose: bool) -> None:
     file = io.StringIO()
     output = TextOutput(file, verbose=verbose)
     for line in story_lines(Detail.FULL):
         output.write(line)
-    assert not [shape for shape in SHAPES if shape in file.getvalue()]
+    assert not [part for part in ENCODED_PARTS if part in file.getvalue()]

@@ -1,4 +1,4 @@
-"""The cases of the museum: a file each in `cases/`, read once for the tests, the captures and the page.
+"""The cases of the museum, one file each in `cases/`, read once for the tests, the captures and the page.
 
 title = "..."                what went wrong, in a few words
 project = "..."              the software with the bug
@@ -32,7 +32,7 @@ CAPTURES = ROOT / "captures" / "museum"
 
 @dataclass(frozen=True)
 class Finding:
-    """What kproxy must report of a case."""
+    """The finding that kproxy must report for a case."""
 
     code: str
     message: str

@@ -26,7 +26,7 @@ This page and the captures are generated from `tests/museum/cases/`: `python -m 
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     parts = [PREFACE.format(count=len(CASES), example=next(iter(CASES)))]
     for letter, family in FAMILIES.items():
         cases = [case for case in CASES.values() if case.finding.code.startswith(letter)]
@@ -56,7 +56,7 @@ def _entry(case: Case) -> Iterator[str]:
 
 
 def _short_link(link: str) -> str:
-    """``owner/repository#1`` of an issue or pull request, or a file's name; else the address without its scheme."""
+    """Return ``owner/repository#1`` for an issue or pull request, a file's name, or the address without its scheme."""
     match link.removeprefix("https://").split("/"):
         case ["github.com", owner, repository, "issues" | "pull", number]:
             return f"{owner}/{repository}#{number}"

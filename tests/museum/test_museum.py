@@ -14,10 +14,10 @@ from tests.kproxy.captures.recorder import record_story
 from tests.museum.cases import CAPTURES, CASES, ROOT, Case
 from tests.museum.page import page
 
-EACH = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+EACH_CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-@EACH
+@EACH_CASE
 def test_finding_names_the_cause(case: Case) -> None:
     reported = [
         reported_finding
@@ -32,16 +32,16 @@ def test_finding_names_the_cause(case: Case) -> None:
     assert other_codes == set(case.finding.also)
 
 
-@EACH
+@EACH_CASE
 def test_capture_is_generated_from_its_story(case: Case) -> None:
     if case.story is None:
         assert case.recorded
-    else:  # decompressed: zlib and its successors do not compress alike
+    else:  # compare decompressed bytes: zlib and its successors compress differently
         assert gzip.decompress(case.capture.read_bytes()) == record_story(case.story)
     assert case.capture.stat().st_size < 10_000
 
 
-@EACH
+@EACH_CASE
 def test_case_has_a_source_and_a_symptom(case: Case) -> None:
     assert case.source.startswith("https://")
     assert case.symptom.strip()

@@ -21,14 +21,14 @@ QUIRKS = {name: case for name, case in CASES.items() if case.quirk}
 
 
 class _RecordingInspector(Inspector):
-    """The requests of a story, each with the number of its connection and its time."""
+    """An inspector that records the requests of a story, each with the number of its connection and its time."""
 
     def __init__(self) -> None:
         super().__init__("story")
         self.sent: list[tuple[int, bytes, int]] = []
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
-        """Note a request."""
+        """Record a request."""
         if direction is Direction.REQUEST:
             self.sent.append((number, data, at))
         return super().data(number, direction, data, at=at)
@@ -45,7 +45,7 @@ class _Client:
     streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=dict)
 
     async def exchange(self, number: int, frame: bytes, at: int) -> None:
-        """Send a request on the connection with that number, and wait for the response or the end."""
+        """Send a request on the connection with that number, and wait for the response or the end of the connection."""
         if number not in self.streams:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             self.stack.callback(writer.close)

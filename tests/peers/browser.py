@@ -31,54 +31,54 @@ _FLAGS = (
 
 
 def executable() -> str | None:
-    """The path of a browser on PATH."""
+    """Return the path of a browser on PATH, if any."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 class Browser:
     """A running browser, with a pipe for requests and one for responses.
 
-    `events` are what it told of all its pages, the newest last.
+    `events` are the events of all its pages, the newest last.
     """
 
     def __init__(self, request_pipe: int, response_pipe: int) -> None:
         self.events: deque[dict[str, Any]] = deque(maxlen=10_000)
-        self._to, self._back = request_pipe, response_pipe
-        self._rest = b""
-        self._last = 0
+        self._request_pipe, self._response_pipe = request_pipe, response_pipe
+        self._buffer = b""
+        self._last_id = 0
 
     def call(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
         """Call a method of the browser, or of a page with `session`."""
-        self._last += 1
-        message = {"id": self._last, "method": method, "params": params}
+        self._last_id += 1
+        message = {"id": self._last_id, "method": method, "params": params}
         if session:
             message["sessionId"] = session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
-        while (response := self._next()).get("id") != self._last:
+        os.write(self._request_pipe, json.dumps(message).encode() + b"\0")
+        while (response := self._read_message()).get("id") != self._last_id:
             self.events.append(response)
         assert "error" not in response, response
         result: dict[str, Any] = response["result"]
         return result
 
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            data = os.read(self._back, 1 << 16)
+    def _read_message(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            data = os.read(self._response_pipe, 1 << 16)
             assert data, "the browser has gone"
-            self._rest += data
-        message_bytes, _, self._rest = self._rest.partition(b"\0")
+            self._buffer += data
+        message_bytes, _, self._buffer = self._buffer.partition(b"\0")
         message: dict[str, Any] = json.loads(message_bytes)
         return message
 
 
 class BasicTab:
-    """Methods of a page in any browser, based on those of its subclasses."""
+    """The interface of a page in any browser, with methods based on those of the subclass."""
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         raise NotImplementedError
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move the pointer to a position, and click on request."""
+        """Move the pointer to a position, and click if requested."""
         raise NotImplementedError
 
     def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
@@ -94,23 +94,23 @@ class BasicTab:
         raise NotImplementedError
 
     def resize(self, width: int, height: int, **media: str) -> None:
-        """Set the size in pixels, and media features of style sheets."""
+        """Set the size of the page in pixels, and CSS media features."""
         raise NotImplementedError
 
     def requested_urls(self) -> list[str]:
-        """The addresses of all requests."""
+        """Return the addresses of all requests."""
         raise NotImplementedError
 
     def errors(self) -> list[Any]:
-        """The errors of the page."""
+        """Return the errors of the page."""
         raise NotImplementedError
 
     def until(self, script: str) -> Any:
-        """The expression's first true value; True for an element."""
+        """Wait until an expression is true; return its value, or True for an element."""
         return until(script, lambda: self.run(f"(found => found instanceof Node || found)({script})"))
 
     def point(self, element: str, *, click: bool = False) -> None:
-        """Move the pointer to the middle of an element, and click on request."""
+        """Move the pointer to the middle of an element, and click if requested."""
         x, y = self.run(f"(() => {{ const box = ({element}).getBoundingClientRect();"
                         " return [box.x + box.width / 2, box.y + box.height / 2]; })()")  # fmt: skip
         self.point_at(x, y, click=click)
@@ -132,7 +132,7 @@ class Tab(BasicTab):
         return self.browser.call(method, params, self._session)
 
     def resize(self, width: int, height: int, **media: str) -> None:
-        """Set the size in pixels, and media features of style sheets."""
+        """Set the size of the page in pixels, and CSS media features."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
@@ -147,17 +147,17 @@ class Tab(BasicTab):
         return [event for event in self.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")]
 
     def picture(self) -> bytes:
-        """A screenshot of the page, as PNG."""
+        """Return a screenshot of the page, as PNG."""
         self.call("Page.bringToFront")  # a page in the background is not drawn
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def requested_urls(self) -> list[str]:
-        """The addresses of all requests."""
+        """Return the addresses of all requests."""
         events = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in events]
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
+        """Return the value of an expression in the page."""
         result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
@@ -176,7 +176,7 @@ class Tab(BasicTab):
             self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
-        """Move the pointer to a position, and click on request."""
+        """Move the pointer to a position, and click if requested."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -185,27 +185,30 @@ class Tab(BasicTab):
 @contextmanager
 def browser(program: str, profile: Path) -> Iterator[Tab]:
     """Run a browser with an empty profile during the block."""
-    to_it, to = os.pipe()
-    back, from_it = os.pipe()
+    browser_input, requests = os.pipe()
+    responses, browser_output = os.pipe()
     # The browser reads from descriptor 3 and writes to 4.
     command = [
         "bash",
         "-c",
-        f'exec "$@" 3<&{to_it} 4>&{from_it}',
+        f'exec "$@" 3<&{browser_input} 4>&{browser_output}',
         "bash",
         program,
         *_FLAGS,
         f"--user-data-dir={profile}",
     ]
     process = subprocess.Popen(
-        dies_with_us(command), pass_fds=(to_it, from_it), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        dies_with_us(command),
+        pass_fds=(browser_input, browser_output),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    os.close(to_it)
-    os.close(from_it)
+    os.close(browser_input)
+    os.close(browser_output)
     try:
-        yield Tab(Browser(to, back))
+        yield Tab(Browser(requests, responses))
     finally:
         process.kill()
         process.wait()
-        os.close(to)
-        os.close(back)
+        os.close(requests)
+        os.close(responses)

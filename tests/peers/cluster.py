@@ -1,4 +1,4 @@
-"""Cluster: several brokers that advertise their own addresses; they know nothing of a proxy."""
+"""A cluster of brokers that advertise their own addresses and know nothing about a proxy."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.peers.kafka import Kafka
 
 
 class Cluster:
-    """Brokers with consecutive node ids; the first is the controller too.
+    """Brokers with consecutive node ids; the first is also the controller.
 
     Args:
-        release: As Maven knows it, e.g. ``4.3.1``.
-        directory: For their data and logs; empty or new.
-        nodes: How many to start with.
-        properties: Lines of server.properties that all have.
-        first: The node id of the first.
+        release: The release as Maven names it, e.g. ``4.3.1``.
+        directory: An empty or new directory for data and logs.
+        nodes: The number of brokers at the start.
+        properties: Lines of server.properties for all brokers.
+        first: The node id of the first broker.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Cluster:
         return self.nodes[self._first]
 
     def add(self, number: int) -> None:
-        """Start one more broker."""
+        """Start another broker with this node id."""
         properties = {"broker.rack": f"r{number}", **self._properties, "node.id": str(number)}
         directory = self._directory / f"node{number}"
         self.nodes[number] = Kafka(self._release, directory, {}, properties, self.nodes.get(self._first))

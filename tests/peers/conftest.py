@@ -1,4 +1,4 @@
-"""A real broker of each release, one at a time, for the whole test run; a real browser, for each module."""
+"""Fixtures: for the whole test run, a real broker of each release, one at a time; for each module, a real browser."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     fronts = {name: socket.create_server(("127.0.0.1", 0)) for name in ("PLAIN", "SASL")}
     advertised = {name: front.getsockname()[1] for name, front in fronts.items()}
     kafka = Kafka(request.param, tmp_path_factory.mktemp("kafka"), advertised, SASL)
-    asyncio.run(_coordinate(kafka.direct[1]))
+    asyncio.run(_wait_for_coordinators(kafka.direct[1]))
     yield Lab(kafka, fronts)
     kafka.kill()
     for front in fronts.values():
         front.close()
 
 
-async def _coordinate(port: int) -> None:
+async def _wait_for_coordinators(port: int) -> None:
     """Wait until the broker coordinates transactions.
 
-    At the first use it names itself as the coordinator before it is one, and on a busy machine refuses requests for a
-    while: kproxy would report that (S022). Names of transactional ids are spread over all partitions.
+    At first use, the broker names itself as the coordinator before it is ready, and on a busy machine it refuses
+    requests for a while, which kproxy would report (S022). The transactional ids spread over all partitions.
     """
     questions = Questions(port)
     for number in range(16):
@@ -45,7 +45,7 @@ async def _coordinate(port: int) -> None:
 
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab | None]:
-    """The real Kafka that replaces the built-in broker, if the environment names its release."""
+    """Yield the real Kafka that replaces the built-in broker, if the environment names a release."""
     if not (release := os.environ.get(JUDGE)):
         yield None
         return

@@ -25,7 +25,7 @@ _KEYS = {
 
 
 def firefox_executable() -> str | None:
-    """The path of a Firefox on PATH."""
+    """Return the path of a Firefox on PATH, if any."""
     return next(filter(None, map(shutil.which, _NAMES)), None)
 
 
@@ -34,20 +34,20 @@ class FirefoxTab(BasicTab):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._loop, self._socket = loop, socket
-        self._last = 0
+        self._last_id = 0
         self.events: list[dict[str, Any]] = []
         self._call("session.new", capabilities={})
         self._call("session.subscribe", events=["log.entryAdded", "network.beforeRequestSent"])
-        # The first window is never active without a screen: its page would get no focus events.
+        # Without a screen the first window is never active, so its page would get no focus events.
         self._context = self._call("browsingContext.create", type="window")["context"]
 
     def _call(self, command: str, **params: Any) -> dict[str, Any]:
         return self._loop.run_until_complete(self._receive_result(command, params))
 
     async def _receive_result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self._last += 1
-        await self._socket.send_json({"id": self._last, "method": method, "params": params})
-        while (response := json.loads((await self._socket.receive(timeout=90)).data)).get("id") != self._last:
+        self._last_id += 1
+        await self._socket.send_json({"id": self._last_id, "method": method, "params": params})
+        while (response := json.loads((await self._socket.receive(timeout=90)).data)).get("id") != self._last_id:
             self.events.append(response)
         assert response["type"] == "success", response
         result: dict[str, Any] = response["result"]
@@ -104,7 +104,7 @@ class FirefoxTab(BasicTab):
 
 
 def _value(remote: dict[str, Any]) -> Any:
-    """A value of a page, converted like JSON."""
+    """Convert a value from the page, as JSON would be."""
     kind, value = remote["type"], remote.get("value")
     if kind in ("array", "nodelist", "htmlcollection"):
         return [_value(element) for element in value or ()]
@@ -129,9 +129,9 @@ def firefox(program: str, profile: Path) -> Iterator[FirefoxTab]:
         http = None
         try:
             assert process.stderr is not None
-            output_line = (re.search(r"WebDriver BiDi listening on (ws://\S+)", line) for line in process.stderr)
-            address = next(filter(None, output_line))[1]
-            http = loop.run_until_complete(_session())
+            matches = (re.search(r"WebDriver BiDi listening on (ws://\S+)", line) for line in process.stderr)
+            address = next(filter(None, matches))[1]
+            http = loop.run_until_complete(_open_http_session())
             socket = loop.run_until_complete(http.ws_connect(f"{address}/session", max_msg_size=0))
             yield FirefoxTab(loop, socket)
             loop.run_until_complete(socket.close())
@@ -142,5 +142,5 @@ def firefox(program: str, profile: Path) -> Iterator[FirefoxTab]:
             process.kill()
 
 
-async def _session() -> aiohttp.ClientSession:
+async def _open_http_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession()

@@ -1,4 +1,4 @@
-"""Forwarder: a TCP relay that changes nothing and records everything, for either side of a proxy."""
+"""A TCP relay for either side of a proxy, which changes nothing and records everything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class Stream:
-    """One direction of a connection: its bytes, and after each arrival (monotonic seconds, bytes so far)."""
+    """One direction of a connection: its bytes, and for each arrival (monotonic seconds, bytes so far)."""
 
     data: bytearray = field(default_factory=bytearray)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Stream:
         return hashlib.sha256(self.data).hexdigest()
 
     def frames(self) -> list[tuple[int, int]]:
-        """(offset, size with the length prefix) of every whole frame; cut at the length prefixes, nothing else read."""
+        """Return (offset, size with the length prefix) of each whole frame, read from the length prefixes only."""
         frames, offset = [], 0
         while offset + 4 <= len(self.data):
             size = 4 + int.from_bytes(self.data[offset : offset + 4], "big")
@@ -35,13 +35,13 @@ class Stream:
         return frames
 
     def received_before(self, moment: float) -> int:
-        """The number of bytes that arrived before a moment of the monotonic clock."""
+        """Return the number of bytes that arrived before a moment of the monotonic clock."""
         return max((total for arrived_at, total in self.arrivals if arrived_at < moment), default=0)
 
 
 @dataclass(slots=True)
 class Connection:
-    """A relayed connection: the client (`peer`), the local address of the second leg (`local`), and both streams."""
+    """A relayed connection: the client's address, the local address of the upstream side, and both streams."""
 
     peer: Address
     local: Address
@@ -51,20 +51,20 @@ class Connection:
 
 
 class Forwarder:
-    """Accepts, connects to `upstream`, and relays until both sides have closed.
+    """Accepts connections, connects each to `upstream`, and relays bytes until both sides have closed.
 
-    Once a side does not listen any more the other is still read to its end, so that what was recorded is what the
-    proxy sent, whoever hung up first.
+    When one side no longer accepts bytes, the other side is still read to its end. So everything that the proxy sent is
+    recorded, no matter which side closed first.
 
     Args:
-        upstream: Where to.
-        listener: A listening socket, which stays open; without it one is made and closed here.
+        upstream: The address to connect to.
+        listener: A listening socket, which stays open; by default, the forwarder opens and closes its own.
     """
 
     def __init__(self, upstream: Address, listener: socket.socket | None = None) -> None:
         self.upstream = upstream
         self.connections: list[Connection] = []
-        self._owned = listener is None
+        self._owns_listener = listener is None
         self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.address: Address = self._listener.getsockname()[:2]
         self._lock = threading.Lock()
@@ -77,20 +77,20 @@ class Forwarder:
         return not any(connection.open_directions for connection in self.connections)
 
     def relayed(self) -> int:
-        """The number of bytes so far, both directions of all connections."""
-        return sum(len(c.requests.data) + len(c.responses.data) for c in self.connections)
+        """Return the number of bytes so far, in both directions of all connections."""
+        return sum(len(connection.requests.data) + len(connection.responses.data) for connection in self.connections)
 
     def close(self) -> None:
         """Stop accepting, and close open connections."""
         self._waker.close()
         self._threads[0].join()
-        for end in self._sockets:
+        for endpoint in self._sockets:
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+                endpoint.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        for end in (*self._sockets, self._wake, *([self._listener] if self._owned else [])):
-            end.close()
+        for endpoint in (*self._sockets, self._wake, *([self._listener] if self._owns_listener else [])):
+            endpoint.close()
 
     def _start(self, target: object, *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)  # type: ignore[arg-type]
@@ -108,25 +108,25 @@ class Forwarder:
             except OSError:
                 client_side.close()
                 continue
-            for end in (client_side, server_side):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._sockets.append(end)
+            for endpoint in (client_side, server_side):
+                endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._sockets.append(endpoint)
             connection = Connection(peer[:2], server_side.getsockname()[:2])
             self.connections.append(connection)
             self._start(self._relay, connection, client_side, server_side, connection.requests)
             self._start(self._relay, connection, server_side, client_side, connection.responses)
 
     def _relay(self, connection: Connection, source: socket.socket, sink: socket.socket, stream: Stream) -> None:
-        listening = True
+        sink_is_open = True
         with contextlib.suppress(OSError):
             while chunk := source.recv(65536):
                 stream.data += chunk
                 stream.arrivals.append((time.monotonic(), len(stream.data)))
-                if listening:
+                if sink_is_open:
                     try:
                         sink.sendall(chunk)
                     except OSError:
-                        listening = False
+                        sink_is_open = False
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Kafka: a real broker of one release on loopback, from Maven's artifacts; and its command-line tools."""
+"""A real Kafka broker on loopback, from Maven's artifacts, and Kafka's command-line tools."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _TOOLS = {
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
 }
-#: With these options a JVM starts in half the time, a broker in a third; no test needs fast compiled code.
+#: With these options a JVM starts in half the time, and a broker in a third; no test needs fast compiled code.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def missing() -> str | None:
-    """The reason why Kafka cannot run, or None."""
+    """Return the reason why Kafka cannot run, or None."""
     return absent("java", "mvn")
 
 
@@ -43,7 +43,7 @@ _used_ports: set[int] = set()
 
 
 def free_port() -> int:
-    """A free port below those of outgoing connections; never the same one twice."""
+    """Return a free port below the range of outgoing connections; never the same port twice."""
     while True:
         port = random.randint(15000, 30000)
         with socket.socket() as probe:
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def class_path(release: str) -> str:
-    """The Java class path of a release; Maven fetches missing artifacts."""
+    """Return the Java class path of a release; Maven fetches missing artifacts."""
     class_path_file = cache() / f"kafka-{release}.classpath"
     if not class_path_file.exists() or not all(map(os.path.exists, class_path_file.read_text().split(":"))):
         class_path_file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class Tools:
         return process.stdout
 
     def command(self, name: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command that runs a tool; `jvm` are options of its JVM."""
+        """Return the command that runs a tool; `jvm` are options of its JVM."""
         return self._java(_TOOLS[name], *arguments, jvm=jvm)
 
     def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -94,20 +94,20 @@ class Tools:
 
 
 class Kafka(Tools):
-    """One KRaft node, broker and controller, which is ready when the constructor returns.
+    """One KRaft node (broker and controller), which is ready when the constructor returns.
 
-    Clients reach it at `direct`. Each listener of `advertised` has an address of its own in `listeners`, and tells
-    clients to come back to another port: that of a proxy in front of it. A listener whose name begins with SASL wants
-    authentication (user and password as in `properties`); one whose name begins with SSL or SASL_SSL has TLS.
+    Clients reach it at `direct`. Each listener in `advertised` has an address of its own in `listeners`, and refers
+    clients to a different port, that of a proxy in front of it. A listener whose name begins with SASL requires
+    authentication (user and password as in `properties`); one whose name begins with SSL or SASL_SSL uses TLS.
 
     Args:
-        release: As Maven knows it, e.g. ``4.3.1``.
-        directory: For its data, configuration and log; empty or new.
-        advertised: Port on loopback to advertise, by the name of the listener; 0 is its own.
+        release: The release as Maven names it, e.g. ``4.3.1``.
+        directory: An empty or new directory for data, configuration and log.
+        advertised: Ports on loopback to advertise, by the name of the listener; 0 for the listener's own port.
         properties: More lines of server.properties.
-        member_of: The node that controls the cluster which this one joins, as a broker only.
-        jvm: Options of its JVM.
-        start: Without it, only configuration and data are prepared, for `launch` and `wait`.
+        member_of: The controller of an existing cluster, which the node joins only as a broker.
+        jvm: Options of the JVM.
+        start: Whether to start it; otherwise, only configuration and data are prepared, for `launch` and `wait`.
     """
 
     def __init__(
@@ -128,15 +128,15 @@ class Kafka(Tools):
         directory.mkdir(parents=True, exist_ok=True)
         controller = f"{properties.get('node.id', '1')}@{HOST}:{free_port()}"
         self.controller = controller if member_of is None else member_of.controller
-        bound = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
-        protocols = {name: _protocol(name) for name in bound}
+        ports = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
+        protocols = {name: _protocol(name) for name in ports}
         configuration = {
             "process.roles": "broker,controller" if member_of is None else "broker",
             "node.id": "1",
             "listeners": _addresses(
-                {**bound, "CONTROLLER": int(controller.rpartition(":")[2])} if member_of is None else bound
+                {**ports, "CONTROLLER": int(controller.rpartition(":")[2])} if member_of is None else ports
             ),
-            "advertised.listeners": _addresses({**bound, **{name: port for name, port in advertised.items() if port}}),
+            "advertised.listeners": _addresses({**ports, **{name: port for name, port in advertised.items() if port}}),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()
             ),
@@ -154,35 +154,37 @@ class Kafka(Tools):
             "group.initial.rebalance.delay.ms": "0",
             **properties,
         }
-        path = directory / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in configuration.items()))
-        format_ = self._java("kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path))
-        subprocess.run(format_, check=True, capture_output=True, timeout=120)
+        properties_path = directory / "server.properties"
+        properties_path.write_text("".join(f"{key}={value}\n" for key, value in configuration.items()))
+        format_command = self._java(
+            "kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(properties_path)
+        )
+        subprocess.run(format_command, check=True, capture_output=True, timeout=120)
         options = ["-Xmx512m", *_SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *jvm]
-        self._command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
+        self._command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(properties_path)]
         if start:
             self.start()
 
     def start(self) -> None:
-        """Start or restart it; it keeps its data and its addresses."""
+        """Start or restart the node; it keeps its data and its addresses."""
         self.launch()
         self.wait()
 
     def launch(self) -> None:
-        """Launch the process. It ends with the calling thread, which should be the main one."""
+        """Launch the process. It ends with the calling thread, which should be the main thread."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(dies_with_us(self._command), stdout=log, stderr=log)
 
     def wait(self) -> None:
-        """Wait until it is ready."""
+        """Wait until the node is ready."""
         until(f"Kafka {self.release} answers, see {self.log}", self._is_ready, seconds=180, every=0.1)
 
     def kill(self) -> None:
-        """Kill it; its data are no longer needed."""
+        """Kill the node; its data may be lost."""
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> None:
-        """Send it a signal; after SIGKILL, wait until it has ended."""
+        """Send the process a signal; after SIGKILL, wait until it has ended."""
         self._process.send_signal(number)
         if number == signal.SIGKILL:
             self._process.wait()

@@ -1,4 +1,4 @@
-"""Lab: a real broker behind ports that proxies use in turn; and the credentials of tests."""
+"""A real broker behind ports that proxies use in turn, and the credentials for tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.peers.proxy import Chain, run_chain
 USER = "alice"
 PASSWORD = "Zwetschgen-Datschi-4711"
 _JAAS = "org.apache.kafka.common.security"
-#: server.properties for the listener SASL.
+#: Lines of server.properties for the listener SASL.
 SASL = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
     "listener.name.sasl.plain.sasl.jaas.config": f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
     "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
     "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
-    # Accepts tokens without a signature.
+    # This listener accepts tokens without a signature.
     "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{_JAAS}.oauthbearer.OAuthBearerLoginModule required;",
     "delegation.token.secret.key": "this one never leaves the broker",
 }
@@ -27,12 +27,12 @@ SASL = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A broker, and by listener (PLAIN, SASL) the socket whose port it advertises, on which a proxy accepts."""
+    """A broker and, for each listener (PLAIN, SASL), the socket for a proxy whose port the broker advertises."""
 
     kafka: Kafka
     fronts: dict[str, socket.socket]
 
     def chain(self, listener: str, directory: Path, *options: str) -> AbstractContextManager[Chain]:
-        """Run kproxy with recorders on either side, in front of one listener."""
+        """Run kproxy in front of one listener, with a recorder on either side."""
         directory.mkdir(parents=True, exist_ok=True)
         return run_chain(self.fronts[listener], self.kafka.listeners[listener], directory, *options)

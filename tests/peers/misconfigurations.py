@@ -1,4 +1,4 @@
-"""A misconfiguration of TLS or SASL: wrong settings, and the finding that reports them."""
+"""Misconfigurations of TLS or SASL: wrong settings, and the findings that report them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WRONG_PASSWORD = "Apfelstrudel-0815-falsch"
 
 
 class Setting:
-    """A cluster, and certificates and tokens that it does not accept."""
+    """A cluster, with certificates and tokens that it accepts and others that it rejects."""
 
     def __init__(self, cluster: SecureCluster, directory: Path) -> None:
         self.cluster = cluster
@@ -26,7 +26,7 @@ class Setting:
         inside, outside = certificates.inside, certificates.outside
         self.stranger = Authority(directory, "stranger")
         (directory / "tokens").mkdir()
-        self._strange_tokens = TokenIssuer(directory / "tokens")
+        self._stranger_tokens = TokenIssuer(directory / "tokens")
         mallory, expired_client = self.stranger.issue("mallory"), outside.issue("bob", days=-3)
         to_clients = {
             "right": _option_pair("tls", certificates.proxy_outside),
@@ -52,24 +52,24 @@ class Setting:
             "plaintext": lambda: {"ca": ""},
             "TLS 1.1": lambda: {"newest_tls": "TLSv1.1"},
             "no certificate": lambda: {"certificate": "", "key": ""},
-            "stranger's certificate": lambda: _certificate(mallory),
-            "expired certificate": lambda: _certificate(expired_client),
+            "stranger's certificate": lambda: _certificate_files(mallory),
+            "expired certificate": lambda: _certificate_files(expired_client),
             "wrong password": lambda: {"secret": WRONG_PASSWORD},
             "unknown user": lambda: {"user": "nobody"},
             "expired token": lambda: {"secret": tokens.token(USER, expires_in=-60)},
             "early token": lambda: {"secret": tokens.token(USER, nbf=int(time.time()) + 9000)},
             "token for others": lambda: {"secret": tokens.token(USER, aud="others")},
-            "stranger's token": lambda: {"secret": self._strange_tokens.token(USER)},
+            "stranger's token": lambda: {"secret": self._stranger_tokens.token(USER)},
             "no JWT": lambda: {"secret": "an-opaque-token-0815"},
         }
 
     def options(self, case: Case) -> list[str]:
-        """Options of kproxy for a case."""
+        """Return kproxy's options for a case."""
         options = self._client_ca if case.asks_for_certificates else []
         return [*self._to_clients[case.to_clients], *options, *self._to_brokers[case.to_brokers]]
 
     def login(self, case: Case, bootstrap: str) -> Login:
-        """The login of the client for a case."""
+        """Return the client's login for a case."""
         valid_login: dict[str, Any] = {"bootstrap": bootstrap, "topic": "orders", "seconds": 5}
         return self.cluster.login(case.mechanism, **valid_login | self._logins[case.login]())
 
@@ -78,24 +78,24 @@ def _option_pair(option: str, files: Files) -> list[str]:
     return [f"--{option}-cert", str(files.certificate), f"--{option}-key", str(files.key)]
 
 
-def _certificate(files: Files) -> dict[str, str]:
+def _certificate_files(files: Files) -> dict[str, str]:
     return {"certificate": str(files.certificate), "key": str(files.key)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A misconfiguration, and the finding of kproxy.
+    """A misconfiguration, and kproxy's finding.
 
     Attributes:
-        name: For people.
-        client: See `tests.peers.secure_clients`.
-        listener: Of the broker; DIRECT is plaintext without SASL.
+        name: The name, for people.
+        client: A client of `tests.peers.secure_clients`.
+        listener: The broker's listener; DIRECT is plaintext without SASL.
         to_clients, to_brokers, login: Keys of the tables in `Setting`.
-        code: Of the finding.
-        message: Parts of its message.
-        hint: Part of its hint.
-        blame: Whom it blames.
-        by_broker: The broker's release matters.
+        code: The code of the finding.
+        message: Parts of the finding's message.
+        hint: A part of its hint.
+        blame: Whom the finding blames.
+        depends_on_release: Whether the result depends on the broker's release.
     """
 
     name: str
@@ -110,4 +110,4 @@ class Case:
     message: tuple[str, ...] = field(default=())
     hint: str = ""
     blame: str = "client"
-    by_broker: bool = False
+    depends_on_release: bool = False

@@ -14,7 +14,7 @@ def cases() -> list[Case]:
             code="X008",
             message=(f"{name} login", "Authentication failed"),
             hint=f"credentials for {name}" if name.startswith("SCRAM") else "check user, password",
-            by_broker=name == "SCRAM-SHA-256",
+            depends_on_release=name == "SCRAM-SHA-256",
         )
         for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     ]
@@ -34,7 +34,7 @@ def cases() -> list[Case]:
             name="the token has expired",
             login="expired token",
             message=(*rejected_token, "the token expired"),
-            by_broker=True,
+            depends_on_release=True,
             **token,
         ),
         Case(
@@ -57,7 +57,7 @@ def cases() -> list[Case]:
             code="X007",
             message=("requests mechanism 'SCRAM-SHA-256'", "supports PLAIN"),
             hint="sasl.enabled.mechanisms",
-            by_broker=True,
+            depends_on_release=True,
         ),
         Case(
             name="no SASL where it is required",
@@ -67,7 +67,7 @@ def cases() -> list[Case]:
             code="X006",
             message=("closed at the first",),
             hint="set security.protocol=SASL_SSL",
-            by_broker=True,
+            depends_on_release=True,
         ),
         Case(
             name="SASL on a listener without it",
@@ -76,7 +76,7 @@ def cases() -> list[Case]:
             code="X017",
             message=("ILLEGAL_SASL_STATE",),
             hint="may not use SASL",
-            by_broker=True,
+            depends_on_release=True,
         ),
         Case(
             name="SASL on a plaintext listener without it",
@@ -95,6 +95,6 @@ def cases() -> list[Case]:
             code="X010",
             message=("after its SASL session expired",),
             hint="KIP-368",
-            by_broker=True,
+            depends_on_release=True,
         ),
     ]

@@ -7,28 +7,28 @@ from typing import Any
 from tests.peers.kafka import HOST
 from tests.peers.misconfigurations import Case
 
-_AT_CLIENT, _AT_BROKER = f"TLS with client {HOST} failed: ", f"TLS with upstream {HOST}:"
+_CLIENT_FAILURE, _BROKER_FAILURE = f"TLS with client {HOST} failed: ", f"TLS with upstream {HOST}:"
 _REJECTED, _UNTRUSTED = "it rejected kproxy's certificate", "it does not trust kproxy's certificate: unknown CA"
 
 
 def cases() -> list[Case]:
-    client, broker = {"message": (_AT_CLIENT,)}, {"message": (_AT_BROKER,), "blame": "broker"}
+    client, broker = {"message": (_CLIENT_FAILURE,)}, {"message": (_BROKER_FAILURE,), "blame": "broker"}
 
-    def case(name: str, base: dict[str, Any], words: str, hint: str, **more: Any) -> Case:
-        return Case(name=name, **base | {"message": (*base["message"], words), "hint": hint} | more)
+    def make_case(name: str, base: dict[str, Any], message: str, hint: str, **more: Any) -> Case:
+        return Case(name=name, **base | {"message": (*base["message"], message), "hint": hint} | more)
 
     all_cases = []
-    for other_client, words in {
+    for other_client, message in {
         "confluent": _UNTRUSTED,
         "kafka_python": _UNTRUSTED,
         "franz": _REJECTED,
         "java": _REJECTED,
     }.items():
         all_cases.append(
-            case(
+            make_case(
                 "the client does not trust kproxy's CA",
                 client,
-                words,
+                message,
                 "make the client trust the CA of --tls-cert",
                 client=other_client,
                 login="stranger's CA",
@@ -36,7 +36,7 @@ def cases() -> list[Case]:
         )
     for name in ("confluent", "franz", "java"):
         all_cases.append(
-            case(
+            make_case(
                 "kproxy's certificate has expired",
                 client,
                 f"{_REJECTED}: expired",
@@ -46,7 +46,7 @@ def cases() -> list[Case]:
             )
         )
         all_cases.append(
-            case(
+            make_case(
                 "kproxy's certificate is for another host",
                 client,
                 f"{_REJECTED}: not for this host name",
@@ -55,56 +55,56 @@ def cases() -> list[Case]:
                 to_clients="elsewhere",
             )
         )
-    case_with_request = {"asks_for_certificates": True}
+    certificate_request = {"asks_for_certificates": True}
     return [
         *all_cases,
-        case(
+        make_case(
             "the client supports TLS 1.1 only",
             client,
             "no TLS version that kproxy accepts",
             "enable TLS 1.2 or 1.3 on the client",
             login="TLS 1.1",
         ),
-        case(
+        make_case(
             "the client has no certificate",
             client,
             "it sent no client certificate",
             "give the client a certificate",
             login="no certificate",
-            **case_with_request,
+            **certificate_request,
         ),
-        case(
+        make_case(
             "the client has no certificate",
             client,
             "it sent no client certificate",
             "give the client a certificate",
             client="java",
-            **case_with_request,
+            **certificate_request,
         ),
-        case(
+        make_case(
             "the client's certificate is of another CA",
             client,
             "signed by an unknown CA",
             "--tls-client-ca",
             login="stranger's certificate",
-            **case_with_request,
+            **certificate_request,
         ),
-        case(
+        make_case(
             "the client's certificate has expired",
             client,
             "its certificate has expired",
             "renew the client's certificate",
             login="expired certificate",
-            **case_with_request,
+            **certificate_request,
         ),
-        case(
+        make_case(
             "the client sends plaintext to a TLS port",
             client,
             "it speaks plaintext",
             "set security.protocol=SSL",
             login="plaintext",
         ),
-        case(
+        make_case(
             "the client sends plaintext to a TLS port",
             client,
             "it speaks plaintext",
@@ -121,14 +121,14 @@ def cases() -> list[Case]:
             message=(f"client {HOST} sends TLS",),
             hint="set security.protocol=PLAINTEXT",
         ),
-        case(
+        make_case(
             "kproxy does not trust the broker's CA",
             broker,
             "signed by an unknown CA",
             "--upstream-ca",
             to_brokers="stranger's CA",
         ),
-        case(
+        make_case(
             "the broker's certificate has expired",
             broker,
             "its certificate has expired",
@@ -136,7 +136,7 @@ def cases() -> list[Case]:
             listener="SSL_EXPIRED",
             mechanism="",
         ),
-        case(
+        make_case(
             "the broker's certificate is for another host",
             broker,
             "not for this host name",
@@ -144,7 +144,7 @@ def cases() -> list[Case]:
             listener="SSL_ELSEWHERE",
             mechanism="",
         ),
-        case(
+        make_case(
             "the broker supports TLS 1.1 only",
             broker,
             "no TLS version that kproxy offers",
@@ -152,7 +152,7 @@ def cases() -> list[Case]:
             listener="SSL_OLD",
             mechanism="",
         ),
-        case(
+        make_case(
             "kproxy has no certificate for the broker",
             broker,
             "it requires a client certificate",
@@ -160,7 +160,7 @@ def cases() -> list[Case]:
             listener="SSL",
             mechanism="",
         ),
-        case(
+        make_case(
             "kproxy's certificate for the broker is of another CA",
             broker,
             _REJECTED,
@@ -169,7 +169,7 @@ def cases() -> list[Case]:
             mechanism="",
             to_brokers="stranger's certificate",
         ),
-        case(
+        make_case(
             "kproxy's certificate for the broker has expired",
             broker,
             f"{_REJECTED}: expired",
@@ -178,7 +178,7 @@ def cases() -> list[Case]:
             mechanism="",
             to_brokers="expired certificate",
         ),
-        case(
+        make_case(
             "kproxy sends TLS to a plaintext port",
             broker,
             "it closed the connection during the handshake",

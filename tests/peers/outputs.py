@@ -1,4 +1,4 @@
-"""Outputs of kproxy, collected without its own code: the control socket, HTTP, and commands that read a trace."""
+"""Collect outputs of kproxy without its own code: the control socket, HTTP, and commands that read a trace."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.peers.processes import until
 
-#: Commands that read a trace, after ``kproxy dissect``.
-_READERS = (
+#: Options of ``kproxy dissect`` for reading a trace.
+_DISSECT_OPTIONS = (
     ("--json", "--detail", "raw"),
     ("-v",),
     ("--html",),
@@ -26,7 +26,7 @@ _READERS = (
 
 
 class Viewer:
-    """Watches a proxy with frames and backlog, and requests its connections repeatedly; keeps every byte."""
+    """Watches a proxy with frames and backlog, repeatedly requests its connections, and keeps every received byte."""
 
     def __init__(self, path: Path) -> None:
         self.received = bytearray()
@@ -35,14 +35,14 @@ class Viewer:
         self._socket.connect(str(path))
         self._done = threading.Event()
         self._reader = threading.Thread(target=self._read)
-        self._asker = threading.Thread(target=self._send_requests)
+        self._requester = threading.Thread(target=self._send_requests)
         self._reader.start()
-        self._asker.start()
+        self._requester.start()
 
     def close(self) -> None:
-        """Read until the proxy stops."""
+        """Stop requesting, and read until the proxy stops."""
         self._done.set()
-        self._asker.join()
+        self._requester.join()
         self._reader.join()
         self._socket.close()
 
@@ -63,7 +63,7 @@ class Viewer:
 
 
 def fetch_http_outputs(port: int) -> dict[str, bytes]:
-    """The bodies of HTTP responses, by path."""
+    """Return the bodies of HTTP responses, by path."""
     bodies = {}
     for path in ("/metrics", "/healthz", "/livez"):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
@@ -71,18 +71,18 @@ def fetch_http_outputs(port: int) -> dict[str, bytes]:
     return bodies
 
 
-def read_by_commands(trace: Path, frames: list[bytes]) -> dict[str, bytes]:
-    """Output of `kproxy dissect` for a trace and of `kproxy explain` for frames, by command, with standard error."""
+def run_commands(trace: Path, frames: list[bytes]) -> dict[str, bytes]:
+    """Return the output of `kproxy dissect` for a trace and `kproxy explain` for frames, by command, with stderr."""
     lines = b"".join(
         json.dumps({"id": number, "frame": frame.hex()}).encode() + b"\n" for number, frame in enumerate(frames)
     )
-    outputs = {" ".join(options): _kproxy(["dissect", *options, str(trace)]) for options in _READERS}
-    outputs["explain --json"] = _kproxy(["explain", "--json", "-"], lines)
-    outputs |= {f"explain {number}": _kproxy(["explain", frame.hex()]) for number, frame in enumerate(frames[:3])}
+    outputs = {" ".join(options): _run_kproxy(["dissect", *options, str(trace)]) for options in _DISSECT_OPTIONS}
+    outputs["explain --json"] = _run_kproxy(["explain", "--json", "-"], lines)
+    outputs |= {f"explain {number}": _run_kproxy(["explain", frame.hex()]) for number, frame in enumerate(frames[:3])}
     return outputs
 
 
-def _kproxy(arguments: list[str], stdin: bytes = b"") -> bytes:
+def _run_kproxy(arguments: list[str], stdin: bytes = b"") -> bytes:
     command = [sys.executable, "-m", "kproxy", *arguments]
     process = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
     assert process.returncode in (0, 1), process.stderr

@@ -1,4 +1,4 @@
-"""Processes and conditions: child processes that never outlive the tests, and waiting for conditions."""
+"""Child processes that never outlive the tests, and waiting for conditions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ T = TypeVar("T")
 
 
 def dies_with_us(command: list[str]) -> list[str]:
-    """Wrap a command so that the system kills it when the test run ends, even if that is killed (if setpriv exists)."""
+    """Wrap a command so that the system kills it when the test run ends or is killed (if setpriv exists)."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = 90, every: float = 0.02) -> T:
-    """Wait for the first true value of the condition.
+    """Wait until the condition is true, and return its value.
 
     Raises:
-        TimeoutError: It stayed false for so long; the message is `what` was waited for.
+        TimeoutError: The condition stayed false for `seconds`; the message contains `what`.
     """
     end = time.monotonic() + seconds
     while not (value := condition()):

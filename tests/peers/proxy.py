@@ -1,4 +1,4 @@
-"""Proxy: kproxy as its users run it; and a chain that records the bytes on either side of it."""
+"""kproxy as its users run it, and a chain that records the bytes on either side of it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.peers.trace import Line, read_lines
 
 
 class Proxy:
-    """A `kproxy` process in front of `upstream`; it listens when the constructor returns.
+    """A `kproxy` process in front of `upstream`; it is listening when the constructor returns.
 
     Args:
-        upstream: The broker, or a capture to answer from; None is the broker that kproxy has built in.
-        directory: For the trace.
-        options: Of the command line, beside the addresses and `--trace`.
-        printed: File for what the process prints; one in `directory` without it.
+        upstream: The broker, or a capture to answer from; None for kproxy's built-in broker.
+        directory: The directory for the trace.
+        options: Command-line options other than the addresses and `--trace`.
+        printed: A file for the output of the process; by default, one in `directory`.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Proxy:
 
     @property
     def printed(self) -> str:
-        """Its output so far, standard output and standard error."""
+        """The output so far: standard output and standard error."""
         return self._printed.read_text()
 
     @property
@@ -57,17 +57,17 @@ class Proxy:
         return "{}:{}".format(*self.address)
 
     def interrupt(self, *, status: int = 0) -> None:
-        """Press Ctrl-C, and wait for the end with this exit status."""
+        """Interrupt the process as Ctrl-C does, and wait until it ends with this exit status."""
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(90) == status, self.printed
 
     def kill(self) -> None:
-        """Send SIGKILL to the relay only; its other processes may end by themselves."""
+        """Send SIGKILL to the relay only; the other processes may end by themselves."""
         self._process.kill()
         self._process.wait()
 
     def kill_all(self) -> None:
-        """Send SIGKILL to all its processes."""
+        """Send SIGKILL to all processes of the proxy."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -80,7 +80,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Chain:
-    """Clients connect to `front`, which connects to `proxy`, then `back`, then the broker."""
+    """A chain in which clients connect to `front`, `front` to `proxy`, `proxy` to `back`, and `back` to the broker."""
 
     front: Forwarder
     proxy: Proxy
@@ -92,23 +92,23 @@ class Chain:
         return "{}:{}".format(*self.front.address)
 
     def finish(self) -> None:
-        """Wait for the last connection to end, then stop the proxy like Ctrl-C."""
+        """Wait for the last connection to end, then interrupt the proxy."""
         until("all connections are closed", lambda: self.front.all_closed() and self.back.all_closed())
         self.proxy.interrupt()
 
     def pairs(self, *, torn_end: bool = False) -> Iterator[tuple[Connection, list[Line]]]:
-        """Each connection with its lines in the trace; `torn_end` as in `read_lines`."""
+        """Yield each connection with its lines in the trace; `torn_end` is as in `read_lines`."""
         lines = read_lines(self.proxy.trace, torn_end=torn_end)
         ids_by_address: dict[str, deque[str]] = defaultdict(
             deque
-        )  # all ids of an address in order: a port may be reused
+        )  # all ids of an address, in order, because a port may be reused
         for line in lines:
             if line["kind"] == "open":
                 ids_by_address[line["client"]].append(line["connection_id"])
         for connection in self.front.connections:
             ids = ids_by_address["{}:{}".format(*connection.local)]
-            connection_lines = ids.popleft() if ids else None
-            yield connection, [line for line in lines if line["connection_id"] == connection_lines]
+            connection_id = ids.popleft() if ids else None
+            yield connection, [line for line in lines if line["connection_id"] == connection_id]
 
 
 @contextlib.contextmanager

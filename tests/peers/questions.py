@@ -1,4 +1,4 @@
-"""Requests to a real Kafka and to the built-in broker, with responses made comparable."""
+"""Requests to real Kafka and to the built-in broker, with comparable responses."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class BrokerAddress:
 
 
 class Questions:
-    """Sends requests, and keeps the responses by label.
+    """Sends requests, and keeps the responses by label in a comparable form.
 
-    In bodies and answers a topic's id is its name behind a ``$``. Made alike are also: addresses, ids of sessions and
-    of transactional producers, times that a broker gives, the order of topics and partitions, and a cut-off batch at
-    the end of record data.
+    In request bodies and kept responses, a topic's id is replaced by ``$`` and its name. Other differences are removed:
+    addresses, ids of sessions and of transactional producers, times assigned by the broker, the order of topics and
+    partitions, and a truncated batch at the end of record data.
     """
 
     def __init__(self, port: int) -> None:
         self.answers: dict[str, Any] = {}
-        self._ask = SocketClient(BrokerAddress(port), "questions")  # type: ignore[arg-type]
+        self._client = SocketClient(BrokerAddress(port), "questions")  # type: ignore[arg-type]
         self._ids: dict[str, str] = {}
         self._producers: list[int] = []  # ids of transactional producers
 
-    async def topic(self, name: str, **configs: str) -> None:
-        """Create a topic of one partition, and wait until it is usable."""
+    async def create_topic(self, name: str, **configs: str) -> None:
+        """Create a topic with one partition, and wait until it is usable."""
         topic_configs = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "configs": topic_configs}]
-        created = await self._ask("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
+        created = await self._client("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
         assert created["topics"][0]["error_code"] == 0, created
         self._ids["$" + name] = created["topics"][0]["topic_id"]
         expected = {"topics": [{"topic_id": NULL_UUID, "name": name}]}
         async with asyncio.timeout(60):
             while any(  # noqa: ASYNC110
                 topic["error_code"] or any(partition["error_code"] for partition in topic["partitions"])
-                for topic in (await self._ask("Metadata", 12, expected))["topics"]
+                for topic in (await self._client("Metadata", 12, expected))["topics"]
             ):
                 await asyncio.sleep(0.05)
 
@@ -58,15 +58,15 @@ class Questions:
         }
         async with asyncio.timeout(60):
             while True:
-                await self._ask("FindCoordinator", 3, {"key": name, "key_type": 1})
-                response = await self._ask("InitProducerId", 4, request_body)
+                await self._client("FindCoordinator", 3, {"key": name, "key_type": 1})
+                response = await self._client("InitProducerId", 4, request_body)
                 if response["error_code"] == 0:
                     self._producers.append(response["producer_id"])
                     return response
                 await asyncio.sleep(0.1)
 
     async def add_to_transaction(self, label: str, producer: Mapping[str, Any], name: str, topic: str) -> None:
-        """Add a partition to a transaction, once the previous one has completed."""
+        """Add a partition to a transaction once the previous transaction has completed."""
         body = {
             "v3_and_below_transactional_id": name,
             "v3_and_below_producer_id": producer["producer_id"],
@@ -75,36 +75,36 @@ class Questions:
         }
         async with asyncio.timeout(60):
             while True:
-                response = await self._ask("AddPartitionsToTxn", 3, body)
+                response = await self._client("AddPartitionsToTxn", 3, body)
                 [result] = response["results_by_topic_v3_and_below"][0]["results_by_partition"]
                 if result["partition_error_code"] != Error.CONCURRENT_TRANSACTIONS:
                     break
                 await asyncio.sleep(0.05)
-        self.answers[label] = self._comparable(response)
+        self.answers[label] = self._make_comparable(response)
 
-    async def until_end(self, topic: str, offset: int, *, isolation_level: int) -> None:
-        """Wait until the end or the stable offset of a log has advanced, since coordinators write to it later."""
+    async def wait_for_end(self, topic: str, offset: int, *, isolation_level: int) -> None:
+        """Wait until the end or the last stable offset of a log reaches `offset`: coordinators write markers later."""
         partitions = [
             {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]}
         ]
         async with asyncio.timeout(60):
             while True:
                 body = {"replica_id": -1, "isolation_level": isolation_level, "topics": partitions}
-                response = await self._ask("ListOffsets", 5, body)
+                response = await self._client("ListOffsets", 5, body)
                 if response["topics"][0]["partitions"][0]["offset"] >= offset:
                     return
                 await asyncio.sleep(0.05)
 
     async def __call__(self, label: str, api: str, version: int, body: Mapping[str, Any]) -> Any:
-        """Send a request and keep its response; return the original one, or None if the connection was closed."""
+        """Send a request and keep its response; return the original response, or None if the connection was closed."""
         assert label not in self.answers, label
         try:
             async with asyncio.timeout(60):
-                response = await self._ask(api, version, self._with_ids(body))
+                response = await self._client(api, version, self._insert_ids(body))
         except asyncio.IncompleteReadError:
-            await self._ask.hang_up()
+            await self._client.hang_up()
             response = None
-        self.answers[label] = self._comparable(response)
+        self.answers[label] = self._make_comparable(response)
         return response
 
     async def produce(
@@ -133,8 +133,10 @@ class Questions:
         ]
         return await self(label, "Fetch", version, body | {"topics": topics} | values)
 
-    async def offsets(self, label: str, timestamp: int, topic: str = "t", *, version: int = 7, **values: Any) -> Any:
-        """List an offset by time."""
+    async def list_offsets(
+        self, label: str, timestamp: int, topic: str = "t", *, version: int = 7, **values: Any
+    ) -> Any:
+        """Look up an offset by timestamp."""
         partition_entry = {
             "partition_index": 0,
             "timestamp": timestamp,
@@ -147,22 +149,26 @@ class Questions:
 
     async def hang_up(self) -> None:
         """Close the connection."""
-        await self._ask.hang_up()
+        await self._client.hang_up()
 
-    def _with_ids(self, value: Any) -> Any:
+    def _insert_ids(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._with_ids(inner) for key, inner in value.items()}
+            return {key: self._insert_ids(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._with_ids(element) for element in value]
+            return [self._insert_ids(element) for element in value]
         return self._ids.get(value, value) if isinstance(value, str) else value
 
-    def _comparable(self, value: Any, key: str = "") -> Any:
+    def _make_comparable(self, value: Any, key: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {name: self._comparable(inner, name) for name, inner in value.items()}
+            return {name: self._make_comparable(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
-            return sorted((self._comparable(element, key) for element in value), key=_sort_key)
+            return sorted((self._make_comparable(element, key) for element in value), key=_sort_key)
         if key == "records" and value is not None:
-            return [self._batch(element_value) for element_value in decode(value) if "truncated" not in element_value]
+            return [
+                self._comparable_batch(element_value)
+                for element_value in decode(value)
+                if "truncated" not in element_value
+            ]
         if key == "producer_id" and value in self._producers:
             return f"producer {self._producers.index(value)}"
         if key in ("host", "port", "throttle_time_ms"):
@@ -173,18 +179,18 @@ class Questions:
             return value[:25]
         return {id_: name for name, id_ in self._ids.items()}.get(value, value) if isinstance(value, str) else value
 
-    def _batch(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A batch without fields that depend on compression, on the clock of the broker or on assigned ids."""
-        left_out = {"crc", "batch_length"} if batch["compression"] != "none" else set()
+    def _comparable_batch(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a batch without the fields that depend on compression, the broker's clock or assigned ids."""
+        omitted = {"crc", "batch_length"} if batch["compression"] != "none" else set()
         if batch.get("timestamp_type") == "LogAppendTime":
-            left_out |= {"crc", "max_timestamp", "records"}
+            omitted |= {"crc", "max_timestamp", "records"}
         if batch.get("producer_id") in self._producers:
-            left_out |= {"crc", "producer_id"}
+            omitted |= {"crc", "producer_id"}
         if batch.get("is_control"):
-            left_out |= {"max_timestamp", "base_timestamp"}
+            omitted |= {"max_timestamp", "base_timestamp"}
             records = [{**record, "timestamp": "whatever"} for record in batch["records"]]
             batch = {**batch, "records": records}
-        return {name: value for name, value in batch.items() if name not in left_out}
+        return {name: value for name, value in batch.items() if name not in omitted}
 
 
 def _sort_key(value: Any) -> str:

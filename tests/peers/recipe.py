@@ -1,4 +1,4 @@
-"""Recipes of docs/deployment.md, run as printed: a machine with the host names, files and commands of a recipe."""
+"""Run recipes of docs/deployment.md as printed, on a machine with the host names, files and commands of a recipe."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TOOLS = {
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-_START = 'mount --bind "$0" /etc/hosts && ip link set lo up && echo ready && exec sleep infinity'
+_START_NAMESPACE = 'mount --bind "$0" /etc/hosts && ip link set lo up && echo ready && exec sleep infinity'
 _SELF_SIGNED = "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca-key.pem -out ca.pem -days 1 -subj /CN=CA"
 
 
 class Recipe:
-    """The files and commands of a section; each file starts with a comment that has its name."""
+    """The files and commands of a section; each file starts with a comment that contains its name."""
 
     def __init__(self, title: str) -> None:
         section = PAGE.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
@@ -38,14 +38,14 @@ class Recipe:
         assert self.commands
 
     def command(self, start: str) -> str:
-        """The only command with this start."""
+        """Return the only command that starts with this text."""
         commands: list[str] = [command for command in self.commands if command.startswith(start)]
         assert len(commands) == 1
         return commands[0]
 
 
 def missing() -> str | None:
-    """The reason why recipes cannot run, or None."""
+    """Return the reason why recipes cannot run, or None."""
     if reason := absent("java", "mvn", "kcat", "openssl", "unshare", "nsenter", "ip"):
         return reason
     probe = subprocess.run([*_unshare(), "true"], capture_output=True, check=False)
@@ -60,9 +60,9 @@ class Machine:
     """A network namespace with only a loopback interface, and a separate ``/etc/hosts``.
 
     Args:
-        directory: Where commands run; it gets programs that recipes expect on the PATH.
+        directory: The working directory of commands; it also gets the programs that recipes expect on PATH.
         names: IP addresses on loopback by host name.
-        environment: More variables for the commands.
+        environment: Additional variables for the commands.
     """
 
     def __init__(self, directory: Path, names: Mapping[str, str], environment: Mapping[str, str]) -> None:
@@ -70,24 +70,24 @@ class Machine:
         self._processes: list[subprocess.Popen[bytes]] = []
         hosts = directory / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in names.items()))
-        bin_ = directory / "bin"
-        bin_.mkdir()
+        programs = directory / "bin"
+        programs.mkdir()
         java = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        _program(bin_ / "kproxy", [sys.executable, "-m", "kproxy"])
+        _write_program(programs / "kproxy", [sys.executable, "-m", "kproxy"])
         for name, main_class in _TOOLS.items():
-            _program(bin_ / name, [*java, "-cp", class_path(RELEASES[0]), main_class])
-        self._environment = {**os.environ, "PATH": f"{bin_}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
+            _write_program(programs / name, [*java, "-cp", class_path(RELEASES[0]), main_class])
+        self._environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
                              "XDG_RUNTIME_DIR": str(directory), **environment}  # fmt: skip
-        self._holder = subprocess.Popen(
-            dies_with_us([*_unshare(), "sh", "-c", _START, str(hosts)]), stdout=subprocess.PIPE
+        self._namespace_process = subprocess.Popen(
+            dies_with_us([*_unshare(), "sh", "-c", _START_NAMESPACE, str(hosts)]), stdout=subprocess.PIPE
         )
-        assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"ready\n"
+        assert self._namespace_process.stdout is not None
+        assert self._namespace_process.stdout.readline() == b"ready\n"
 
     def run(self, command: str, *, status: int = 0) -> str:
         """Run a shell command; return its output."""
         process = subprocess.run(
-            self._inside(["sh", "-c", command]), env=self._environment, stdin=subprocess.DEVNULL,
+            self._command_inside(["sh", "-c", command]), env=self._environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180, check=False,
         )  # fmt: skip
         assert process.returncode == status, f"{command}: {process.returncode}: {process.stdout}"
@@ -98,7 +98,7 @@ class Machine:
         log = self.directory / f"log-{len(self._processes)}.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                dies_with_us(self._inside(["sh", "-c", f"exec {command}"])),
+                dies_with_us(self._command_inside(["sh", "-c", f"exec {command}"])),
                 env=self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         self._processes.append(process)
@@ -115,19 +115,19 @@ class Machine:
         for process in reversed(self._processes):
             process.kill()
             process.wait()
-        self._holder.kill()
-        self._holder.wait()
-        assert self._holder.stdout is not None
-        self._holder.stdout.close()
+        self._namespace_process.kill()
+        self._namespace_process.wait()
+        assert self._namespace_process.stdout is not None
+        self._namespace_process.stdout.close()
 
-    def _inside(self, command: list[str]) -> list[str]:
+    def _command_inside(self, command: list[str]) -> list[str]:
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        enter = ["nsenter", "--target", str(self._holder.pid), *user, "--mount", "--net", "--"]
+        enter = ["nsenter", "--target", str(self._namespace_process.pid), *user, "--mount", "--net", "--"]
         return [*enter, "sh", "-c", 'cd "$0" && exec "$@"', str(self.directory), *command]
 
 
 def create_certificate(machine: Machine, request: str, sign: str, name: str) -> None:
-    """Create a certificate ``NAME.pem`` with its key for a host, with the commands of a recipe."""
+    """Create a certificate for a host, ``NAME.pem`` with its key, with the commands of a recipe."""
     machine.run(request.replace("kproxy", name))
     machine.run(f"{sign.replace('kproxy', name)} && cat {name}-key.pem >> {name}.pem")
 
@@ -138,12 +138,12 @@ def create_authority(machine: Machine) -> None:
 
 
 def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[str, str] = {}) -> None:
-    """Start a cluster; each broker is a controller too.
+    """Start a cluster in which each broker is also a controller.
 
     Args:
-        machine: Where.
-        settings: The brokers' own lines of server.properties, with ``listeners`` for clients, by node id.
-        scram: Users and their passwords.
+        machine: The machine to run it on.
+        settings: Lines of server.properties, including ``listeners`` for clients, by node id.
+        scram: Passwords of the SCRAM users, by name.
     """
     java = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", class_path(RELEASES[0])]
     quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
@@ -184,6 +184,6 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
         until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), seconds=180, every=0.1)  # type: ignore[misc]
 
 
-def _program(path: Path, command: list[str]) -> None:
+def _write_program(path: Path, command: list[str]) -> None:
     path.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     path.chmod(0o755)

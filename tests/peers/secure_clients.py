@@ -1,4 +1,4 @@
-"""Real clients that exchange records over TLS with any SASL mechanism, or fail to."""
+"""Real clients that exchange records over TLS with any SASL mechanism, or fail to do so."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def exchange(client: str, tools: Tools, login: Login, directory: Path, hosts: Pa
     Args:
         client: One of `CLIENTS`; `java` is Kafka's own client, of the release of `tools`.
         tools: Kafka's command-line tools.
-        login: Where to, and as whom.
-        directory: For configuration files.
+        login: The address and the credentials.
+        directory: The directory for configuration files.
         hosts: A file that replaces /etc/hosts for the client; clients other than `java` need root for it.
 
     Returns:
-        ``ok`` if every record came back, else what the client printed.
+        ``ok`` if every record was consumed, otherwise the client's output.
     """
     if hosts is not None and client == "java":
         login = replace(login, jvm=(*login.jvm, f"-Djdk.net.hosts.file={hosts}"))
     command = dies_with_us([
-        *(_with_hosts(hosts) if hosts is not None and client != "java" else []),
+        *(_hosts_prefix(hosts) if hosts is not None and client != "java" else []),
         *_command(client, tools, login, directory),
     ])  # fmt: skip
     process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
-    last_line = "Percentiles: 50th" in process.stdout if client == "java" else process.stdout.strip() == str(RECORDS)
-    return "ok" if process.returncode == 0 and last_line else process.stdout + process.stderr
+    is_complete = "Percentiles: 50th" in process.stdout if client == "java" else process.stdout.strip() == str(RECORDS)
+    return "ok" if process.returncode == 0 and is_complete else process.stdout + process.stderr
 
 
 @contextlib.contextmanager
 def run_attempts(client: str, tools: Tools, login: Login, directory: Path) -> Iterator[None]:
-    """The same in the background, for a client that may retry forever; it is killed at the end."""
+    """Run `exchange` in the background during the block, for a client that may retry forever; kill it at the end."""
     command = dies_with_us(_command(client, tools, login, directory))
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    discard = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=discard, stdout=discard, stderr=discard)
     try:
         yield
     finally:
@@ -64,33 +64,33 @@ def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[s
     if reason := clients.missing(client):
         skip(reason)
     if client == "java":
-        return _java(tools, login, directory)
+        return _java_command(tools, login, directory)
     if client == "franz":
         return [str(go_program("secure")), login.as_json()]
     return [sys.executable, "-m", "tests.peers.clients.secure_clients", client, login.as_json()]
 
 
-def _with_hosts(hosts: Path) -> list[str]:
-    """A command prefix for a mount namespace with a different /etc/hosts."""
+def _hosts_prefix(hosts: Path) -> list[str]:
+    """Return a command prefix for a mount namespace with a different /etc/hosts."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("needs root, to mount another /etc/hosts")
     return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
 
 
-def _java(tools: Tools, login: Login, directory: Path) -> list[str]:
-    """Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
+def _java_command(tools: Tools, login: Login, directory: Path) -> list[str]:
+    """Return the command of Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
     settings = directory / f"{login.topic}.properties"
     settings.write_text("".join(f"{key}={value}\n" for key, value in java_settings(login, directory).items()))
     arguments = [login.bootstrap, login.topic, str(RECORDS_PER_PARTITION), "1", "100", str(settings)]
     if not tools.release.startswith("3."):
         names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
         arguments = [option for name, value in zip(names, arguments, strict=True) for option in (f"--{name}", value)]
-    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
-    return tools.command("end-to-end-latency", *arguments, jvm=[allowed, *login.jvm])
+    allowed_urls = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
+    return tools.command("end-to-end-latency", *arguments, jvm=[allowed_urls, *login.jvm])
 
 
 def java_settings(login: Login, directory: Path) -> dict[str, str]:
-    """The properties of Kafka's Java clients for a login; files that they name are written to the directory."""
+    """Return the properties of Kafka's Java clients for a login; write the files that they name to the directory."""
     timeout = str(int(1000 * login.seconds))
     settings = {"security.protocol": login.protocol, "default.api.timeout.ms": timeout}
     settings |= {"request.timeout.ms": timeout, "delivery.timeout.ms": timeout, "linger.ms": "0"}
@@ -102,7 +102,7 @@ def java_settings(login: Login, directory: Path) -> dict[str, str]:
         settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
     if not login.mechanism:
         return settings
-    named = f'required username="{login.user}" password="{login.secret}";'
+    jaas_options = f'required username="{login.user}" password="{login.secret}";'
     settings["sasl.mechanism"] = login.mechanism
     if login.mechanism == "OAUTHBEARER":
         token = _token_file(login, directory)
@@ -111,9 +111,9 @@ def java_settings(login: Login, directory: Path) -> dict[str, str]:
         settings["sasl.login.callback.handler.class"] = f"{_BEARER}.OAuthBearerLoginCallbackHandler"
         settings["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
     elif login.mechanism == "PLAIN":
-        settings["sasl.jaas.config"] = f"{_SECURITY}.plain.PlainLoginModule {named}"
+        settings["sasl.jaas.config"] = f"{_SECURITY}.plain.PlainLoginModule {jaas_options}"
     else:
-        settings["sasl.jaas.config"] = f"{_SECURITY}.scram.ScramLoginModule {named}"
+        settings["sasl.jaas.config"] = f"{_SECURITY}.scram.ScramLoginModule {jaas_options}"
     return settings
 
 

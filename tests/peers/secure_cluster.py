@@ -1,4 +1,4 @@
-"""SecureCluster: real brokers whose listeners have TLS, with every SASL mechanism or client certificates."""
+"""Real brokers whose listeners use TLS, with every SASL mechanism or client certificates."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PASSWORD = "Zwetschgen-Datschi-4711"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 #: Listeners of every broker. SASL_SSL has all mechanisms; SSL requires a client certificate.
 _LISTENERS = ("SASL_SSL", "SSL")
-#: Listeners of the first broker only: logins without TLS; PLAIN only, with sessions of `SESSION_MS`; a
-#: certificate that has expired; one of a different host; TLS 1.1 only.
+#: Listeners of the first broker only, in this order: logins without TLS; PLAIN only, with sessions of `SESSION_MS`;
+#: an expired certificate; a certificate for a different host; TLS 1.1 only.
 _SPECIAL_LISTENERS = ("SASL_PLAIN", "SASL_SSL_SHORT", "SSL_EXPIRED", "SSL_ELSEWHERE", "SSL_OLD")
 SESSION_MS = 1000
 _MODULES = {
@@ -40,9 +40,9 @@ _SECURITY = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class Certificates:
-    """Two CAs. Brokers trust and have certificates of `inside` only, clients of `outside` only; kproxy has both.
+    """Two CAs. Brokers trust and use only certificates from `inside`, clients only from `outside`; kproxy uses both.
 
-    So a client that can exchange records has done so through kproxy: TLS directly with a broker cannot succeed.
+    So a client that exchanges records must do so through kproxy: a direct TLS connection to a broker cannot succeed.
     """
 
     inside: Authority
@@ -58,8 +58,8 @@ class Certificates:
         proxy = outside.issue("localhost", HOST, "*.kafka.test")
         return cls(inside, outside, inside.issue(HOST), inside.issue("kproxy"), proxy, outside.issue(USER))
 
-    def at_proxy(self, *, client_certificates: bool = False) -> list[str]:
-        """Options of kproxy for TLS on both sides."""
+    def proxy_options(self, *, client_certificates: bool = False) -> list[str]:
+        """Return kproxy's options for TLS on both sides."""
         inside, outside = self.proxy_inside, self.proxy_outside
         options = ["--tls-cert", str(outside.certificate), "--tls-key", str(outside.key)]
         options += ["--upstream-tls", "--upstream-ca", str(self.inside.path)]
@@ -70,7 +70,7 @@ class Certificates:
 
 
 class SecureCluster:
-    """Brokers of a release, which are ready when the constructor returns."""
+    """Brokers that are ready when the constructor returns."""
 
     def __init__(self, release: str, directory: Path, brokers: int = 3) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -100,16 +100,16 @@ class SecureCluster:
             node.kill()
 
     def login(self, mechanism: str, **changes: Any) -> Login:
-        """A valid login through kproxy: the right secret, or with mechanism "" the client certificate."""
+        """Return a valid login through kproxy: with the right secret or, for mechanism "", the client certificate."""
         certificates = self.certificates
-        secret: dict[str, Any] = {"mechanism": mechanism, "ca": str(certificates.outside.path), "user": USER}
+        login: dict[str, Any] = {"mechanism": mechanism, "ca": str(certificates.outside.path), "user": USER}
         if mechanism == "OAUTHBEARER":
-            secret["secret"] = self.tokens.token(USER)
+            login["secret"] = self.tokens.token(USER)
         elif mechanism:
-            secret["secret"] = PASSWORD
+            login["secret"] = PASSWORD
         else:
-            secret |= {"certificate": str(certificates.client.certificate), "key": str(certificates.client.key)}
-        return Login(**secret | changes)
+            login |= {"certificate": str(certificates.client.certificate), "key": str(certificates.client.key)}
+        return Login(**login | changes)
 
     def _node(self, number: int, member_of: Kafka | None) -> Kafka:
         properties = {"node.id": str(number), **self._tls_settings(), **self._sasl_settings()}
@@ -117,9 +117,9 @@ class SecureCluster:
         if number == 1:
             properties |= self._special_listener_settings()
         jwks = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks.as_uri()}"
-        old = self._directory / "old-tls.security"
-        old.write_text("jdk.tls.disabledAlgorithms=\n")
-        jvm = [jwks, f"-Djava.security.properties={old}"]
+        security_file = self._directory / "old-tls.security"
+        security_file.write_text("jdk.tls.disabledAlgorithms=\n")
+        jvm = [jwks, f"-Djava.security.properties={security_file}"]
         directory = self._directory / f"node{number}"
         return Kafka(self.release, directory, dict.fromkeys(listeners, 0), properties, member_of, jvm, start=False)
 
@@ -147,19 +147,15 @@ class SecureCluster:
         }
 
     def _special_listener_settings(self) -> dict[str, str]:
-        certificate_directory = self.certificates.inside
+        inside = self.certificates.inside
         return {
             "listener.name.sasl_plain.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
             "listener.name.sasl_plain.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_ssl_short.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
             "listener.name.sasl_ssl_short.plain.connections.max.reauth.ms": str(SESSION_MS),
             "listener.name.sasl_ssl_short.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.ssl_expired.ssl.keystore.location": str(
-                certificate_directory.issue(HOST, days=-3).combined()
-            ),
-            "listener.name.ssl_elsewhere.ssl.keystore.location": str(
-                certificate_directory.issue("elsewhere.test").combined()
-            ),
+            "listener.name.ssl_expired.ssl.keystore.location": str(inside.issue(HOST, days=-3).combined()),
+            "listener.name.ssl_elsewhere.ssl.keystore.location": str(inside.issue("elsewhere.test").combined()),
             "listener.name.ssl_old.ssl.enabled.protocols": "TLSv1.1",
             "listener.name.ssl_old.ssl.protocol": "TLSv1.1",
         }

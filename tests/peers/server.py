@@ -1,4 +1,4 @@
-"""Server: the built-in broker for its tests, or a real Kafka in its place as a reference."""
+"""The built-in broker for its tests, or real Kafka in its place as a reference."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from tests.peers.lab import Lab
 from tests.peers.proxy import Proxy
 
-#: Environment variable with a release of Kafka: the tests of the built-in broker use that instead.
+#: The environment variable with a release of Kafka that replaces the built-in broker in its tests.
 JUDGE = "KPROXY_JUDGE"
-#: Configs that test suites of clients expect, in server.properties and in kproxy.
+#: Configs that clients' test suites expect, for server.properties and for kproxy.
 CONFIGS = {
     "node.id": "0",
     "num.partitions": "4",
     "default.replication.factor": "1",
     "group.min.session.timeout.ms": "1000",
 }
-#: Anonymous clients may do everything, and ACLs can be stored; the same as options of kproxy.
+#: Configs with which anonymous clients may do everything, and ACLs can be stored; `ACLS` are the same for kproxy.
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -29,7 +29,7 @@ ACLS = ("--acls", "--super-user", "User:ANONYMOUS")
 
 @dataclass(frozen=True)
 class Server:
-    """A broker at `bootstrap`; the proxy sees every frame."""
+    """A broker at `bootstrap`, behind a proxy that sees every frame."""
 
     bootstrap: str
     proxy: Proxy
@@ -37,7 +37,7 @@ class Server:
 
 @contextlib.contextmanager
 def run_server(judge: Lab | None, directory: Path) -> Iterator[Server]:
-    """Run the built-in broker behind kproxy; or the judge, if there is one."""
+    """Run the built-in broker behind kproxy, or the judge if there is one."""
     proxy_options = ("-q", "--strict-trace")
     if judge is not None:
         with judge.chain("PLAIN", directory, *proxy_options) as chain:

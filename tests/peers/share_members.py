@@ -1,4 +1,4 @@
-"""Members of share groups: Kafka's Java KafkaShareConsumer, one process each."""
+"""Members of share groups: Kafka's Java KafkaShareConsumer, one process per member."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class ShareMember:
 
     @property
     def lines(self) -> list[str]:
-        """Its output: one line per record, and per result of an acknowledgement."""
+        """The output: one line per record, and one per result of an acknowledgement."""
         return self._printed.read_text().splitlines()
 
     @property
     def records(self) -> int:
-        """The number of deliveries that it received."""
+        """The number of deliveries that the member received."""
         return sum(line[:1].isdigit() for line in self.lines)
 
     def kill(self) -> None:
-        """Send SIGKILL, so that it does not leave its group. Harmless if it has ended."""
+        """Send SIGKILL, so that the member does not leave its group. Harmless if it has ended."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.kill()
@@ -56,7 +56,7 @@ class ShareMember:
 
 @functools.cache
 def _class_path() -> str:
-    classes, path = cache() / "share-member", class_path(RELEASES[0])
-    command = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(classes), str(_SOURCE)]
+    class_directory, classpath = cache() / "share-member", class_path(RELEASES[0])
+    command = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_SOURCE)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return f"{classes}:{path}"
+    return f"{class_directory}:{classpath}"

@@ -1,6 +1,6 @@
-"""A port that connects TLS clients to the server that they name (SNI), like managed services.
+"""A port that connects TLS clients to the server that they name (SNI), as managed services do.
 
-``python -m tests.peers.sni_router HOST:PORT NAME=HOST:PORT...``; a client that asks for another name is turned away.
+``python -m tests.peers.sni_router HOST:PORT NAME=HOST:PORT...``; a client that asks for any other name is disconnected.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from functools import partial
 
 
 def requested_name(hello: bytes) -> tuple[bool, str | None]:
-    """Whether the ClientHello is complete, and the name in it."""
+    """Return whether the ClientHello is complete, and the server name in it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     names: list[str | None] = []
     context.sni_callback = lambda tls, name, _: names.append(name)
     incoming = ssl.MemoryBIO()
     incoming.write(hello)
-    with contextlib.suppress(ssl.SSLError):  # it needs more data, or has no certificate
+    with contextlib.suppress(ssl.SSLError):  # the handshake needs more data, or lacks a certificate
         context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True).do_handshake()
     return bool(names), names[0] if names else None
 

@@ -1,4 +1,4 @@
-"""An unmodified cluster behind one kproxy with --advertise: real clients reach brokers only through it."""
+"""Real clients reach the brokers of an unmodified cluster only through kproxy with --advertise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROPERTIES = {
     "num.partitions": "4",
     "group.min.session.timeout.ms": "1000",
 }
-#: The tests of kafka-python that do not assume a single broker. `python -m tests.peers.suites` runs complete suites.
+#: Test files of kafka-python that do not assume a single broker. `python -m tests.peers.suites` runs complete suites.
 SUITE = ("test_consumer_integration.py", "test_producer_integration.py")
 
 
@@ -106,7 +106,7 @@ def test_clients_reach_an_unmodified_cluster_only_through_the_proxy(cluster: Clu
         producer = kafka_client.Producer(base | {"enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
         produce(producer, "orders", range(COUNT))
 
-        cluster.nodes[3].kill()  # its partitions get other leaders
+        cluster.nodes[3].kill()  # its partitions get new leaders
         produce(producer, "orders", range(COUNT, 2 * COUNT))
         cluster.nodes[3].start()
         cluster.add(4)
@@ -116,10 +116,10 @@ def test_clients_reach_an_unmodified_cluster_only_through_the_proxy(cluster: Clu
 
         assert consume(base, ["orders", "elsewhere"], 3 * COUNT) == list(range(3 * COUNT))
         proxy.interrupt()
-        listened = set(re.findall(r"listening on [^ ]*:(\d+) ", proxy.printed))
+        listening_ports = set(re.findall(r"listening on [^ ]*:(\d+) ", proxy.printed))
         lines = read_lines(proxy.trace)
     broker_ports = {port_of(f"{host}:{port}") for host, port in (node.direct for node in cluster.nodes.values())}
-    assert {port_of(name) for name in connected_names} <= listened
+    assert {port_of(name) for name in connected_names} <= listening_ports
     assert not {port_of(name) for name in connected_names} & broker_ports
     assert {port_of(line["server"]) for line in lines if line["kind"] == "open"} == broker_ports
     assert {finding["code"] for finding in all_findings(lines)} & PAST_THE_PROXY == set()

@@ -17,9 +17,9 @@ from tests.peers.questions import Questions
 pytestmark = [pytest.mark.peers, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 NOW = int(time.time() * 1000)
-NO_LIMIT = str(2**63 - 1)  # what message.timestamp.after.max.ms was before 4.0
+NO_LIMIT = str(2**63 - 1)  # the default of message.timestamp.after.max.ms before 4.0
 
-#: Known differences of the built-in broker, with the reason.
+#: Known differences between the built-in broker and Kafka, with the reasons.
 KNOWN_DIFFERENCES = {
     "magic 3": "Kafka adds a sentence",
     "length of a record": "Kafka fails with UNKNOWN_SERVER_ERROR at a varint that is too long, we say INVALID_RECORD",
@@ -29,15 +29,17 @@ KNOWN_DIFFERENCES = {
 
 @pytest.mark.parametrize("release", RELEASES)
 async def test_data_responses_match_kafka(release: str, tmp_path: Path) -> None:
-    old = release.startswith("3")
-    kafka = Kafka(release, tmp_path / "kafka", {}, {"log.message.timestamp.after.max.ms": NO_LIMIT} if old else {})
+    is_kafka_3 = release.startswith("3")
+    kafka = Kafka(
+        release, tmp_path / "kafka", {}, {"log.message.timestamp.after.max.ms": NO_LIMIT} if is_kafka_3 else {}
+    )
     try:
-        kafka_responses = await collect_responses(kafka.direct[1], old=old)
+        kafka_responses = await collect_responses(kafka.direct[1], is_kafka_3=is_kafka_3)
     finally:
         kafka.kill()
-    configs = {"log.message.timestamp.after.max.ms": NO_LIMIT} if old else {}
+    configs = {"log.message.timestamp.after.max.ms": NO_LIMIT} if is_kafka_3 else {}
     async with Broker(configs=configs, data=tmp_path / "data") as broker:
-        broker_responses = await collect_responses(broker.ports[0], old=old)
+        broker_responses = await collect_responses(broker.ports[0], is_kafka_3=is_kafka_3)
     assert list(broker_responses) == list(kafka_responses)
     assert len(broker_responses) > 150
     differences = {
@@ -46,7 +48,7 @@ async def test_data_responses_match_kafka(release: str, tmp_path: Path) -> None:
         if not are_equal(kafka_responses[label], broker_responses[label])
     }
     assert {label: responses for label, responses in differences.items() if label not in KNOWN_DIFFERENCES} == {}
-    if not old:
+    if not is_kafka_3:
         assert_kafka_reads(tmp_path / "data", kafka)
 
 
@@ -60,10 +62,10 @@ def assert_kafka_reads(data: Path, kafka: Kafka) -> None:
 
 
 def are_equal(expected: Any, actual: Any) -> bool:
-    """Whether two responses are equal; one may have more batches at the end of its record data."""
+    """Return whether two responses are equal; one may have more batches at the end of its record data."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         return expected.keys() == actual.keys() and all(
-            is_same_prefix(expected[name], actual[name])
+            have_same_prefix(expected[name], actual[name])
             if name == "records"
             else are_equal(expected[name], actual[name])
             for name in expected
@@ -73,7 +75,7 @@ def are_equal(expected: Any, actual: Any) -> bool:
     return bool(expected == actual)
 
 
-def is_same_prefix(expected: Any, actual: Any) -> bool:
+def have_same_prefix(expected: Any, actual: Any) -> bool:
     return bool(expected) == bool(actual) and all(
         expected_batch == actual_batch
         for expected_batch, actual_batch in zip(expected or (), actual or (), strict=False)
@@ -88,7 +90,7 @@ def batch(count: int = 1, at: int = NOW, key: bytes | None = b"k", size: int = 0
     return encode([{"records": records(count, at, key, size), **values}])
 
 
-def idempotent(sequence: int, count: int = 2, epoch: int = 0, producer: int = 4711) -> bytes:
+def idempotent_batch(sequence: int, count: int = 2, epoch: int = 0, producer: int = 4711) -> bytes:
     return batch(count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
 
 
@@ -100,24 +102,24 @@ def replace_bytes(data: bytes, offset: int, replacement: bytes, *, crc: bool = T
     return bytes(content)
 
 
-async def collect_responses(port: int, *, old: bool) -> dict[str, Any]:
-    """The responses of a broker that starts without topics."""
+async def collect_responses(port: int, *, is_kafka_3: bool) -> dict[str, Any]:
+    """Return the responses of a broker that starts without topics, by label."""
     questions = Questions(port)
-    await questions.topic("t")
-    await questions.topic("compacted", cleanup_policy="compact")
-    await questions.topic("appended", message_timestamp_type="LogAppendTime")
-    await questions.topic("small", max_message_bytes="300")
-    await questions.topic("gzip", compression_type="gzip")
-    await questions.topic("recent", message_timestamp_before_max_ms="1000")
-    await questions.topic("empty")
-    await questions.topic("tx")
-    if old:
+    await questions.create_topic("t")
+    await questions.create_topic("compacted", cleanup_policy="compact")
+    await questions.create_topic("appended", message_timestamp_type="LogAppendTime")
+    await questions.create_topic("small", max_message_bytes="300")
+    await questions.create_topic("gzip", compression_type="gzip")
+    await questions.create_topic("recent", message_timestamp_before_max_ms="1000")
+    await questions.create_topic("empty")
+    await questions.create_topic("tx")
+    if is_kafka_3:
         await produce_message_sets(questions)
-    await ask_produce(questions, old=old)
-    await ask_fetch(questions, old=old)
-    await ask_sessions(questions)
-    await ask_transactions(questions)
-    await ask_offsets(questions, old=old)
+    await send_produce_requests(questions, is_kafka_3=is_kafka_3)
+    await send_fetch_requests(questions, is_kafka_3=is_kafka_3)
+    await send_session_requests(questions)
+    await send_transaction_requests(questions)
+    await send_offset_requests(questions, is_kafka_3=is_kafka_3)
     await questions.hang_up()
     return questions.answers
 
@@ -153,8 +155,8 @@ async def produce_message_sets(questions: Questions) -> None:
         await questions.produce(f"two of format 2 in v{version}", batch(2) * 2, version=version)
 
 
-async def ask_produce(questions: Questions, *, old: bool) -> None:
-    for version in range(3, 12 if old else 14):
+async def send_produce_requests(questions: Questions, *, is_kafka_3: bool) -> None:
+    for version in range(3, 12 if is_kafka_3 else 14):
         await questions.produce(f"produce v{version}", batch(2), version=version)
     for acks in (1, 2, -2):
         await questions.produce(f"acks {acks}", batch(), acks=acks)
@@ -216,13 +218,13 @@ async def ask_produce(questions: Questions, *, old: bool) -> None:
         + [(0, 0, 1), (5, 1, 1), (0, 1, 1), (18, 0, 1), (9, 0, 2), (2**31 - 2, 0, 3), (0, 0, 3)]
     ):
         label = f"idempotent {number}: sequence {sequence}, epoch {epoch}, producer {producer}"
-        await questions.produce(label, idempotent(sequence, epoch=epoch, producer=producer))
-    await questions.produce("appended once", idempotent(0, producer=5), "appended")
-    await questions.produce("appended twice", idempotent(0, producer=5), "appended")
+        await questions.produce(label, idempotent_batch(sequence, epoch=epoch, producer=producer))
+    await questions.produce("appended once", idempotent_batch(0, producer=5), "appended")
+    await questions.produce("appended twice", idempotent_batch(0, producer=5), "appended")
 
 
-async def ask_fetch(questions: Questions, *, old: bool) -> None:
-    for version in range(0 if old else 4, 18 if old else 19):
+async def send_fetch_requests(questions: Questions, *, is_kafka_3: bool) -> None:
+    for version in range(0 if is_kafka_3 else 4, 18 if is_kafka_3 else 19):
         await questions.fetch(f"fetch v{version}", version=version, partition_max_bytes=4000)
     for topic in ("compacted", "appended", "small", "gzip", "recent"):
         await questions.fetch(f"fetch {topic}", topic=topic)
@@ -243,7 +245,7 @@ async def ask_fetch(questions: Questions, *, old: bool) -> None:
     await questions.fetch("fetch nothing", topics=[])
 
 
-async def ask_sessions(questions: Questions) -> None:
+async def send_session_requests(questions: Questions) -> None:
     def topic_entry(topic: str, offset: int) -> dict[str, Any]:
         partitions = [{"partition": 0, "fetch_offset": offset, "partition_max_bytes": 100_000}]
         return {"topic": topic, "topic_id": "$" + topic, "partitions": partitions}
@@ -281,8 +283,8 @@ async def ask_sessions(questions: Questions) -> None:
         await continue_session("is gone", 6)
 
 
-async def ask_transactions(questions: Questions) -> None:
-    """Two concurrent producers on one partition: one commits, one aborts, repeatedly."""
+async def send_transaction_requests(questions: Questions) -> None:
+    """Use two producers concurrently on one partition; one commits and the other aborts, repeatedly."""
     end = 0
     producers = [await questions.transactional_producer(name) for name in ("one", "two")]
     for turn in range(2):
@@ -295,26 +297,26 @@ async def ask_transactions(questions: Questions) -> None:
             await questions(f"{name} writes, {turn}", "Produce", 9, body)
         end += 4
         await questions.fetch(f"committed so far, {turn}", topic="tx", isolation_level=1)
-        await questions.offsets(f"stable so far, {turn}", -1, "tx", isolation_level=1)
+        await questions.list_offsets(f"stable so far, {turn}", -1, "tx", isolation_level=1)
         for name, producer in zip(("two", "one"), reversed(producers), strict=True):
             body = {"transactional_id": name, "committed": name == "one", "producer_epoch": 0}
             await questions(f"{name} ends, {turn}", "EndTxn", 3, body | {"producer_id": producer["producer_id"]})
-            end += 1  # a busy coordinator may write the marker of the second producer first
-            await questions.until_end("tx", end, isolation_level=int(name == "one"))
+            end += 1  # wait for each marker, as a busy coordinator may write the second producer's marker first
+            await questions.wait_for_end("tx", end, isolation_level=int(name == "one"))
         for offset in range(end):
             await questions.fetch(f"committed from {offset}, {turn}", offset, "tx", isolation_level=1)
     await questions.produce("neither open nor verified", batch(producer_id=99, producer_epoch=0, base_sequence=0), "tx")
 
 
-async def ask_offsets(questions: Questions, *, old: bool) -> None:
-    for version in range(0 if old else 1, 10 if old else 12):
+async def send_offset_requests(questions: Questions, *, is_kafka_3: bool) -> None:
+    for version in range(0 if is_kafka_3 else 1, 10 if is_kafka_3 else 12):
         for timestamp in (-1, -2, -3, -4, -5, -6, -7, 0, NOW, NOW + 1, NOW + 10**10):
-            await questions.offsets(f"offsets v{version} at {timestamp}", timestamp, version=version)
-    await questions.offsets("nothing is the latest", -3, "empty")
-    await questions.offsets("nothing since ever", 0, "empty")
-    await questions.offsets("offsets of no topic", -1, "nope")
-    await questions.offsets("offsets of no partition", -1, partition_index=3)
-    await questions.offsets("offsets in epoch 5", -1, current_leader_epoch=5)
+            await questions.list_offsets(f"offsets v{version} at {timestamp}", timestamp, version=version)
+    await questions.list_offsets("nothing is the latest", -3, "empty")
+    await questions.list_offsets("nothing since ever", 0, "empty")
+    await questions.list_offsets("offsets of no topic", -1, "nope")
+    await questions.list_offsets("offsets of no partition", -1, partition_index=3)
+    await questions.list_offsets("offsets in epoch 5", -1, current_leader_epoch=5)
     duplicates = [{"partition_index": 0, "timestamp": -1}, {"partition_index": 0, "timestamp": -2}]
     await questions(
         "the same twice", "ListOffsets", 5, {"replica_id": -1, "topics": [{"name": "t", "partitions": duplicates}]}
@@ -330,5 +332,5 @@ async def ask_offsets(questions: Questions, *, old: bool) -> None:
         await questions(f"delete {number}", "DeleteRecords", 2, {"timeout_ms": 1000, "topics": topics_to_delete})
     await questions.fetch("before the start", 0)
     await questions.fetch("at the start", 3, partition_max_bytes=200)
-    await questions.offsets("the start", -2, version=5)
-    await questions.offsets("the start of nothing", -2, "gzip", version=5)
+    await questions.list_offsets("the start", -2, version=5)
+    await questions.list_offsets("the start of nothing", -2, "gzip", version=5)

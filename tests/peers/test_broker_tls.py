@@ -1,4 +1,4 @@
-"""Real clients, TLS, and the built-in broker: the relay ends TLS, the broker knows the principals."""
+"""Real clients use TLS with the built-in broker: the relay terminates TLS, and the broker knows the principals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTITIONS = 6
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA, a certificate for 127.0.0.1, and one for a client in ``alice``."""
+    """Create a CA with a certificate for 127.0.0.1 and, in ``alice``, a CA with a certificate for a client."""
     directory = tmp_path_factory.mktemp("ca")
     store.save(directory, certificates.create(["127.0.0.1"], 1))
     store.save(directory / "alice", certificates.create(["alice"], 1))
@@ -46,7 +46,7 @@ def run_built_in_broker(files: Path, directory: Path, *options: str) -> Iterator
 
 
 def exchange(settings: dict[str, Any]) -> None:
-    """Write and read `COUNT` records, in a group."""
+    """Produce `COUNT` records, and consume them in a group."""
     producer = kafka_client.Producer(settings)
     for number in range(COUNT):
         producer.produce(
@@ -68,7 +68,7 @@ def exchange(settings: dict[str, Any]) -> None:
 
 
 def stop_and_check(proxy: Proxy) -> list[Line]:
-    """Stop the proxy; check that the trace has decrypted lines without findings about security or layout."""
+    """Stop the proxy; return its trace, which must be decrypted and without findings about security or layout."""
     proxy.interrupt()
     lines = read_lines(proxy.trace)
     assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
@@ -99,7 +99,7 @@ def test_confluent_kafka_logs_in_to_three_brokers_over_tls(files: Path, tmp_path
     assert "sesame" not in proxy.printed
 
 
-def test_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Path) -> None:
+def test_subject_of_the_client_certificate_is_the_principal(files: Path, tmp_path: Path) -> None:
     acls = ("--tls-client-ca", str(files / "alice" / "ca.pem"), "--acls", "--super-user", "User:CN=alice")
     with run_built_in_broker(files, tmp_path, *acls) as proxy:
         exchange(
@@ -114,7 +114,7 @@ def test_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Path) -
         stop_and_check(proxy)
 
 
-def test_reports_a_wrong_password_of_kcat(files: Path, tmp_path: Path) -> None:
+def test_wrong_password_of_kcat_is_reported(files: Path, tmp_path: Path) -> None:
     if reason := absent("kcat"):
         skip(reason)
     with run_built_in_broker(files, tmp_path, "--sasl", "PLAIN", "--user", "alice:sesame") as proxy:
@@ -132,4 +132,4 @@ def test_reports_a_wrong_password_of_kcat(files: Path, tmp_path: Path) -> None:
         proxy.interrupt()
     messages = [finding["message"] for finding in all_findings(read_lines(proxy.trace)) if finding["code"] == "X008"]
     assert messages
-    assert all(f" at {bootstrap} failed" in argument for argument in messages)
+    assert all(f" at {bootstrap} failed" in message for message in messages)

@@ -56,8 +56,12 @@ def test_both_sides_of_the_proxy_have_the_same_bytes(run: Run) -> None:
 
 
 def connection_hashes(side: Forwarder) -> list[tuple[str, str]]:
-    """Hashes of both directions of each connection; without empty ones, which kproxy opens to check the broker."""
-    return sorted((c.requests.sha256(), c.responses.sha256()) for c in side.connections if c.requests.data)
+    """Return hashes of each connection's directions, without kproxy's empty connections that check the broker."""
+    return sorted(
+        (connection.requests.sha256(), connection.responses.sha256())
+        for connection in side.connections
+        if connection.requests.data
+    )
 
 
 def test_trace_has_a_line_for_each_frame(run: Run) -> None:
@@ -85,7 +89,7 @@ def test_every_body_is_decoded(run: Run) -> None:
 
 
 def test_healthy_traffic_has_no_warnings(run: Run) -> None:
-    # S001: the broker advertises the port of the recorder in front of kproxy, which seems to bypass kproxy.
+    # S001: the broker advertises the port of the recorder in front of kproxy, which looks as if it bypassed kproxy.
     known_codes = ("S001",)
     assert [
         finding

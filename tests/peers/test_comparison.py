@@ -1,4 +1,4 @@
-"""Differences between direct and proxied runs of a suite, and problems in a trace."""
+"""Differences between direct and proxied runs of a suite are found, and problems in a trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def runs(*outcomes: str) -> list[Run]:
         (("passed", "failure: x"), ("passed", "passed"), False, True),
     ],
 )
-def test_outcome_that_never_occurs_directly_is_a_difference(
+def test_outcomes_that_never_occur_directly_are_differences(
     direct: tuple[str, ...], through: tuple[str, ...], *, differs: bool, varies: bool
 ) -> None:
     assert bool(differences(runs(*direct), runs(*through))) is differs
@@ -58,5 +58,5 @@ def finding(code: str, blame: str) -> Line:
         (finding("S002", "network"), "1 x S002 some-name, blame network"),
     ],
 )
-def test_findings_of_valid_traffic_are_not_problems(line: Line, problem: str | None) -> None:
+def test_only_findings_against_valid_traffic_are_problems(line: Line, problem: str | None) -> None:
     assert list(trace_problems([line])) == ([] if problem is None else [problem])

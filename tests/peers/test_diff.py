@@ -1,4 +1,4 @@
-"""`kproxy diff`: the same client with Kafka and with the built-in broker, and both brokers directly."""
+"""`kproxy diff` compares a client's traffic with Kafka and with the built-in broker, and both brokers directly."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def run_client(bootstrap: str) -> None:
     consumer.close()
 
 
-def diff(a: object, b: object, *options: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "kproxy", "diff", str(a), str(b), "--json", *options]
+def diff(first: object, second: object, *options: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "kproxy", "diff", str(first), str(second), "--json", *options]
     process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert (process.returncode, process.stderr) == (1, "")
     return [json.loads(line) for line in process.stdout.splitlines()]
@@ -80,7 +80,7 @@ def test_client_sees_few_differences_between_kafka_and_the_built_in_broker(lab: 
         built_in.kill_all()
     # The requests in flight when a client closes its connections depend on timing.
     *differences, _ = diff(kafka, built_in.trace, "--ignore", "C004")
-    # So does the order in which its threads send on one connection.
+    # So does the order in which a client's threads send on one connection.
     kinds = {(difference["aspect"], difference["api"]) for difference in differences if difference["aspect"] != "order"}
     expected = {("field", "ApiVersions"), ("request", "GetTelemetrySubscriptions")}
     # A new topic may be missing in Kafka's Metadata for a moment.
@@ -106,7 +106,7 @@ def test_built_in_broker_answers_harmless_requests_like_kafka(lab: Lab) -> None:
 
 
 def test_pytest_runs_an_exported_test(tmp_path: Path) -> None:
-    """The test fails with a broker that has the quirk and passes with a correct one, with pytest as users run it."""
+    """Under pytest as users run it, the test fails with a broker that has the quirk and passes with a correct one."""
     capture = DOCUMENT.parent.parent / "captures/metadata-v1-throttle-first.pcap.gz"
     command = [sys.executable, "-m", "kproxy", "export-test", str(capture), "0:2", "-o", "test_exported.py"]
     subprocess.run(command, cwd=tmp_path, check=True)

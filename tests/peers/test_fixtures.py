@@ -1,4 +1,4 @@
-"""The pytest fixtures with real clients: they record frames, and correct clients have no findings."""
+"""With real clients, the pytest fixtures record frames, and correct clients have no findings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def consume(bootstrap: str, count: int) -> list[bytes]:
 
 @pytest.mark.kproxy_broker(brokers=3, topics={"orders": 1})
 @pytest.mark.kproxy(fail_on="warning")
-def test_records_the_requests_of_a_consumer_group(
+def test_requests_of_a_consumer_group_are_recorded(
     kproxy_broker: kproxy.InspectedBrokerThread, kproxy_proxy: Callable[[str], kproxy.ProxyThread]
 ) -> None:
     proxy = kproxy_proxy(kproxy_broker.bootstrap)
@@ -46,7 +46,7 @@ def test_records_the_requests_of_a_consumer_group(
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Produce:error:NOT_ENOUGH_REPLICAS"])
-def test_finds_the_error_of_a_quirk(kproxy_broker: kproxy.InspectedBrokerThread) -> None:
+def test_error_of_a_quirk_is_reported(kproxy_broker: kproxy.InspectedBrokerThread) -> None:
     producer = confluent_kafka.Producer({"bootstrap.servers": kproxy_broker.bootstrap, "message.timeout.ms": 6000})
     producer.produce("orders", b"lost")
     producer.flush(60)

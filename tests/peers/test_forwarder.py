@@ -12,8 +12,8 @@ from tests.peers.processes import until
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Forwarder, socket.socket, socket.socket]]:
-    """A forwarder with a client and a server that are connected through it."""
+def connected() -> Iterator[tuple[Forwarder, socket.socket, socket.socket]]:
+    """Yield a forwarder, and a client and a server that are connected through it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         forwarder = Forwarder(listener.getsockname())
         with socket.create_connection(forwarder.address) as client, listener.accept()[0] as server:
@@ -21,10 +21,10 @@ def ends() -> Iterator[tuple[Forwarder, socket.socket, socket.socket]]:
             forwarder.close()
 
 
-def test_records_both_directions_and_forwards_a_half_close(
-    ends: tuple[Forwarder, socket.socket, socket.socket],
+def test_both_directions_are_recorded_and_a_half_close_is_forwarded(
+    connected: tuple[Forwarder, socket.socket, socket.socket],
 ) -> None:
-    forwarder, client, server = ends
+    forwarder, client, server = connected
     client.sendall(b"question")
     client.shutdown(socket.SHUT_WR)
     assert server.recv(64, socket.MSG_WAITALL) == b"question"
@@ -37,10 +37,10 @@ def test_records_both_directions_and_forwards_a_half_close(
     assert connection.peer == client.getsockname()
 
 
-def test_records_data_after_the_client_disconnects(
-    ends: tuple[Forwarder, socket.socket, socket.socket],
+def test_data_after_the_client_disconnects_is_recorded(
+    connected: tuple[Forwarder, socket.socket, socket.socket],
 ) -> None:
-    forwarder, client, server = ends
+    forwarder, client, server = connected
     client.sendall(b"question")
     client.close()
     assert server.recv(64, socket.MSG_WAITALL) == b"question"
@@ -51,6 +51,6 @@ def test_records_data_after_the_client_disconnects(
     assert len(forwarder.connections[0].responses.data) == 300_000
 
 
-def test_splits_a_stream_at_its_length_prefixes() -> None:
+def test_stream_is_split_into_frames_at_length_prefixes() -> None:
     complete_frames = bytes([0, 0, 0, 2, 65, 66]) + bytes(4)
     assert Stream(bytearray(complete_frames + bytes([0, 0, 0, 9, 1]))).frames() == [(0, 6), (6, 4)]

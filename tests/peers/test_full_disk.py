@@ -1,4 +1,4 @@
-"""A full disk: one message, a count of missing lines, and unaffected traffic."""
+"""A full disk causes one message and a count of missing lines, and does not affect traffic."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.root
 
 REQUEST = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")  # ApiVersions v0
 RESPONSE = bytes.fromhex("00000010 00000001 0000 00000001 0012 0000 0004")  # ApiVersions, 0 to 4
-#: Large enough for the trace of a whole test: an inspector that is far behind must not fill it again.
+#: Large enough for the trace of a whole test, so that an inspector that has fallen behind does not fill it again.
 DISK_BYTES = 4 * 1024 * 1024
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small separate file system."""
+    """Mount a small separate file system."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to mount a small disk")
     mount_point = tmp_path / "disk"
@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def broker() -> Iterator[Address]:
-    """A broker that sends the same response to each request."""
+    """Run a broker that sends the same response to each request."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -80,7 +80,7 @@ def fill_disk(disk: Path) -> Path:
     return filler
 
 
-def warnings_of(proxy: Proxy) -> list[str]:
+def disk_warnings(proxy: Proxy) -> list[str]:
     return [line for line in proxy.printed.splitlines() if "No space left on device" in line]
 
 
@@ -95,7 +95,7 @@ def test_traffic_continues_and_missing_lines_are_counted(
         until("the first lines are written", lambda: len(read_lines(proxy.trace, torn_end=True)) == expected)
     filler = fill_disk(disk)
     expected += send_requests(proxy, 2000)
-    until("the full disk is said", lambda: warnings_of(proxy))
+    until("the full disk is said", lambda: disk_warnings(proxy))
     expected += send_requests(proxy, 100)
     filler.unlink()
 
@@ -111,7 +111,7 @@ def test_traffic_continues_and_missing_lines_are_counted(
     assert gap["frames"] > 0
     # This many short connections may cause a finding (C017), which is a separate line.
     assert len(lines) - 1 + gap["frames"] - expected in (0, 1)
-    assert len(warnings_of(proxy)) == 1
+    assert len(disk_warnings(proxy)) == 1
 
 
 def test_full_disk_is_reported_once_with_a_count_at_the_end(disk: Path, broker: Address, tmp_path: Path) -> None:
@@ -119,5 +119,5 @@ def test_full_disk_is_reported_once_with_a_count_at_the_end(disk: Path, broker: 
     proxy = Proxy(broker, disk, "-q", printed=tmp_path / "printed.txt")
     expected = send_requests(proxy, 500)
     proxy.interrupt(status=4)
-    assert len(warnings_of(proxy)) == 1
+    assert len(disk_warnings(proxy)) == 1
     assert f"{expected} trace lines are missing" in proxy.printed

@@ -1,6 +1,7 @@
 """A hanging transaction (KIP-664) on a real broker: a batch arrives after its transaction has ended.
 
-Brokers of 3.6 and later ask the coordinator before they accept it (KIP-890), unless they are told not to.
+Since 3.6, brokers verify a transaction with the coordinator before they accept a batch (KIP-890), unless that is
+disabled.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tests.peers.test_transactions import SECONDS, consumer, producer, send
 
 pytestmark = pytest.mark.peers
 
-_RETRIABLE_ERRORS = (14, 15, 16, 51)  # the coordinator is not ready, or still completes the previous transaction
+_RETRIABLE_ERRORS = (14, 15, 16, 51)  # the coordinator is not ready, or is still completing the previous transaction
 
 
 class RawProducer:
-    """A transactional producer that sends single requests."""
+    """A transactional producer that sends individual requests."""
 
     def __init__(self, bootstrap: str) -> None:
         host, port = bootstrap.split(":")
@@ -48,7 +49,7 @@ class RawProducer:
         self.send_request("AddPartitionsToTxn", 1, {**ids, "v3_and_below_topics": topics})
 
     def write(self, sequence: int) -> int:
-        """Write a batch; returns its offset."""
+        """Write a batch; return its offset."""
         batch = {"is_transactional": True, "base_sequence": sequence, "records": [{"value": "x"}], **self._ids}
         topic = {"name": "t", "partition_data": [{"records": [batch]}]}
         response = self.send_request(
@@ -114,13 +115,13 @@ def proxy(tmp_path: Path) -> Iterator[Proxy]:
 
 
 @pytest.mark.parametrize(("isolation", "code"), [("read_committed", "T001"), ("read_uncommitted", "T006")])
-def test_reports_a_hanging_transaction_with_its_producer_within_30_s(proxy: Proxy, isolation: str, code: str) -> None:
+def test_hanging_transaction_is_reported_with_its_producer_within_30_s(proxy: Proxy, isolation: str, code: str) -> None:
     other_producer, raw_producer = producer(proxy, client_id="other"), RawProducer(proxy.bootstrap)
     send(other_producer)
     raw_producer.begin()
     raw_producer.write(0)
     raw_producer.abort()
-    time.sleep(1)  # wait until the marker of the abort is written, which no response shows
+    time.sleep(1)  # wait until the abort marker is written, which no response shows
     offset, hanging_since = raw_producer.write(1), time.monotonic()
     reader = consumer(proxy, isolation_level=isolation)
 

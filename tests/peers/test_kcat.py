@@ -1,4 +1,4 @@
-"""kcat (librdkafka) through the relay: it sends as soon as it is connected, before the upstream connection exists."""
+"""kcat (librdkafka) through the relay: it sends data as soon as it connects, before the upstream connection exists."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_kcat(proxy: Proxy, *options: str, stdin: str = "") -> str:
     return run.stdout
 
 
-def test_kcat_gets_responses_from_a_capture(tmp_path: Path) -> None:
+def test_kcat_gets_metadata_from_a_capture(tmp_path: Path) -> None:
     if reason := absent("kcat"):
         skip(reason)
     proxy = Proxy(CAPTURE, tmp_path)

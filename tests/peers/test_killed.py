@@ -1,4 +1,4 @@
-"""SIGKILL under load: the trace has all frames that were relayed before."""
+"""After SIGKILL under load, the trace has all frames that had been relayed before."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.peers.trace import read_lines, trace_files, traced_frames
 
 pytestmark = pytest.mark.peers
 
-#: Bytes and frames to relay before the proxy dies.
+#: The numbers of bytes and of frames to relay before the proxy is killed.
 LOAD, FRAMES = 2_000_000, 100
 
 
 @pytest.mark.parametrize("kill", [Proxy.kill, Proxy.kill_all], ids=["relay", "relay and inspector"])
-def test_killed_proxy_leaves_a_trace_of_the_relayed_frames(
+def test_trace_of_a_killed_proxy_has_the_relayed_frames(
     lab: Lab, tmp_path: Path, kill: Callable[[Proxy], None]
 ) -> None:
     with lab.chain("PLAIN", tmp_path, "-q") as chain:
@@ -50,24 +50,26 @@ def test_killed_proxy_leaves_a_trace_of_the_relayed_frames(
 
 
 def direction_pairs(chain: Chain) -> Iterator[tuple[list[tuple[int, int]], Stream]]:
-    """Each direction of each connection: its frames in the trace, and the relayed stream."""
+    """Yield, for each direction of each connection, its frames in the trace and the relayed stream."""
     for connection, lines in chain.pairs(torn_end=True):
         yield traced_frames(lines, "request"), connection.requests
         yield traced_frames(lines, "response"), connection.responses
 
 
 def is_traced(chain: Chain, moment: float) -> bool:
-    """Whether the trace has all frames that were relayed before that moment."""
+    """Return whether the trace has all frames that were relayed before `moment`."""
     return all(len(traced) >= frames_before(moment, stream) for traced, stream in direction_pairs(chain))
 
 
 def relayed_frames(chain: Chain, moment: float) -> int:
-    """The number of frames that were relayed before that moment."""
-    streams = [each for connection in chain.front.connections for each in (connection.requests, connection.responses)]
+    """Return the number of frames that were relayed before `moment`."""
+    streams = [
+        stream for connection in chain.front.connections for stream in (connection.requests, connection.responses)
+    ]
     return sum(frames_before(moment, stream) for stream in streams)
 
 
 def frames_before(moment: float, stream: Stream) -> int:
-    """The number of complete frames of a stream before that moment."""
+    """Return the number of complete frames in a stream before `moment`."""
     received = stream.received_before(moment)
     return sum(offset + size <= received for offset, size in stream.frames())

@@ -1,4 +1,4 @@
-"""Real clients use all their features with the built-in broker, and no finding blames the broker.
+"""Real clients use many features of the built-in broker, and no finding blames the broker.
 
 With ``KPROXY_JUDGE=4.3.1`` in the environment the same tests run against that release of Kafka.
 """
@@ -20,7 +20,7 @@ from tests.peers.trace import Line, all_findings, read_lines
 
 pytestmark = pytest.mark.peers
 
-#: APIs that each client uses, besides those to find brokers.
+#: APIs that each client uses, besides those that it uses to find brokers.
 EXPECTED_APIS = {
     "CreateTopics", "FindCoordinator", "InitProducerId", "Produce", "EndTxn", "JoinGroup", "SyncGroup", "OffsetFetch",
     "Fetch", "OffsetCommit", "Heartbeat", "LeaveGroup", "DescribeConfigs", "DeleteTopics",
@@ -32,7 +32,7 @@ ADDITIONAL_APIS = {
     "sarama": {"AddOffsetsToTxn", "TxnOffsetCommit"},
     "kafkajs": {"AddOffsetsToTxn", "TxnOffsetCommit"},
 }
-#: (client, rule) -> the behaviour of the client that causes the finding.
+#: The behaviour of the client that causes a finding, by (client, rule).
 KNOWN_FINDINGS = {
     (
         "confluent",
@@ -46,7 +46,7 @@ KNOWN_FINDINGS = {
 
 @dataclass(frozen=True)
 class Run:
-    """The report of one client, and the trace."""
+    """The report of one client, and the lines of the trace."""
 
     client: str
     report: clients.Report

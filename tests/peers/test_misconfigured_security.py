@@ -1,4 +1,4 @@
-"""Each common misconfiguration of TLS and SASL, with real clients and a real Kafka, has its finding."""
+"""With real clients and real Kafka, each common misconfiguration of TLS or SASL is reported by its finding."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def setting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cluster.kill()
 
 
-def name_of(case: Case) -> str:
+def case_id(case: Case) -> str:
     return f"{case.client}-{case.name}"
 
 
 @pytest.mark.parametrize("setting", [NEWEST], indirect=True)
-@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_finding_names_the_side_the_reason_and_the_remedy(setting: Setting, case: Case, tmp_path: Path) -> None:
     check_case(setting, case, tmp_path)
 
 
 @pytest.mark.parametrize("setting", OLDER, indirect=True)
-@pytest.mark.parametrize("case", [case for case in CASES if case.by_broker], ids=name_of)
+@pytest.mark.parametrize("case", [case for case in CASES if case.depends_on_release], ids=case_id)
 def test_finding_is_the_same_with_older_brokers(setting: Setting, case: Case, tmp_path: Path) -> None:
     check_case(setting, case, tmp_path)
 

@@ -1,4 +1,4 @@
-"""The page of `kproxy dissect --html` in a browser: clicks, hovering, keys; it makes no requests."""
+"""The page of `kproxy dissect --html` in a browser: it responds to clicks, hovering and keys, and makes no requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
-from tests.kproxy.html.filters import lines, match_results, sample_texts, script
+from tests.kproxy.html.filters import lines, match_results, match_results_script, sample_texts
 from tests.kproxy.html.pages import page_of
 from tests.peers.browser import BasicTab as Tab
 from tests.peers.browser import browser, executable
@@ -46,8 +46,8 @@ def tab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if program is None:
         skip(f"needs {request.param} on PATH")
     start = firefox if request.param == "firefox" else browser
-    with start(program, tmp_path_factory.mktemp("profile")) as tab_of_browser:
-        yield tab_of_browser
+    with start(program, tmp_path_factory.mktemp("profile")) as opened_tab:
+        yield opened_tab
 
 
 def show_page(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
@@ -61,7 +61,7 @@ def show_page(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int 
 
 
 def show_frames(tab: Tab, row: int | None = None) -> None:
-    """Open the list of frames, or one of them."""
+    """Open the list of frames, or the frame in the given row."""
     tab.run(f"location.hash = '#/frames{'' if row is None else f'?row={row}'}'")
     tab.until("document.querySelector('#rows .row')")
     if row is not None:
@@ -69,7 +69,7 @@ def show_frames(tab: Tab, row: int | None = None) -> None:
 
 
 def type_filter(tab: Tab, text: str) -> None:
-    """Type a filter."""
+    """Enter a filter."""
     tab.run(f"document.getElementById('filter').value = {json.dumps(text)}; "
             "document.getElementById('filter').dispatchEvent(new Event('input'))")  # fmt: skip
 
@@ -79,12 +79,12 @@ WRONG = "document.getElementById('wrong').textContent"
 
 
 def row(name: str) -> str:
-    """A JavaScript expression for a row of the list, by its text."""
+    """Return a JavaScript expression for a row of the list, by its text."""
     return f"[...document.querySelectorAll('#rows .row')].find((row) => row.textContent.includes({name!r}))"
 
 
 def node(name: str) -> str:
-    """A JavaScript expression for a field of the response, by its name."""
+    """Return a JavaScript expression for a field of the response, by its name."""
     nodes = f"[...{_RESPONSE}.querySelectorAll('.node')]"
     return f"{nodes}.find((node) => node.querySelector('.name').textContent === {name!r})"
 
@@ -96,7 +96,7 @@ def test_page_opens_with_the_causes(tab: Tab, tmp_path: Path) -> None:
     tab.point("document.querySelector('.cause a.primary')", click=True)
     tab.until("document.querySelector('.finding')")
     assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
-    assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
+    assert {int(offset) for offset in tab.run(_MARKED)} == {8, 9, 10, 11}
     tab.run("history.back()")
     tab.until("document.querySelector('.cause')")
     show_page(tab, tmp_path, _CLEAN)
@@ -104,14 +104,14 @@ def test_page_opens_with_the_causes(tab: Tab, tmp_path: Path) -> None:
     assert tab.run("document.getElementById('detail').hidden")
 
 
-def test_filters_match_like_the_command_line(tab: Tab) -> None:
+def test_filters_match_the_same_lines_as_on_the_command_line(tab: Tab) -> None:
     texts, sample = sample_texts(), lines()
-    page_results = tab.run(script(texts, sample))
+    page_results = tab.run(match_results_script(texts, sample))
     for text, expected, actual in zip(texts, match_results(texts, sample), page_results, strict=True):
         assert actual == expected, text
 
 
-def test_filter_sees_request_and_response_as_one(tab: Tab, tmp_path: Path) -> None:
+def test_filter_treats_request_and_response_as_one(tab: Tab, tmp_path: Path) -> None:
     text = "acks=-1 and error=0"  # one is in the request, the other in the response
     expected_page, _ = page_of(lines_of(_JAVA), chosen=text)
     show_page(tab, tmp_path, _JAVA)
@@ -120,13 +120,13 @@ def test_filter_sees_request_and_response_as_one(tab: Tab, tmp_path: Path) -> No
     tab.until(f"{COUNT} === '{len(expected_page.unpacked('rows'))} of 436 rows'")
     type_filter(tab, "api=Metadat")
     assert tab.until(WRONG) == "unknown api 'Metadat' at column 5: did you mean 'Metadata'?"
-    assert tab.run(COUNT) == f"{len(expected_page.unpacked('rows'))} of 436 rows"  # the count of the previous filter
+    assert tab.run(COUNT) == f"{len(expected_page.unpacked('rows'))} of 436 rows"  # the count for the previous filter
     type_filter(tab, "")
     tab.until(f"{COUNT} === '436 rows'")
     assert tab.run(WRONG) == ""
 
 
-def test_filters_and_shows_decoded_records(tab: Tab, tmp_path: Path) -> None:
+def test_decoded_records_are_filtered_and_shown(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
     show_frames(tab)
     type_filter(tab, "value.card.number=planted and not value.id=6")
@@ -165,15 +165,15 @@ def test_click_opens_an_exchange_and_marks_its_finding(tab: Tab, tmp_path: Path)
     tab.until("document.querySelector('.finding')")
     assert tab.run("location.hash") == "#/frames?row=3"
     assert tab.run("document.querySelector('.finding .code').textContent") == "L005 field-from-newer-version"
-    assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
+    assert {int(offset) for offset in tab.run(_MARKED)} == {8, 9, 10, 11}
     assert tab.run(f"{_RESPONSE}.querySelector('.node.marked.blamed-error .name').textContent") == "throttle_time_ms"
     tab.point(node("size"), click=True)
-    assert {int(at) for at in tab.run(_MARKED)} == {0, 1, 2, 3}
+    assert {int(offset) for offset in tab.run(_MARKED)} == {0, 1, 2, 3}
     assert tab.run("location.hash") == "#/frames?row=3&at=response%3Asize"
     tab.point("document.querySelector('.finding')", click=True)
-    assert {int(at) for at in tab.run(_MARKED)} == {8, 9, 10, 11}
+    assert {int(offset) for offset in tab.run(_MARKED)} == {8, 9, 10, 11}
     blamed_bytes = f"[...{_RESPONSE}.querySelectorAll('.bytes .blamed-error[data-at]')].map((byte) => byte.dataset.at)"
-    assert {int(at) for at in tab.run(blamed_bytes)} == {8, 9, 10, 11}
+    assert {int(offset) for offset in tab.run(blamed_bytes)} == {8, 9, 10, 11}
 
 
 def test_hovering_marks_fields_and_bytes(tab: Tab, tmp_path: Path) -> None:
@@ -181,12 +181,12 @@ def test_hovering_marks_fields_and_bytes(tab: Tab, tmp_path: Path) -> None:
     show_frames(tab, 3)
     tab.until(f"{_RESPONSE}?.querySelector('.node')")
     tab.point(node("correlation_id"))
-    assert {int(at) for at in tab.until(f"({_NEAR}).length && {_NEAR}")} == {4, 5, 6, 7}
+    assert {int(offset) for offset in tab.until(f"({_NEAR}).length && {_NEAR}")} == {4, 5, 6, 7}
     tab.point(f"{_RESPONSE}.querySelector('.bytes b[data-at=\"1\"]')")
     tab.until(f"{_RESPONSE}.querySelector('.node.near .name')?.textContent === 'size'")
     tab.point(f"{_RESPONSE}.querySelector('.bytes b[data-at=\"5\"]')", click=True)
     tab.until(f"{_RESPONSE}.querySelector('.node.marked .name')?.textContent === 'correlation_id'")
-    assert {int(at) for at in tab.run(_MARKED)} == {4, 5, 6, 7}
+    assert {int(offset) for offset in tab.run(_MARKED)} == {4, 5, 6, 7}
 
 
 def test_keys_select_and_open_exchanges(tab: Tab, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_columns_can_be_sorted_and_hidden(tab: Tab, tmp_path: Path) -> None:
 
 
 def choose_menu_item(tab: Tab, menu: str, item: str) -> None:
-    """Choose an item of a menu."""
+    """Choose an item from a menu."""
     buttons = "[...document.querySelectorAll('.menu button')]"
     tab.point(f"{buttons}.find((each) => each.textContent === {menu!r})", click=True)
     tab.until(f"{buttons}.find((each) => each.textContent.includes({item!r}) && each.offsetParent)")
@@ -319,7 +319,7 @@ def test_keys_move_through_the_fields(tab: Tab, tmp_path: Path) -> None:
     marked = f"{_RESPONSE}.querySelector('.node.marked .name').textContent"
     tab.key("ArrowUp")
     assert tab.run(marked) == "body"
-    assert min(int(at) for at in tab.run(_MARKED)) == 8
+    assert min(int(offset) for offset in tab.run(_MARKED)) == 8
     tab.key("ArrowLeft")
     assert tab.run(f"{_RESPONSE}.querySelectorAll('.node').length") == 4
     tab.key("ArrowRight")
@@ -340,7 +340,7 @@ def test_printing_includes_rows_off_the_screen(tab: Tab, tmp_path: Path) -> None
     assert tab.run(rows) < 100
 
 
-def test_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
+def test_links_open_an_exchange_and_a_field(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _BUG)
     tab.run("location.hash = '#9'")  # the form of older pages
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
@@ -349,7 +349,7 @@ def test_link_opens_its_exchange(tab: Tab, tmp_path: Path) -> None:
     assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
 
 
-def test_shows_records_from_a_long_list(tab: Tab, tmp_path: Path) -> None:
+def test_records_of_a_row_in_a_long_list_are_shown(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA)
     show_frames(tab)
     tab.key("G")
@@ -359,7 +359,7 @@ def test_shows_records_from_a_long_list(tab: Tab, tmp_path: Path) -> None:
     tab.until(f"{COUNT} !== '436 rows'")
     tab.key("g")  # a click could hit a different row while the list scrolls
     tab.key("Enter")
-    tab.until("!document.getElementById('detail').hidden")  # before that it shows the closed exchange
+    tab.until("!document.getElementById('detail').hidden")  # before that, the page shows the closed exchange
     records = "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.textContent.includes('record'))"
     tab.until(records)
     tab.point(records, click=True)

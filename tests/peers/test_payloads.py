@@ -1,4 +1,4 @@
-"""Values written by the serializers of confluent-kafka, decoded with the schemas that they register."""
+"""Values written by confluent-kafka's serializers are decoded with the schemas that the serializers register."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def order(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def expected_order(tree: dict[str, Any]) -> dict[str, Any]:
-    text = {"price": {"amount": "-12.50"}, "to": {"amount": "0.01"}, "day": "2026-11-23"}
-    return order(tree) | text | {"at": "2026-11-23T10:00:00.000005Z"}
+    decoded_fields = {"price": {"amount": "-12.50"}, "to": {"amount": "0.01"}, "day": "2026-11-23"}
+    return order(tree) | decoded_fields | {"at": "2026-11-23T10:00:00.000005Z"}
 
 
 def decode_with_registry(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, bytes]]) -> DecodedValue:
-    """Decode a value with the schemas of the mock registry."""
+    """Decode a value with schemas from the mock registry."""
     context = ValueContext("orders", headers=tuple(headers))
     key = schema_keys(data, context)[0]
     registered_schema = client.get_schema(key.value) if key.form == "id" else client.get_schema_by_guid(key.value)
@@ -96,7 +96,7 @@ def convert_schema(client: SchemaRegistryClient, registered: Registered) -> Sche
 
 
 @pytest.mark.parametrize("in_header", [False, True])
-def test_decodes_avro(client: SchemaRegistryClient, in_header: bool) -> None:
+def test_avro_values_are_decoded(client: SchemaRegistryClient, in_header: bool) -> None:
     client.register_schema("money", Registered(json.dumps(MONEY), "AVRO"))
     schema = Registered(json.dumps(AVRO), "AVRO", [SchemaReference("shop.Money", "money", 1)])
     config = {"schema.id.serializer": header_schema_id_serializer} if in_header else {}
@@ -111,7 +111,7 @@ def test_decodes_avro(client: SchemaRegistryClient, in_header: bool) -> None:
 
 
 @pytest.mark.parametrize("in_header", [False, True])
-def test_decodes_protobuf(client: SchemaRegistryClient, in_header: bool) -> None:
+def test_protobuf_values_are_decoded(client: SchemaRegistryClient, in_header: bool) -> None:
     [file] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / "rich.binpb").read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
@@ -133,7 +133,7 @@ def test_decodes_protobuf(client: SchemaRegistryClient, in_header: bool) -> None
     assert by_text == value
 
 
-def test_decodes_json_schema(client: SchemaRegistryClient) -> None:
+def test_json_schema_values_are_decoded_and_validated(client: SchemaRegistryClient) -> None:
     client.register_schema("person", Registered('{"properties": {"name": {"type": "string"}}}', "JSON"))
     text = '{"title": "Order", "type": "object", "properties": {"by": {"$ref": "person.json"}}}'
     schema = Registered(text, "JSON", [SchemaReference("person.json", "person", 1)])
@@ -148,7 +148,7 @@ def test_decodes_json_schema(client: SchemaRegistryClient) -> None:
     assert problem.text == "by.name violates 'type' of its JSON Schema"
 
 
-def test_sample_values_equal_those_of_the_serializers(client: SchemaRegistryClient) -> None:
+def test_sample_values_equal_the_output_of_the_serializers(client: SchemaRegistryClient) -> None:
     def context(topic: str, field: str = MessageField.VALUE) -> SerializationContext:
         return SerializationContext(topic, field)
 
@@ -168,7 +168,7 @@ def test_sample_values_equal_those_of_the_serializers(client: SchemaRegistryClie
     assert events({"id": 17}, context("events")) == serialized.JSON_ORDER
 
 
-def test_decodes_many_random_records() -> None:
+def test_many_random_values_are_decoded_equally() -> None:
     assert [(comparison.format, comparison.different) for comparison in compare(200)] == [
         ("avro", 0),
         ("protobuf", 0),

@@ -1,4 +1,4 @@
-"""The recipes of docs/deployment.md for clusters with TLS, run as printed with a real Kafka."""
+"""The recipes of docs/deployment.md for clusters with TLS work as printed with real Kafka."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def write_files(recipe: Recipe, directory: Path) -> None:
 
 
 def run_clients(client_machine: Machine, recipe: Recipe, reader: str) -> None:
-    """Run the commands of clients, which write and read records."""
+    """Run the recipe's client commands, which write and read records."""
     client_machine.run(recipe.command("kafka-topics.sh "))
     client_machine.run(recipe.command("seq "))
     output = client_machine.run(recipe.command(reader)).splitlines()
@@ -58,7 +58,7 @@ def principals(lines: list[Line]) -> set[str | None]:
     return {line.get("principal") for line in lines if line.get("api") in ("Produce", "Fetch", "CreateTopics")}
 
 
-def test_recipe_for_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
+def test_recipe_for_a_cluster_with_tls_and_scram_works(tmp_path: Path) -> None:
     names = {f"broker-{number}.example.com": f"127.0.0.{10 + number}" for number in (1, 2, 3)}
     request, sign = SCRAM.command("openssl req"), SCRAM.command("openssl x509")
     with run_machine(tmp_path, {"kproxy.example.com": "127.0.0.10", **names}) as host:
@@ -76,16 +76,18 @@ def test_recipe_for_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
         proxy = host.start(SCRAM.command("kproxy --config-file"), ready="listening on")
         run_clients(host, SCRAM, "kafka-console-consumer.sh ")
         connection_options = "--bootstrap-server kproxy.example.com:9093 --command-config client.properties"
-        offsets = host.run(f"kafka-get-offsets.sh {connection_options} --topic orders")  # it queries all three brokers
+        offsets = host.run(
+            f"kafka-get-offsets.sh {connection_options} --topic orders"
+        )  # this queries all three brokers
         (tmp_path / "wrong.properties").write_text(SCRAM.files["client.properties"].replace("alice-secret", "wrong"))
         host.run(SCRAM.command("kafka-topics.sh ").replace("client.properties", "wrong.properties"), status=1)
         lines = stop_and_read(proxy, tmp_path)
-        produce_command, plain_command, findings_command = (
+        filter_command, second_filter_command, findings_command = (
             command for command in SCRAM.commands if command.startswith("kproxy dissect")
         )
-        output, plain_output, findings = (
-            host.run(produce_command),
-            host.run(plain_command),
+        filtered_output, second_filtered_output, findings = (
+            host.run(filter_command),
+            host.run(second_filter_command),
             host.run(findings_command, status=1),
         )
     assert principals(lines) == {"User:alice"}
@@ -93,19 +95,19 @@ def test_recipe_for_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
     assert {line["server"] for line in lines if line.get("api") == "ListOffsets"} == {
         f"127.0.0.{10 + number}:9093" for number in (1, 2, 3)
     }
-    opened = {line["listener"] for line in lines if line["kind"] == "open"}
-    assert opened == {f"127.0.0.10:{port}" for port in (9093, 9096, 9097)}
+    listeners = {line["listener"] for line in lines if line["kind"] == "open"}
+    assert listeners == {f"127.0.0.10:{port}" for port in (9093, 9096, 9097)}
     assert {finding["code"] for finding in all_findings(lines) if finding["code"][0] in "LX"} == {"X008"}
-    assert "Produce" in output
-    assert "orders" in output
-    assert "Fetch" not in output
-    assert "Produce" not in plain_output
+    assert "Produce" in filtered_output
+    assert "orders" in filtered_output
+    assert "Fetch" not in filtered_output
+    assert "Produce" not in second_filtered_output
     assert "X008 sasl-auth-failed" in findings
-    assert "alice-secret" not in "".join(map(str, lines)) + output + findings
+    assert "alice-secret" not in "".join(map(str, lines)) + filtered_output + findings
 
 
 @pytest.mark.parametrize("tls", [True, False], ids=["tls to kproxy", "plaintext to kproxy"])
-def test_recipe_for_a_managed_service(tmp_path: Path, tls: bool) -> None:
+def test_recipe_for_a_managed_service_works(tmp_path: Path, tls: bool) -> None:
     zone = "cluster-1.example.cloud"
     names = [f"{name}.{zone}" for name in ("bootstrap", "b1", "b2")]
     request, sign = SCRAM.command("openssl req"), SCRAM.command("openssl x509")
@@ -136,7 +138,7 @@ def test_recipe_for_a_managed_service(tmp_path: Path, tls: bool) -> None:
 
 
 def service_settings(number: int, zone: str) -> str:
-    """The settings of a broker whose clients connect through the router."""
+    """Return the settings of a broker whose clients connect through the router."""
     jaas = "org.apache.kafka.common.security"
     return f"""\
 listeners=SASL_SSL://127.0.0.{10 + number}:9092,INTERNAL://127.0.0.{10 + number}:19091

@@ -1,4 +1,4 @@
-"""The page of `kproxy analyze --html` in a browser: charts, choices, sorting, small screens; it makes no requests."""
+"""The page of `kproxy analyze --html` in a browser: it draws charts, fits small screens and makes no requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.peers.browser import Tab
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.peers
 
-_EVIL = "</script><img src=x onerror=alert(1)>"
+_HOSTILE_NAME = "</script><img src=x onerror=alert(1)>"
 
 
 def show_report(tab: Tab, tmp_path: Path, name: str = "orders", *, width: int = 1280) -> None:
@@ -43,7 +43,7 @@ def show_report(tab: Tab, tmp_path: Path, name: str = "orders", *, width: int = 
 
 
 def test_page_draws_all_charts_and_makes_no_requests(tab: Tab, tmp_path: Path) -> None:
-    show_report(tab, tmp_path, _EVIL)
+    show_report(tab, tmp_path, _HOSTILE_NAME)
     urls = [
         event["params"]["request"]["url"] for event in tab.events if event.get("method") == "Network.requestWillBeSent"
     ]
@@ -58,13 +58,13 @@ def test_page_draws_all_charts_and_makes_no_requests(tab: Tab, tmp_path: Path) -
         chart: tab.run(f"document.querySelectorAll('#{chart} svg > g rect').length") for chart in expected_counts
     }
     assert mark_counts == expected_counts
-    assert tab.run("document.querySelector('#client-table td').textContent") == f"{_EVIL}-3"
+    assert tab.run("document.querySelector('#client-table td').textContent") == f"{_HOSTILE_NAME}-3"
     assert tab.run("document.querySelector('#finding-list pre').textContent") == (
-        f"kproxy dissect --detail full -v -f 'connection_id=\"web-1-4711-5\" and offset=470' '{_EVIL}'"
+        f"kproxy dissect --detail full -v -f 'connection_id=\"web-1-4711-5\" and offset=470' '{_HOSTILE_NAME}'"
     )
 
 
-def test_button_selects_a_different_api(tab: Tab, tmp_path: Path) -> None:
+def test_button_selects_a_different_heat_map(tab: Tab, tmp_path: Path) -> None:
     show_report(tab, tmp_path)
     tab.run("document.querySelectorAll('#heat-choice button')[1].click()")
     assert tab.run("document.querySelectorAll('#heat svg > g rect').length") == 1

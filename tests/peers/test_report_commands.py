@@ -1,4 +1,4 @@
-"""The commands behind numbers and marks of a report: each finds frames in the traces of the report."""
+"""Each command behind a number or mark in a report finds frames in the report's traces."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _CAPTURES = (
     _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz",
     _ROOT / "captures" / "join-group-never-synced.pcap.gz",
 )
-#: Clicks everything that shows a command; returns pairs of its text and the command.
-_CLICKED = """(() => {
+#: A script that clicks everything that shows a command, and returns pairs of the clicked text and the command.
+_COLLECT_COMMANDS = """(() => {
   const found = [], seen = document.getElementById("frames");
   for (const one of document.querySelectorAll("button.opens, svg rect")) {
     one.dispatchEvent(new Event("click"));
@@ -33,7 +33,7 @@ _CLICKED = """(() => {
 })()"""
 
 
-def _kproxy(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
+def _run_kproxy(*arguments: object, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kproxy", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload, no-any-return]
 
@@ -42,22 +42,22 @@ def test_commands_of_the_report_find_existing_frames(tab: Tab, tmp_path: Path) -
     traces = tmp_path / "the traces"
     traces.mkdir()
     for capture in _CAPTURES:
-        dissected = _kproxy("dissect", "--json", "--detail", "full", "--fail-on", "never", capture)
+        dissected = _run_kproxy("dissect", "--json", "--detail", "full", "--fail-on", "never", capture)
         (traces / f"{capture.name.partition('.')[0]}.jsonl").write_text(dissected.stdout)
-    analysed = _kproxy("analyze", "--html", tmp_path / "report.html", "the traces", cwd=tmp_path)
-    assert analysed.returncode == 0, analysed.stderr
+    analysis = _run_kproxy("analyze", "--html", tmp_path / "report.html", "the traces", cwd=tmp_path)
+    assert analysis.returncode == 0, analysis.stderr
     lines = [as_mapping(parse_line(line)) for file in traces.iterdir() for line in file.read_text().splitlines()]
     tab.navigate((tmp_path / "report.html").as_uri())
     tab.until("document.documentElement?.dataset.ready")
-    commands = {command: text for text, command in tab.run(_CLICKED)}
+    commands = {command: text for text, command in tab.run(_COLLECT_COMMANDS)}
     assert len(commands) > 100
     assert any("stall" in command for command in commands)
     for command, text in commands.items():
         program, view, *filter_options, paths = shlex.split(command)
         assert (program, view, paths) == ("kproxy", "tui", "the traces")
-        option, text_of_filter = filter_options or ("-f", "")
+        option, filter_text = filter_options or ("-f", "")
         assert option == "-f"
-        count = sum(map(parse(text_of_filter).matches, lines)) if filter_options else len(lines)
+        count = sum(map(parse(filter_text).matches, lines)) if filter_options else len(lines)
         assert count >= (int(text.replace(",", "")) if text.replace(",", "").isdecimal() else 1), (text, command)
     facts = tab.run(
         "Object.fromEntries([...document.querySelectorAll('#facts div')].map((fact) => fact.innerText.split(/\\n+/)))"
@@ -80,5 +80,5 @@ def test_commands_of_the_report_find_existing_frames(tab: Tab, tmp_path: Path) -
     assert sum(map(parse(shlex.split(errors_command)[3]).matches, lines)) == int(facts["error responses"])
     assert len(lines) == int(facts["lines"])
     [_, _, *arguments] = shlex.split(next(command for command in commands if "error=" in command))
-    printed = _kproxy("dissect", "--json", "--fail-on", "never", *arguments, cwd=tmp_path).stdout
+    printed = _run_kproxy("dissect", "--json", "--fail-on", "never", *arguments, cwd=tmp_path).stdout
     assert [json.loads(line)["kind"] for line in printed.splitlines()]

@@ -1,4 +1,4 @@
-"""Real clients log in to the built-in broker and to a real Kafka: the trace has the principal, or the failure."""
+"""Real clients log in to the built-in broker and to real Kafka; the trace has the principal, or the failure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _JAAS = "org.apache.kafka.common.security"
 
 
 def jwt(**claims: Any) -> str:
-    """An unsecured token."""
+    """Return an unsecured token."""
     parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
     return b".".join((*parts, b"")).decode()
 
 
 def secret_of(mechanism: str, *, is_valid: bool = True) -> str:
-    """A password, or a token; a wrong one has expired."""
+    """Return a password or a token; if not valid, a wrong password or an expired token."""
     if mechanism != "OAUTHBEARER":
         return PASSWORD if is_valid else "Apfelstrudel-0815-falsch"
     now = int(time.time())
@@ -104,9 +104,9 @@ def test_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
     assert log_in(proxy.bootstrap, "confluent", "SCRAM-SHA-512", PASSWORD, seconds=2 * SESSION_MS / 1000) == "ok"
     lines = lines_since(proxy, earlier_lines)
     handshakes = [line for line in lines if line["kind"] == "request" and line["api"] == "SaslHandshake"]
-    renewed = [line for line in handshakes if line.get("principal")]
-    assert renewed
-    assert {line.get("principal") for line in renewed} == {f"User:{USER}"}
+    renewals = [line for line in handshakes if line.get("principal")]
+    assert renewals
+    assert {line.get("principal") for line in renewals} == {f"User:{USER}"}
     assert not findings_with_code(lines, "X010")
 
 
@@ -136,7 +136,7 @@ def find_secrets(proxy: Proxy, *secrets: str) -> set[str]:
 
 
 def test_login_with_a_delegation_token_has_the_principal_of_its_owner(lab: Lab, tmp_path: Path) -> None:
-    """With Kafka's own client and a token from a real Kafka."""
+    """Log in with Kafka's own client and a token from real Kafka."""
     with lab.chain("SASL", tmp_path, "--detail", "full", "-q") as chain:
         plain_config = write_config(
             tmp_path / "plain", "PLAIN", f'plain.PlainLoginModule required username="{USER}" password="{PASSWORD}"'
@@ -154,16 +154,16 @@ def test_login_with_a_delegation_token_has_the_principal_of_its_owner(lab: Lab, 
         lines = read_lines(chain.proxy.trace)
         assert {line.get("principal") for line in frames(lines) if line["api"] not in BEFORE_LOGIN} == {f"User:{USER}"}
         assert findings_with_code(lines, "X008") == []
-        by_scram = {line["connection_id"] for line in lines
+        scram_connections = {line["connection_id"] for line in lines
                     if (line.get("body") or {}).get("mechanism") == "SCRAM-SHA-256"}  # fmt: skip
-        assert by_scram
+        assert scram_connections
         assert not SecretSearch({"hmac": base64.b64decode(hmac), "text": hmac.encode()}).find(
             chain.proxy.printed, *(path.read_bytes() for path in trace_files(chain.proxy.trace))
         )
 
 
 @pytest.mark.parametrize(("library", "mechanism"), [("confluent", "PLAIN"), ("kafka_python", "SCRAM-SHA-512")])
-def test_reports_a_login_that_real_kafka_rejects(lab: Lab, tmp_path: Path, library: str, mechanism: str) -> None:
+def test_login_rejected_by_real_kafka_is_reported(lab: Lab, tmp_path: Path, library: str, mechanism: str) -> None:
     with lab.chain("SASL", tmp_path, "-q") as chain:
         wrong_secret = secret_of(mechanism, is_valid=False)
         assert log_in(chain.bootstrap, library, mechanism, wrong_secret).startswith("failed")
@@ -177,7 +177,7 @@ def test_reports_a_login_that_real_kafka_rejects(lab: Lab, tmp_path: Path, libra
 
 
 def write_config(directory: Path, mechanism: str, module: str) -> str:
-    """A file for ``--command-config``."""
+    """Write a file for ``--command-config``; return its path."""
     directory.with_suffix(".properties").write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={_JAAS}.{module};\n"
     )

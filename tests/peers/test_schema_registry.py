@@ -1,4 +1,4 @@
-"""Client and serializers of confluent-kafka with the registry of the built-in broker; schemas in the traffic."""
+"""confluent-kafka's client and serializers use the built-in broker's registry; the trace finds schemas in traffic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
@@ -60,14 +60,14 @@ class RunningRegistry:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRegistry]:
-    """A registry shared by all tests; the last test stops it."""
+    """Start a registry for all tests; the last test stops it."""
     running = RunningRegistry(tmp_path_factory.mktemp("registry"))
     yield running
     running.proxy.kill_all()
 
 
 def line_class() -> Any:
-    """The message class of tests/dissectors/values/protoc/rich.proto."""
+    """Return a message class of tests/dissectors/values/protoc/rich.proto."""
     [file] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / "rich.binpb").read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
@@ -76,7 +76,7 @@ def line_class() -> Any:
 
 
 def fetch_values(bootstrap: str, topic: str) -> list[bytes | None]:
-    """The values of all records of a topic with one partition."""
+    """Return the values of all records in a topic with one partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -92,7 +92,7 @@ def fetch_values(bootstrap: str, topic: str) -> list[bytes | None]:
     return values
 
 
-def test_registry_serves_the_administration_client(running: RunningRegistry) -> None:
+def test_registry_serves_confluents_registry_client(running: RunningRegistry) -> None:
     client = running.client
     first, second = (Schema(json.dumps(name), "AVRO") for name in ("int", "long"))
     assert client.register_schema("s-value", first) == 1
@@ -123,12 +123,12 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
     client, class_ = running.client, line_class()
     client.register_schema("money", Schema(json.dumps(MONEY), "AVRO"))
     avro = Schema(json.dumps(AVRO), "AVRO", [SchemaReference("Money", "money", 1)])
-    old_format = {"use.deprecated.format": False}
+    current_format = {"use.deprecated.format": False}
     order, line, document = {"id": 1 << 40, "price": {"cents": -5}}, class_(unit=2, prices=[1.5], kind=1), {"id": 17}
     context = SerializationContext("orders", MessageField.VALUE)
     values = [
         AvroSerializer(client, avro)(order, context),
-        ProtobufSerializer(class_, client, conf=old_format | {"subject.name.strategy": lambda *_: "line"})(
+        ProtobufSerializer(class_, client, conf=current_format | {"subject.name.strategy": lambda *_: "line"})(
             line, context
         ),
         JSONSerializer(json.dumps(JSON), client, conf={"subject.name.strategy": lambda *_: "json"})(document, context),
@@ -137,7 +137,8 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
     second_client = SchemaRegistryClient({"url": running.url})
     assert AvroDeserializer(second_client)(values[0], context) == order
     assert (
-        ProtobufDeserializer(class_, conf=old_format, schema_registry_client=second_client)(values[1], context) == line
+        ProtobufDeserializer(class_, conf=current_format, schema_registry_client=second_client)(values[1], context)
+        == line
     )
     assert JSONDeserializer(json.dumps(JSON), schema_registry_client=second_client)(values[2], context) == document
 
@@ -148,7 +149,7 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
     assert producer.flush(20) == 0
     assert fetch_values(running.proxy.bootstrap, "orders") == values
     running.proxy.interrupt()
-    decoded_values = [decoded_value["value"] for decoded_value in decode_produced_values(running.proxy.trace)]
+    decoded_values = [record["value"] for record in decode_produced_records(running.proxy.trace)]
     assert [decoded_value["data"] for decoded_value in decoded_values] == [
         order,
         {"unit": "BOX", "prices": [1.5], "kind": "OLD"},
@@ -166,9 +167,9 @@ def test_serializers_and_the_trace_find_their_schemas(running: RunningRegistry) 
         restarted.proxy.kill_all()
 
 
-def decode_produced_values(trace: Path) -> list[dict[str, Any]]:
-    """The records in Produce requests, decoded only with schemas from frames of the same trace."""
-    inspector = Inspector("again", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
+def decode_produced_records(trace: Path) -> list[dict[str, Any]]:
+    """Return the records in Produce requests, decoded only with schemas from frames in the same trace."""
+    inspector = Inspector("again", Detail.FULL, record_values=RecordValues(SchemaSources([]), Masks(())))
     connection_numbers: dict[str, int] = {}
     lines: list[Any] = []
     for line in read_lines(trace):

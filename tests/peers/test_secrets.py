@@ -1,4 +1,4 @@
-"""Clients log in with every mechanism, set credentials and create a token: no output contains these secrets."""
+"""When clients log in with every mechanism, set credentials and create a token, no output contains the secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.peers import clients
 from tests.peers.clients.session import SCRAM_ITERATIONS
 from tests.peers.kafka import free_port
 from tests.peers.lab import PASSWORD, USER, Lab
-from tests.peers.outputs import Viewer, fetch_http_outputs, read_by_commands
+from tests.peers.outputs import Viewer, fetch_http_outputs, run_commands
 from tests.peers.proxy import Chain
 from tests.peers.trace import read_lines, trace_files
 
@@ -32,7 +32,7 @@ SECRET_APIS = {"SaslAuthenticate": 36, "CreateDelegationToken": 38, "AlterUserSc
 
 @dataclass(frozen=True)
 class Run:
-    """The outputs of kproxy, and the secrets by name that they must not contain."""
+    """The outputs of kproxy, and the secrets that they must not contain, by name."""
 
     chain: Chain
     secrets: dict[str, bytes]
@@ -78,12 +78,12 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
         outputs["control socket"] = bytes(viewer.received)
         secrets = secrets_of(chain, token) | secrets_of_tokens(tokens) | {"wrong password": WRONG_PASSWORD.encode()}
         if detail == "raw":
-            outputs |= read_by_commands(chain.proxy.trace, secret_frames(chain))
+            outputs |= run_commands(chain.proxy.trace, secret_frames(chain))
         yield Run(chain, secrets, outputs)
 
 
 def token_for(user: str, **claims: Any) -> str:
-    """Return a token without a signature, with a claim that must not be shown."""
+    """Return an unsigned token with a claim that must not be shown."""
     now = int(time.time())
     body = {"sub": user, "iat": now - 60, "exp": now + 3600, "jti": f"jti-{USER}-of-this-token-alone", **claims}
     parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, body))
@@ -97,7 +97,7 @@ def secrets_of_tokens(tokens: dict[str, str]) -> dict[str, bytes]:
 
 
 def secret_frames(chain: Chain) -> list[bytes]:
-    """Requests with secrets as sent: one of each API and mechanism, and every token."""
+    """Return the 20 longest requests that contain secrets, as sent."""
     frames_with_secrets: list[bytes] = []
     for connection in chain.front.connections:
         data = bytes(connection.requests.data)
@@ -107,8 +107,10 @@ def secret_frames(chain: Chain) -> list[bytes]:
 
 
 def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
-    """The secrets by name, as they were sent."""
-    wire = b"".join(bytes(c.requests.data + c.responses.data) for c in chain.front.connections)
+    """Return the secrets as they were sent, by name."""
+    wire = b"".join(
+        bytes(connection.requests.data + connection.responses.data) for connection in chain.front.connections
+    )
     [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", token)
     secrets = {
         "password": PASSWORD.encode(),
@@ -133,11 +135,11 @@ def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
 
 
 def encodings_of(secret: bytes) -> list[bytes]:
-    """The encodings of a secret in text: plain, in hex, and in base64 at each of three alignments."""
+    """Return the encodings of a secret in text: plain, hex, and base64 at each of three alignments."""
     encodings = [secret, secret.hex().encode(), secret.hex(" ").encode(), secret.hex().upper().encode()]
     for skipped in range(3):
         encoded = base64.b64encode(bytes(skipped) + secret)
-        # Omit characters that also encode bits of the bytes around it.
+        # Omit characters that also encode bits of adjacent bytes.
         first = -(-skipped * 4 // 3)
         last = (skipped + len(secret)) * 4 // 3
         encodings.append(encoded[first:last])
@@ -145,16 +147,16 @@ def encodings_of(secret: bytes) -> list[bytes]:
 
 
 def find_leaks(secrets: dict[str, bytes], text: bytes) -> list[str]:
-    return [name for name, secret in secrets.items() if any(spelling in text for spelling in encodings_of(secret))]
+    return [name for name, secret in secrets.items() if any(encoding in text for encoding in encodings_of(secret))]
 
 
 @pytest.mark.parametrize("preceding_bytes", [0, 1, 2, 3, 4])
-def test_search_finds_a_secret_inside_base64(preceding_bytes: int) -> None:
+def test_secret_inside_base64_is_found(preceding_bytes: int) -> None:
     text = base64.b64encode(b"#" * preceding_bytes + b"a secret" + b"#" * 5)
     assert find_leaks({"it": b"a secret", "other": b"another"}, text) == ["it"]
 
 
-def test_trace_has_all_frames_but_no_secret(run: Run) -> None:
+def test_trace_has_frames_of_all_apis_but_no_secrets(run: Run) -> None:
     lines = read_lines(run.chain.proxy.trace)
     assert {"SaslAuthenticate", "AlterUserScramCredentials", "CreateDelegationToken", "IncrementalAlterConfigs"} <= {
         line.get("api") for line in lines
@@ -163,12 +165,12 @@ def test_trace_has_all_frames_but_no_secret(run: Run) -> None:
         assert find_leaks(run.secrets, path.read_bytes()) == []
 
 
-def test_terminal_shows_no_secret(run: Run) -> None:
+def test_terminal_shows_no_secrets(run: Run) -> None:
     assert "SaslAuthenticate" in run.chain.proxy.printed
     assert find_leaks(run.secrets, run.chain.proxy.printed.encode()) == []
 
 
-def test_no_other_output_has_a_secret(run: Run) -> None:
+def test_other_outputs_have_no_secrets(run: Run) -> None:
     assert b"kproxy_" in run.outputs["/metrics"]
     assert b'"frame":' in run.outputs["control socket"]
     assert b'"connections":' in run.outputs["control socket"]

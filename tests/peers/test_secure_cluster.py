@@ -1,4 +1,4 @@
-"""A cluster of three brokers behind one kproxy, with TLS on both sides: real clients with every kind of login."""
+"""Real clients with every kind of login use a cluster of three brokers behind one kproxy, with TLS on both sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.peers
 
 BEFORE_LOGIN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 MUTUAL_TLS = ""
-#: APIs that each client uses. Kafka's latency tool has no group.
+#: APIs that each client uses. Kafka's latency tool does not use a group.
 EXPECTED_APIS = {"Metadata", "Produce", "Fetch"}
 GROUP_APIS = {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch"}
 
@@ -36,7 +36,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @dataclass
 class ProxyWithTrace:
-    """kproxy in front of a listener of all brokers; `lines` returns the new lines of its trace."""
+    """kproxy in front of the same listener on all brokers; `lines` returns the new lines of its trace."""
 
     proxy: Proxy
     _lines_read: int = 0
@@ -49,10 +49,10 @@ class ProxyWithTrace:
 
 @pytest.fixture(scope="module")
 def fronts(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ProxyWithTrace]]:
-    """The proxies by listener."""
+    """Run a proxy for each kind of listener; yield the proxies by listener."""
     proxies: dict[str, ProxyWithTrace] = {}
     for listener in ("SASL_SSL", "SSL"):
-        options = cluster.certificates.at_proxy(client_certificates=listener == "SSL")
+        options = cluster.certificates.proxy_options(client_certificates=listener == "SSL")
         directory = tmp_path_factory.mktemp(listener)
         upstream = cluster.nodes[0].listeners[listener]
         proxies[listener] = ProxyWithTrace(
@@ -65,7 +65,7 @@ def fronts(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, MUTUAL_TLS], ids=lambda name: name or "mutual TLS")
 @pytest.mark.parametrize("client", CLIENTS)
-def test_records_pass_through_and_the_trace_has_the_principal(
+def test_records_pass_through_kproxy_and_the_trace_has_the_principal(
     cluster: SecureCluster, fronts: dict[str, ProxyWithTrace], tmp_path: Path, client: str, mechanism: str
 ) -> None:
     """Clients and brokers trust different CAs, so a consumed record has passed through kproxy twice."""
@@ -79,7 +79,7 @@ def test_records_pass_through_and_the_trace_has_the_principal(
     frames = [line for line in lines if line["kind"] in ("request", "response")]
     assert {line["api"] for line in frames} >= EXPECTED_APIS | (GROUP_APIS if client != "java" else set())
     assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
-    principal = f"User:{USER}" if mechanism else None  # the brokers get the certificate of kproxy
+    principal = f"User:{USER}" if mechanism else None  # the brokers receive kproxy's certificate
     assert {line.get("principal") for line in frames if line["api"] not in BEFORE_LOGIN} == {principal}
     assert all(line["tls"] for line in lines if line["kind"] == "open")
     servers = {line["server"] for line in frames if line["api"] == "Produce"}
@@ -92,12 +92,14 @@ def test_records_pass_through_and_the_trace_has_the_principal(
 @pytest.mark.parametrize(
     "client", ["java", *(pytest.param(name, marks=pytest.mark.root) for name in ("confluent", "franz"))]
 )
-def test_one_port_reaches_three_brokers_by_name(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
-    """The names are not in DNS: the client uses a separate hosts file."""
+def test_client_reaches_three_brokers_by_name_through_one_port(
+    cluster: SecureCluster, tmp_path: Path, client: str
+) -> None:
+    """The client uses a separate hosts file because the names are not in DNS."""
     names = ["bootstrap.kafka.test", *(f"broker-{number}.kafka.test" for number in (1, 2, 3))]
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ["localhost", *names]))
-    options = cluster.certificates.at_proxy()
+    options = cluster.certificates.proxy_options()
     upstream = cluster.nodes[0].listeners["SASL_SSL"]
     proxy = Proxy(upstream, tmp_path, "--advertise", "broker-$id.kafka.test", "-q", *options)
     topic = f"{client}-by-name"

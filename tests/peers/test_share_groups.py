@@ -1,4 +1,4 @@
-"""Share groups of Kafka's Java client with real Kafka: problems are reported, correct members are not."""
+"""With Kafka's Java client and real Kafka, problems in share groups are reported, but correct members are not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORDS = 10
 
 
 class Lab:
-    """A Kafka, a proxy in front of it, and members of share groups that use the proxy."""
+    """A real Kafka, a proxy in front of it, and members of share groups that use the proxy."""
 
     def __init__(self, kafka: Kafka, directory: Path) -> None:
         self.kafka, self._directory = kafka, directory
@@ -42,7 +42,7 @@ class Lab:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def prepare(self, partitions: int = 1) -> None:
-        """Create a topic, and a group that reads it from its start; both have the name of the test."""
+        """Create a topic, and a group that reads the topic from its start; both have the name of the test."""
         server_option, entity = (
             ("--bootstrap-server", self._direct),
             ("--entity-type", "groups", "--entity-name", self.name),
@@ -55,18 +55,18 @@ class Lab:
               lambda: "=earliest" in self.kafka.tool("configs", *server_option, "--describe", *entity))  # fmt: skip
 
     def produce(self) -> None:
-        """Write a few records."""
-        self.kafka.tool("producer-perf", *self._records(RECORDS, -1))
+        """Write `RECORDS` records."""
+        self.kafka.tool("producer-perf", *self._producer_options(RECORDS, -1))
 
     def keep_producing(self) -> None:
         """Write records until the lab is closed."""
-        self._processes.append(self.kafka.start_tool("producer-perf", *self._records(1_000_000, 100)))
+        self._processes.append(self.kafka.start_tool("producer-perf", *self._producer_options(1_000_000, 100)))
 
-    def _records(self, records: int, throughput: int) -> tuple[str, ...]:
+    def _producer_options(self, records: int, throughput: int) -> tuple[str, ...]:
         sizes = ("--num-records", str(records), "--record-size", "100", "--throughput", str(throughput))
         return ("--topic", self.name, *sizes, "--producer-props", f"bootstrap.servers={self._direct}")
 
-    def member(self, client_id: str, workload: str, *arguments: str) -> ShareMember:
+    def start_member(self, client_id: str, workload: str, *arguments: str) -> ShareMember:
         member = ShareMember(
             self.proxy.bootstrap, client_id, self.name, self.name, workload, *arguments, printed=self._directory
         )
@@ -83,14 +83,14 @@ class Lab:
         self.proxy.kill_all()
 
     def findings(self) -> list[tuple[str, str]]:
-        """Stop the proxy and return its findings above info: codes and messages."""
+        """Stop the proxy; return the code and message of each finding above info."""
         self.proxy.interrupt()
         lines = all_findings(read_lines(self.proxy.trace))
         return [(line["code"], line["message"]) for line in lines if line["severity"] != "info"]
 
 
 def codes(lab: Lab) -> set[str]:
-    """The codes of the findings so far."""
+    """Return the codes of the findings so far."""
     return {finding["code"] for finding in all_findings(read_lines(lab.proxy.trace, torn_end=True))}
 
 
@@ -110,9 +110,9 @@ def lab(kafka: Kafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     share_lab.close()
 
 
-def test_other_member_reads_on_after_one_is_killed(lab: Lab) -> None:
+def test_other_member_continues_after_a_member_is_killed(lab: Lab) -> None:
     lab.prepare()
-    survivor, victim = lab.member("survivor", "accept"), lab.member("victim", "accept")
+    survivor, victim = lab.start_member("survivor", "accept"), lab.start_member("victim", "accept")
 
     lab.keep_producing()
     until("both have read", lambda: survivor.records and victim.records, seconds=60)
@@ -130,10 +130,10 @@ def test_other_member_reads_on_after_one_is_killed(lab: Lab) -> None:
     assert lab.findings() == []  # G007 is only information here
 
 
-def test_reports_records_that_are_released_until_archived(lab: Lab) -> None:
+def test_records_released_until_they_are_archived_are_reported(lab: Lab) -> None:
     lab.prepare()
     lab.produce()
-    member = lab.member("releaser", "release")
+    member = lab.start_member("releaser", "release")
     until("they were delivered 5 times", lambda: sum(line.endswith(" 5") for line in member.lines) == RECORDS)
     until("they are archived", lambda: "Q003" in codes(lab), seconds=30)
     member.close()
@@ -143,11 +143,11 @@ def test_reports_records_that_are_released_until_archived(lab: Lab) -> None:
     assert "at delivery 5" in message
 
 
-def test_reports_an_acknowledgement_after_the_lock_expired(lab: Lab) -> None:
+def test_acknowledgement_after_the_lock_expired_is_reported(lab: Lab) -> None:
     lab.prepare()
     lab.produce()
-    # The client may acquire the records again once while it works: its second lock must expire, too.
-    late_member = lab.member("late", "late", "12000")
+    # The client may acquire the records again once while it is working, so its second lock must also expire.
+    late_member = lab.start_member("late", "late", "12000")
     until("it is refused", lambda: any("InvalidRecordState" in line for line in late_member.lines), seconds=60)
     until("it is named", lambda: "Q001" in codes(lab))
     late_member.kill()
@@ -159,8 +159,8 @@ def test_reports_an_acknowledgement_after_the_lock_expired(lab: Lab) -> None:
 
 def test_correct_members_cause_no_findings(lab: Lab) -> None:
     lab.prepare(partitions=2)
-    renewing_member = lab.member("renews", "renew", "6500")
-    accepting_member = lab.member("accepts", "accept")
+    renewing_member = lab.start_member("renews", "renew", "6500")
+    accepting_member = lab.start_member("accepts", "accept")
 
     lab.keep_producing()
     until(

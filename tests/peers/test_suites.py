@@ -1,6 +1,6 @@
-"""Integration suites of clients pass with the built-in broker like with a real Kafka.
+"""Clients' integration suites pass with the built-in broker as they do with real Kafka.
 
-With ``KPROXY_JUDGE=4.3.1`` in the environment they run against that release of Kafka.
+With ``KPROXY_JUDGE=4.3.1`` in the environment, they run with that release of Kafka.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.peers
 SECONDS = 360
 
 
-#: The suites that CI can run: rskafka takes minutes to compile.
+#: The suites that CI can run; rskafka takes minutes to compile.
 NAMES = ("kafka-python", "kgo")
 
 
@@ -46,7 +46,7 @@ def run(request: pytest.FixtureRequest, judge: Lab | None, tmp_path_factory: pyt
         yield Run(suite, outcomes, read_lines(server.proxy.trace))
 
 
-def test_suite_passes_except_for_known_failures(run: Run) -> None:
+def test_all_tests_pass_except_for_known_failures(run: Run) -> None:
     not_passed = {test: outcome for test, outcome in run.outcomes.items() if outcome != "passed"}
     assert {test: outcome for test, outcome in not_passed.items() if test not in run.suite.known} == {}
     assert not_passed.keys() == run.suite.known.keys()

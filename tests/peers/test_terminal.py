@@ -1,4 +1,4 @@
-"""`kproxy tui` in a real terminal: its sources, how it starts and stops."""
+"""`kproxy tui` in a real terminal: its sources, its start and its end."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ API_VERSIONS_REQUEST = request("ApiVersions", 0, {}, correlation_id=7, client_id
 
 
 @pytest.fixture
-def alone() -> Iterator[Mapping[str, str]]:
-    """An environment without other proxies; its path is short, because the path of a Unix socket is limited."""
+def isolated_environment() -> Iterator[Mapping[str, str]]:
+    """Yield an environment without other proxies, with a short path because the paths of Unix sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         yield environment(Path(directory))
 
 
 def quit_application(terminal: Terminal) -> None:
-    """Quit the application and wait for its end."""
+    """Quit the application, and wait until it ends."""
     terminal.press("q")
     assert terminal.wait_for_end() == 0
 
@@ -53,8 +53,10 @@ def send_requests(port: int, times: int = 1) -> None:
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "200x50"])
 @pytest.mark.parametrize(("path", "rows"), [(TRACE, 5), (CAPTURE, 13)], ids=["trace", "capture"])
-def test_shows_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int, int], path: Path, rows: int) -> None:
-    with kproxy("tui", path, size=size, cwd=tmp_path, env=alone) as terminal:
+def test_file_is_shown(
+    tmp_path: Path, isolated_environment: Mapping[str, str], size: tuple[int, int], path: Path, rows: int
+) -> None:
+    with kproxy("tui", path, size=size, cwd=tmp_path, env=isolated_environment) as terminal:
         screen = terminal.wait_for(f"{rows} rows")
         assert path.name in screen.splitlines()[0]
         terminal.wait_for("Metadata v")
@@ -64,18 +66,18 @@ def test_shows_a_file(tmp_path: Path, alone: Mapping[str, str], size: tuple[int,
         quit_application(terminal)
 
 
-def test_starts_with_a_filter(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", "-f", "api=ApiVersions", TRACE, cwd=tmp_path, env=alone) as terminal:
+def test_filter_option_applies_at_the_start(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy("tui", "-f", "api=ApiVersions", TRACE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("1 shown")
         assert sum("Metadata v13 " in row for row in terminal.lines) == 0
         quit_application(terminal)
 
 
-def test_follows_a_growing_trace(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_growing_trace_is_followed(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
     part_path = tmp_path / "date=2026-11-21" / "hour=00" / ".kproxy-web-1-1.jsonl.part"
     part_path.parent.mkdir(parents=True)
     part_path.write_bytes(line(1, "web-1-1"))
-    with kproxy("tui", tmp_path, cwd=tmp_path, env=alone) as terminal:
+    with kproxy("tui", tmp_path, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for(lambda screen: "following" in screen and "1 rows" in screen)
         with part_path.open("ab") as file:
             file.write(line(2, "web-1-2"))
@@ -86,11 +88,11 @@ def test_follows_a_growing_trace(tmp_path: Path, alone: Mapping[str, str]) -> No
         quit_application(terminal)
 
 
-def test_reads_piped_data_and_keys_of_the_terminal(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_piped_data_and_terminal_keys_are_read(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
     (tmp_path / "all").write_bytes(gzip.decompress(CAPTURE.read_bytes()))
     piped = "{ head -c 1500 all; cat go; tail -c +1501 all; }"
     os.mkfifo(tmp_path / "go")
-    with kproxy("tui", "-", cwd=tmp_path, piped=piped, env=alone) as terminal:
+    with kproxy("tui", "-", cwd=tmp_path, piped=piped, env=isolated_environment) as terminal:
         screen = terminal.wait_for(lambda screen: re.search(r"\b[1-9]\d* rows", screen))
         assert "standard input" in screen
         assert "13 rows" not in screen
@@ -102,29 +104,33 @@ def test_reads_piped_data_and_keys_of_the_terminal(tmp_path: Path, alone: Mappin
         quit_application(terminal)
 
 
-def test_reads_a_pipe_of_the_shell(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_process_substitution_of_the_shell_is_read(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
     command = shlex.join([*KPROXY, "tui"])
-    with Terminal(f"bash -c '{command} <(zcat {CAPTURE})'", cwd=tmp_path, env=alone) as terminal:
+    with Terminal(f"bash -c '{command} <(zcat {CAPTURE})'", cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("13 rows")
         quit_application(terminal)
 
 
-def test_rejects_standard_input_without_a_pipe(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", "-", cwd=tmp_path, env=alone) as terminal:
+def test_standard_input_without_a_pipe_is_rejected(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy("tui", "-", cwd=tmp_path, env=isolated_environment) as terminal:
         assert terminal.wait_for_end() == 2
         assert "kproxy: '-' needs a pipe" in terminal.screen
 
 
-def test_shows_a_file_that_is_damaged(tmp_path: Path, alone: Mapping[str, str]) -> None:
+def test_damaged_file_opens_without_rows(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
     damaged = tmp_path / "torn.pcap"
     damaged.write_bytes(gzip.decompress(CAPTURE.read_bytes())[:40] + b"\xff" * 200)
-    with kproxy("tui", damaged, cwd=tmp_path, env=alone) as terminal:
+    with kproxy("tui", damaged, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("0 rows")
         quit_application(terminal)
 
 
-def test_starts_a_proxy_with_the_built_in_broker(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+def test_tui_starts_and_stops_a_proxy_with_the_built_in_broker(
+    tmp_path: Path, isolated_environment: Mapping[str, str]
+) -> None:
+    with kproxy(
+        "tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment
+    ) as terminal:
         port = listener_port(terminal)
         send_requests(port, 3)
         screen = terminal.wait_for(lambda screen: "5 rows" in screen and screen.count("ApiVersions v0") == 3)
@@ -141,8 +147,10 @@ def test_starts_a_proxy_with_the_built_in_broker(tmp_path: Path, alone: Mapping[
     assert [path.suffix for path in (tmp_path / "kproxy-trace").rglob("*.jsonl*")] == [".jsonl"]
 
 
-def test_closing_the_terminal_stops_its_proxy(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+def test_closing_the_terminal_stops_its_proxy(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy(
+        "tui", "--listen", "127.0.0.1:0", "--upstream", size=LARGE, cwd=tmp_path, env=isolated_environment
+    ) as terminal:
         port = listener_port(terminal)
     until("the proxy ends", lambda: is_not_listening(port))
 
@@ -161,7 +169,7 @@ def is_not_listening(port: int) -> bool:
 
 
 class Proxy:
-    """A proxy on a port, with the built-in broker."""
+    """A proxy process on a given port, with the built-in broker."""
 
     def __init__(self, port: int, cwd: Path, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -173,11 +181,11 @@ class Proxy:
         match = re.search(r"bootstrap\.servers=\S+:(\d+)", self.process.stderr.readline())
         assert match
         self.port = int(match[1])
-        socket_ = f"{self.process.pid}.sock"
-        until("it can be watched", lambda: list(Path(env["XDG_RUNTIME_DIR"]).rglob(socket_)))
+        socket_name = f"{self.process.pid}.sock"
+        until("it can be watched", lambda: list(Path(env["XDG_RUNTIME_DIR"]).rglob(socket_name)))
 
-    def end(self, number: int) -> None:
-        self.process.send_signal(number)
+    def end(self, signal_number: int) -> None:
+        self.process.send_signal(signal_number)
         self.process.communicate(timeout=60)
 
 
@@ -185,28 +193,28 @@ StartProxy = Callable[[int], Proxy]
 
 
 @pytest.fixture
-def start(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[StartProxy]:
-    """A function that starts a proxy on a port; 0 chooses a free one."""
+def start_proxy(tmp_path: Path, isolated_environment: Mapping[str, str]) -> Iterator[StartProxy]:
+    """Yield a function that starts a proxy on a port; 0 chooses a free port."""
     proxies = []
 
-    def start_one(port: int) -> Proxy:
-        proxies.append(proxy := Proxy(port, tmp_path, alone))
+    def start_and_keep(port: int) -> Proxy:
+        proxies.append(proxy := Proxy(port, tmp_path, isolated_environment))
         return proxy
 
-    yield start_one
+    yield start_and_keep
     for proxy in proxies:
         if proxy.process.returncode is None:
             proxy.end(signal.SIGKILL)
 
 
 @pytest.mark.parametrize("by_port", [True, False], ids=["by its port", "as the only one"])
-def test_reconnects_after_the_proxy_is_killed(
-    tmp_path: Path, alone: Mapping[str, str], start: StartProxy, *, by_port: bool
+def test_tui_reconnects_after_the_proxy_is_killed(
+    tmp_path: Path, isolated_environment: Mapping[str, str], start_proxy: StartProxy, *, by_port: bool
 ) -> None:
-    proxy = start(0)
+    proxy = start_proxy(0)
     send_requests(proxy.port)  # before the viewer connects
     arguments = [proxy.port] if by_port else []
-    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("3 rows")
         send_requests(proxy.port, 2)
         terminal.wait_for("7 rows")
@@ -215,28 +223,28 @@ def test_reconnects_after_the_proxy_is_killed(
             proxy.end(signal.SIGKILL)
             terminal.wait_for("lost the connection to the proxy")
         assert "reconnecting" in terminal.screen
-        new_proxy = start(proxy.port)
+        new_proxy = start_proxy(proxy.port)
         send_requests(new_proxy.port)
         screen = terminal.wait_for("the proxy ended", seconds=60)
         assert "lost the connection to the proxy" not in screen
         quit_application(terminal)
 
 
-def test_offers_a_choice_of_several_running_proxies(
-    tmp_path: Path, alone: Mapping[str, str], start: StartProxy
+def test_tui_offers_a_choice_between_running_proxies(
+    tmp_path: Path, isolated_environment: Mapping[str, str], start_proxy: StartProxy
 ) -> None:
-    first, second = start(0), start(0)
-    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+    first, second = start_proxy(0), start_proxy(0)
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         screen = terminal.wait_for("several proxies are running: which one?")
         assert f"1  127.0.0.1:{first.port}" in screen or f"1  127.0.0.1:{second.port}" in screen
         terminal.press("2")
         terminal.wait_for("Waiting for clients: set bootstrap.servers to 127.0.0.1:")
         quit_application(terminal)
-    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("several proxies are running: which one?")
         quit_application(terminal)
     first.end(signal.SIGTERM)
-    with kproxy("tui", size=LARGE, cwd=tmp_path, env=alone) as terminal:
+    with kproxy("tui", size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("0 rows")
         second.end(signal.SIGTERM)
         terminal.wait_for("lost the connection to the proxy")
@@ -254,16 +262,22 @@ def test_offers_a_choice_of_several_running_proxies(
         (["-f", "oops=1", CAPTURE], {}, "oops"),
     ],
 )
-def test_reports_unusable_input_in_a_sentence(
-    tmp_path: Path, alone: Mapping[str, str], arguments: list[object], variables: Mapping[str, str], message: str
+def test_unusable_input_is_reported_in_a_sentence(
+    tmp_path: Path,
+    isolated_environment: Mapping[str, str],
+    arguments: list[object],
+    variables: Mapping[str, str],
+    message: str,
 ) -> None:
-    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env={**alone, **variables}) as terminal:
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env={**isolated_environment, **variables}) as terminal:
         assert terminal.wait_for_end() == 2
         assert message in terminal.screen.replace("\n", "")
 
 
-def test_works_without_a_cache_directory(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", CAPTURE, cwd=tmp_path, env={**alone, "XDG_CACHE_HOME": "/dev/null/none"}) as terminal:
+def test_tui_works_without_a_cache_directory(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy(
+        "tui", CAPTURE, cwd=tmp_path, env={**isolated_environment, "XDG_CACHE_HOME": "/dev/null/none"}
+    ) as terminal:
         terminal.wait_for("13 rows")
         quit_application(terminal)
 
@@ -277,11 +291,11 @@ def test_works_without_a_cache_directory(tmp_path: Path, alone: Mapping[str, str
     ],
     ids=["no colour", "sixteen colours", "no locale"],
 )
-def test_errors_are_marked_without_colours_too(
-    tmp_path: Path, alone: Mapping[str, str], env: Mapping[str, str], colour: str
+def test_errors_are_marked_even_without_colours(
+    tmp_path: Path, isolated_environment: Mapping[str, str], env: Mapping[str, str], colour: str
 ) -> None:
     bug = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
-    with kproxy("tui", bug, cwd=tmp_path, env={**alone, **env}) as terminal:
+    with kproxy("tui", bug, cwd=tmp_path, env={**isolated_environment, **env}) as terminal:
         terminal.wait_for(lambda screen: re.search(r"^ E \d\d:", screen, re.MULTILINE))
         terminal.wait_for("L005 field-from-newer-version")
         coloured_screen = terminal.coloured
@@ -295,15 +309,17 @@ def test_errors_are_marked_without_colours_too(
 @pytest.mark.parametrize(
     "arguments", [[CAPTURE], ["--listen", "127.0.0.1:0", "--upstream"]], ids=["capture", "own proxy"]
 )
-def test_killed_terminal_leaves_no_process(tmp_path: Path, alone: Mapping[str, str], arguments: list[object]) -> None:
-    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+def test_closed_terminal_leaves_no_processes(
+    tmp_path: Path, isolated_environment: Mapping[str, str], arguments: list[object]
+) -> None:
+    with kproxy("tui", *arguments, size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("rows")
         assert processes_in(tmp_path)
     until("all have ended", lambda: not processes_in(tmp_path))
 
 
 def processes_in(path: Path) -> list[str]:
-    """The command lines of processes with this working directory."""
+    """Return the command lines of processes with this working directory."""
     commands = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -312,8 +328,8 @@ def processes_in(path: Path) -> list[str]:
     return commands
 
 
-def test_adapts_to_any_terminal_size(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", CAPTURE, cwd=tmp_path, env=alone) as terminal:
+def test_tui_adapts_to_any_terminal_size(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy("tui", CAPTURE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("13 rows")
         for key, (columns, rows) in zip("1234567", ((300, 80), (20, 6), (1, 1), (40, 10), (200, 60), (40, 10), SMALL),
                                         strict=True):  # fmt: skip

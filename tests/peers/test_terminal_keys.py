@@ -1,4 +1,4 @@
-"""`kproxy tui` in a real terminal: each view and each key of docs/tui.md."""
+"""`kproxy tui` in a real terminal: every view and every key in docs/tui.md."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ STALL = DATA / "groups" / "application-does-not-poll.jsonl.gz"
 GUIDE = Path(__file__).parents[2] / "docs" / "tui.md"
 LARGE = (180, 50)
 
-#: A key as tmux names it, and the text that the screen shows then, or after "no " a text that it does not show.
+#: A key as tmux names it, and the text that the screen then shows; with the prefix "no ", text that it must not show.
 Step = tuple[str, str]
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Mapping[str, str]:
+def isolated_environment(tmp_path: Path) -> Mapping[str, str]:
     return environment(tmp_path)
 
 
 @pytest.fixture
-def bug(tmp_path: Path, alone: Mapping[str, str]) -> Iterator[Terminal]:
-    """The capture of a bug on a large screen; the editor copies its file."""
-    environment = {**alone, "EDITOR": "sh -c 'cp \"$0\" copy && mv copy edited'", "VISUAL": ""}
-    with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=environment) as terminal:
+def bug(tmp_path: Path, isolated_environment: Mapping[str, str]) -> Iterator[Terminal]:
+    """Show the capture of a bug on a large screen; the editor copies its file."""
+    variables = {**isolated_environment, "EDITOR": "sh -c 'cp \"$0\" copy && mv copy edited'", "VISUAL": ""}
+    with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=variables) as terminal:
         terminal.wait_for("11 rows")
         terminal.wait_for("client: 127.0.0.1:53998")  # the first row
         terminal.wait_for("L005 field-from-newer-version 2x")  # the banner
@@ -87,7 +87,7 @@ def test_fields_and_bytes_follow_each_other_on_both_sides(bug: Terminal) -> None
 
 
 def highlighted(terminal: Terminal) -> set[str]:
-    """The words on a blue background."""
+    """Return the words on a blue background."""
     words: set[str] = set()
     for line in AnsiDecoder().decode(terminal.coloured):
         for span in line.spans:
@@ -112,7 +112,7 @@ def test_keys_edit_the_filter(bug: Terminal) -> None:
     )
 
 
-def test_keys_sort_mark_and_annotate(bug: Terminal) -> None:
+def test_keys_sort_mark_and_annotate_rows(bug: Terminal) -> None:
     press_and_check(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
     bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457")
     press_and_check(
@@ -127,7 +127,7 @@ def test_keys_sort_mark_and_annotate(bug: Terminal) -> None:
                     ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
 
 
-def test_keys_copy_save_and_edit(tmp_path: Path, bug: Terminal) -> None:
+def test_keys_copy_save_and_edit_frames(tmp_path: Path, bug: Terminal) -> None:
     bug.press("!")
     bug.wait_for("02:19:55.762 UTC")
     for letter, format_name, expected_start in (("x", "hex", "00 00 00 54"), ("j", "JSON", "{"),
@@ -176,26 +176,26 @@ def test_keys_open_every_view(bug: Terminal) -> None:
                     ])  # fmt: skip
 
 
-def test_keys_move_and_zoom_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
+def test_keys_move_and_zoom_the_timeline(tmp_path: Path, isolated_environment: Mapping[str, str]) -> None:
+    with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=isolated_environment) as terminal:
         terminal.wait_for("142 rows")  # the whole trace
         terminal.press("5")
-        full_times = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "must rejoin" in screen))
+        full_times = axis_times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "must rejoin" in screen))
         terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")
-        zoomed_times = times(terminal.wait_for(lambda screen: times(screen) != full_times))
+        zoomed_times = axis_times(terminal.wait_for(lambda screen: axis_times(screen) != full_times))
         terminal.press(">")
-        shifted_times = times(terminal.wait_for(lambda screen: times(screen) != zoomed_times))
+        shifted_times = axis_times(terminal.wait_for(lambda screen: axis_times(screen) != zoomed_times))
         terminal.press("<")
-        terminal.wait_for(lambda screen: times(screen) == zoomed_times)
+        terminal.wait_for(lambda screen: axis_times(screen) == zoomed_times)
         terminal.press("-", "0")
-        terminal.wait_for(lambda screen: times(screen) == full_times)
+        terminal.wait_for(lambda screen: axis_times(screen) == full_times)
         assert shifted_times != full_times
         terminal.press("Enter")
         terminal.wait_for("latency error / finding")
         press_and_check(terminal, [("5", "time (UTC)"), ("s", "latency error / finding")])
 
 
-def times(screen: str) -> list[str]:
+def axis_times(screen: str) -> list[str]:
     return next((line.split()[2:] for line in screen.splitlines() if line.lstrip().startswith("time (UTC)")), [])
 
 
@@ -213,7 +213,7 @@ def click(terminal: Terminal, column: int, row: int) -> None:
 
 
 def test_every_documented_key_is_tested() -> None:
-    """Every key in docs/tui.md is pressed in a test above."""
+    """Check that a test above presses every key in docs/tui.md."""
     table = GUIDE.read_text().partition("## Keys")[2].partition("\n## ")[0]
     documented = set(re.findall(r"`([^` ]{1,5})`", table))
     source = Path(__file__).read_text()

@@ -1,4 +1,4 @@
-"""TLS on both sides of kproxy: real clients, and a real Kafka that requires a client certificate."""
+"""TLS on both sides of kproxy, with real clients and a real Kafka that requires a client certificate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A CA with one certificate for loopback, which the broker, kproxy and clients share."""
+    """Create a CA with one certificate for loopback, which the broker, kproxy and clients share."""
     directory = tmp_path_factory.mktemp("ca")
     store.save(directory, certificates.create(["127.0.0.1", "localhost"], 1))
     (directory / "both.pem").write_bytes((directory / "key.pem").read_bytes() + (directory / "cert.pem").read_bytes())
@@ -53,13 +53,13 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def run_tls_proxy(kafka: Kafka, files: Path, directory: Path, *options: str) -> Proxy:
     """Run kproxy with TLS and client certificates on both sides."""
-    listening = ["--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem")]
-    listening += ["--tls-client-ca", str(files / "ca.pem")]
-    upstream = ["--upstream-tls", "--upstream-ca", str(files / "ca.pem")]
-    return Proxy(kafka.listeners["SSL"], directory, "--advertise", *listening, *upstream, *options)
+    listener_options = ["--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem")]
+    listener_options += ["--tls-client-ca", str(files / "ca.pem")]
+    upstream_options = ["--upstream-tls", "--upstream-ca", str(files / "ca.pem")]
+    return Proxy(kafka.listeners["SSL"], directory, "--advertise", *listener_options, *upstream_options, *options)
 
 
-def client_certificate(files: Path) -> list[str]:
+def upstream_certificate_options(files: Path) -> list[str]:
     return ["--upstream-cert", str(files / "cert.pem"), "--upstream-key", str(files / "key.pem")]
 
 
@@ -77,7 +77,7 @@ def test_confluent_kafka_exchanges_records_with_certificates_on_both_sides(
     kafka: Kafka, files: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "keys"
-    proxy = run_tls_proxy(kafka, files, tmp_path, *client_certificate(files), "--tls-key-log", str(log))
+    proxy = run_tls_proxy(kafka, files, tmp_path, *upstream_certificate_options(files), "--tls-key-log", str(log))
     try:
         base = client_settings(proxy, files)
         producer = kafka_client.Producer(base)
@@ -109,7 +109,7 @@ def test_confluent_kafka_exchanges_records_with_certificates_on_both_sides(
 def test_kcat_exchanges_records_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
     if reason := absent("kcat"):
         skip(reason)
-    proxy = run_tls_proxy(kafka, files, tmp_path, *client_certificate(files))
+    proxy = run_tls_proxy(kafka, files, tmp_path, *upstream_certificate_options(files))
     records = "".join(f"{number}\n" for number in range(COUNT))
     options = [argument for item in client_settings(proxy, files).items() for argument in ("-X", "=".join(item))]
 
@@ -127,7 +127,7 @@ def test_kcat_exchanges_records_with_certificates_on_both_sides(kafka: Kafka, fi
         proxy.kill_all()
 
 
-def test_reports_clients_and_brokers_that_reject_tls(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+def test_clients_and_brokers_that_reject_tls_are_reported(kafka: Kafka, files: Path, tmp_path: Path) -> None:
     store.save(tmp_path / "other", certificates.create(["localhost"], 1))
     proxy = run_tls_proxy(kafka, files, tmp_path, "--no-check")
     try:
@@ -140,10 +140,14 @@ def test_reports_clients_and_brokers_that_reject_tls(kafka: Kafka, files: Path, 
         ):
             client_errors: list[str] = []
             producer = kafka_client.Producer(
-                {k: v for k, v in (base | overrides).items() if v}
-                | {"error_cb": lambda e, s=client_errors: s.append(str(e))}
+                {key: value for key, value in (base | overrides).items() if value}
+                | {"error_cb": lambda error, errors=client_errors: errors.append(str(error))}
             )
-            until("the client has failed", lambda p=producer, s=client_errors: p.poll(0.1) or s, seconds=SECONDS)
+            until(
+                "the client has failed",
+                lambda producer=producer, errors=client_errors: producer.poll(0.1) or errors,
+                seconds=SECONDS,
+            )
             del producer
         proxy.interrupt()
     finally:
@@ -161,33 +165,38 @@ def test_reports_clients_and_brokers_that_reject_tls(kafka: Kafka, files: Path, 
     }
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of kafka-python
-def test_one_port_reaches_three_brokers_by_name(tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from kafka-python
+def test_client_reaches_three_brokers_by_name_through_one_port(tmp_path: Path, monkeypatch: Any) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 
     store.save(tmp_path / "ca", certificates.create(["localhost", "*.kafka.test"], 1))
-    looked_up = socket.getaddrinfo
+    real_getaddrinfo = socket.getaddrinfo
 
-    def all_here(host: str, *arguments: Any, **settings: Any) -> Any:
-        return looked_up("127.0.0.1" if host.endswith(".kafka.test") else host, *arguments, **settings)
+    def resolve_to_loopback(host: str, *arguments: Any, **settings: Any) -> Any:
+        return real_getaddrinfo("127.0.0.1" if host.endswith(".kafka.test") else host, *arguments, **settings)
 
-    monkeypatch.setattr(socket, "getaddrinfo", all_here)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_to_loopback)
     broker = BrokerThread(brokers=3, topics={"orders": 6})
     with broker:
         host, _, port = broker.bootstrap.partition(",")[0].rpartition(":")
-        listening = ["--tls-cert", str(tmp_path / "ca" / "cert.pem"), "--tls-key", str(tmp_path / "ca" / "key.pem")]
-        proxy = Proxy((host, int(port)), tmp_path, "--advertise", "b$id.kafka.test", *listening)
+        listener_options = [
+            "--tls-cert",
+            str(tmp_path / "ca" / "cert.pem"),
+            "--tls-key",
+            str(tmp_path / "ca" / "key.pem"),
+        ]
+        proxy = Proxy((host, int(port)), tmp_path, "--advertise", "b$id.kafka.test", *listener_options)
         try:
-            secured = {
+            client_options = {
                 "bootstrap_servers": f"localhost:{proxy.address[1]}",
                 "security_protocol": "SSL",
                 "ssl_cafile": str(tmp_path / "ca" / "ca.pem"),
             }
-            producer = KafkaProducer(**secured)
+            producer = KafkaProducer(**client_options)
             for number in range(60):
                 producer.send("orders", str(number).encode(), partition=number % 6).get(SECONDS)
             producer.close()
-            consumer = KafkaConsumer("orders", **secured, auto_offset_reset="earliest", consumer_timeout_ms=5000)
+            consumer = KafkaConsumer("orders", **client_options, auto_offset_reset="earliest", consumer_timeout_ms=5000)
             values = [int(message.value) for message, _ in zip(consumer, range(60), strict=False)]
             consumer.close()
             proxy.interrupt()

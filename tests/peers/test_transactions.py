@@ -1,7 +1,7 @@
-"""Transactions in librdkafka and Java that block consumers, fence each other or abort are reported;
-correct ones are not.
+"""Transactions of librdkafka and Java that block consumers, fence each other or abort are reported.
 
-Kafka 4.3.1 and its client use version 2 of the transaction protocol (KIP-890), all others version 1.
+Correct transactions are not. Kafka 4.3.1 and its client use version 2 of the transaction protocol (KIP-890), all others
+version 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECONDS = 30
 
 @pytest.fixture(params=["built-in", *RELEASES])
 def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxy]:
-    """A proxy in front of the built-in broker, or of real Kafka."""
+    """Run a proxy in front of the built-in broker or of real Kafka."""
     if request.param == "built-in":
         running_proxy = Proxy(None, tmp_path, "--topic", "t:2", "-q")
         yield running_proxy
@@ -44,7 +44,7 @@ def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxy]:
 
 
 def producer(proxy: Proxy, **settings: Any) -> Any:
-    """Create a producer; with a transactional id, it is initialised."""
+    """Create a producer; initialise it if it has a transactional id."""
     settings = {key.replace("_", "."): value for key, value in settings.items()}
     producer = kafka_client.Producer({"bootstrap.servers": proxy.bootstrap, "log_level": 0} | settings)
     if "transactional.id" in settings:
@@ -80,7 +80,7 @@ def codes(proxy: Proxy) -> set[str]:
 
 
 class Librdkafka:
-    """A producer that keeps its transaction open until `end`."""
+    """A producer of librdkafka that keeps its transaction open until `end`."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._holder = producer(proxy, transactional_id="pay-1", client_id="payments")
@@ -92,7 +92,7 @@ class Librdkafka:
 
 
 class Java:
-    """The same with Kafka's Java client."""
+    """A producer of Kafka's Java client that keeps its transaction open until `end`."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._process = start_java(proxy, "hang", stdin=subprocess.PIPE)
@@ -114,7 +114,7 @@ def start_java(proxy: Proxy, story: str, **options: Any) -> subprocess.Popen[str
 
 
 def java_story(story: str) -> Callable[[Proxy], None]:
-    """A function that runs a story of the Java client, which must succeed."""
+    """Return a function that runs a story with the Java client, which must succeed."""
 
     def run(proxy: Proxy) -> None:
         assert start_java(proxy, story).communicate(timeout=2 * SECONDS)[0] == "done\n"
@@ -130,13 +130,13 @@ def client(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize(("isolation", "code"), [("read_committed", "T001"), ("read_uncommitted", "T006")])
-def test_reports_the_transaction_that_holds_the_offset_within_30_s(
+def test_transaction_that_blocks_a_consumer_is_reported_within_30_s(
     proxy: Proxy, client: type[Librdkafka | Java], isolation: str, code: str
 ) -> None:
     other_producer = producer(proxy, client_id="other")
     send(other_producer)
     holder = client(proxy)
-    begun_at, reader = time.monotonic(), consumer(proxy, isolation_level=isolation)
+    started_at, reader = time.monotonic(), consumer(proxy, isolation_level=isolation)
 
     def is_reported() -> bool:
         send(other_producer)
@@ -145,7 +145,7 @@ def test_reports_the_transaction_that_holds_the_offset_within_30_s(
         return code in proxy.printed
 
     until("the transaction is named", is_reported, seconds=SECONDS)
-    assert time.monotonic() - begun_at < SECONDS
+    assert time.monotonic() - started_at < SECONDS
     holder.end()
     reader.close()
     assert codes(proxy) == {code}
@@ -165,10 +165,10 @@ def fence_producer(proxy: Proxy) -> None:
     send(second)
     second.commit_transaction(SECONDS)
     with pytest.raises(kafka_client.KafkaException):
-        commit_one_more(first)
+        send_and_commit(first)
 
 
-def commit_one_more(sender: Any) -> None:
+def send_and_commit(sender: Any) -> None:
     send(sender)
     sender.commit_transaction(SECONDS)
 
@@ -198,14 +198,14 @@ def run_correct_producers(proxy: Proxy) -> None:
     def are_read() -> bool:
         nonlocal count
         count += sum(message.error() is None for message in reader.consume(100, 0.5))
-        return count == 13  # and the record that created the topic
+        return count == 13  # including the record that created the topic
 
     until("the committed records are read", are_read, seconds=SECONDS)
     reader.close()
 
 
 def read_uncommitted_and_committed(proxy: Proxy) -> None:
-    """Consumers of both isolation levels read while transactions are open briefly."""
+    """Read with consumers of both isolation levels while transactions are briefly open."""
     reader = consumer(proxy, group_id="all", isolation_level="read_uncommitted")
     run_correct_producers(proxy)
     reader.consume(100, 1)
@@ -226,7 +226,7 @@ IDS = ["fenced", "aborted", "right", "read", "java-fenced", "java-aborted", "jav
 
 
 @pytest.mark.parametrize(("story", "expected"), STORIES, ids=IDS)
-def test_transaction_stories_cause_their_findings(
+def test_transaction_stories_cause_only_the_expected_findings(
     proxy: Proxy, story: Callable[[Proxy], None], expected: set[str]
 ) -> None:
     if story.__qualname__.startswith("java") and (reason := missing()):
@@ -236,11 +236,11 @@ def test_transaction_stories_cause_their_findings(
     assert codes(proxy) == expected
 
 
-def test_reports_repeated_commits_of_the_same_offsets(proxy: Proxy) -> None:
+def test_repeated_commits_of_the_same_offsets_are_reported(proxy: Proxy) -> None:
     if reason := missing():
         pytest.skip(reason)
     send(producer(proxy))
     java_story("same-offsets")(proxy)
-    reported = codes(proxy)
-    is_second = any(line.get("api") == "EndTxn" and line["api_version"] >= 5 for line in read_lines(proxy.trace))
-    assert reported == (set() if is_second else {"T007"})
+    reported_codes = codes(proxy)
+    uses_version_2 = any(line.get("api") == "EndTxn" and line["api_version"] >= 5 for line in read_lines(proxy.trace))
+    assert reported_codes == (set() if uses_version_2 else {"T007"})

@@ -1,4 +1,4 @@
-"""`kproxy web` in a browser: its windows, their requests, access control, and the end of the server."""
+"""`kproxy web` in a browser: windows, their requests, access control, and the end of the server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _JAVA = _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
 _COUNT = "document.getElementById('count').textContent"
 _DOWNLOAD_MENU = "[...document.querySelectorAll('#tools button')].find((button) => button.textContent === 'download ▾')"
 _PCAPNG_ITEM = "[...document.querySelectorAll('[role=menuitem]')].find((item) => item.textContent.includes('pcapng'))"
-_HEAD = "document.querySelector('.head h2')?.textContent"
+_HEADING = "document.querySelector('.head h2')?.textContent"
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +39,13 @@ def chromium(tab: Tab) -> Browser:
 
 
 @pytest.fixture
-def alone() -> Iterator[Mapping[str, str]]:
-    """An environment without other proxies."""
+def isolated_environment() -> Iterator[Mapping[str, str]]:
+    """Yield an environment without other proxies."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         yield {**os.environ, **environment(Path(directory))}
 
 
-def test_windows_filter_open_and_link_a_capture(chromium: Browser, tmp_path: Path) -> None:
+def test_windows_filter_link_and_download_a_capture(chromium: Browser, tmp_path: Path) -> None:
     with run_web(_JAVA, cwd=tmp_path) as server:
         chromium.events.clear()
         window = open_window(chromium, server.address)
@@ -58,12 +58,12 @@ def test_windows_filter_open_and_link_a_capture(chromium: Browser, tmp_path: Pat
         window.until(f"{_COUNT} === '4 of 436 rows'")
         window.key("Enter")
         window.key("Enter")
-        window.until(f"({_HEAD} || '').includes('JoinGroup')")
+        window.until(f"({_HEADING} || '').includes('JoinGroup')")
         window.until("document.querySelectorAll('.side .bytes').length > 3")
         link = window.run("location.href")
         assert "#/frames?filter=api%3DJoinGroup+and+error&row=" in link
         second_window = open_window(chromium, link)
-        second_window.until(f"({_HEAD} || '').includes('JoinGroup')")
+        second_window.until(f"({_HEADING} || '').includes('JoinGroup')")
         assert second_window.run(_COUNT) == "4 of 436 rows"
         second_window.run(f"{_DOWNLOAD_MENU}.click()")
         second_window.run(
@@ -133,8 +133,12 @@ def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: P
         assert outcome == "refused"
 
 
-def test_windows_follow_a_proxy_and_report_its_end(chromium: Browser, tmp_path: Path, alone: Mapping[str, str]) -> None:
-    with run_web("--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=alone) as server:
+def test_windows_follow_a_proxy_and_report_its_end(
+    chromium: Browser, tmp_path: Path, isolated_environment: Mapping[str, str]
+) -> None:
+    with run_web(
+        "--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=isolated_environment
+    ) as server:
         first_window = open_window(chromium, server.address)
         files = "document.getElementById('files').textContent"
         port = int(first_window.until(f"/127.0.0.1:(\\d+)/.exec({files})?.[1]"))
@@ -151,7 +155,7 @@ def test_windows_follow_a_proxy_and_report_its_end(chromium: Browser, tmp_path: 
         first_window.until("!document.getElementById('lost').hidden")
 
 
-def test_capture_that_is_still_being_read_opens_with_its_causes(chromium: Browser, tmp_path: Path) -> None:
+def test_capture_opens_with_its_causes_while_it_is_being_read(chromium: Browser, tmp_path: Path) -> None:
     with run_web(_ROOT / "captures" / "join-group-never-synced.pcap.gz", cwd=tmp_path) as server:
         window = open_window(chromium, server.address)
         assert window.run("location.hash") == "#/wrong"
@@ -159,7 +163,7 @@ def test_capture_that_is_still_being_read_opens_with_its_causes(chromium: Browse
 
 
 def test_list_scrolls_through_a_million_rows(chromium: Browser, tmp_path: Path) -> None:
-    """The list is scaled, because browsers limit the height of an element."""
+    """The list must be scaled because browsers limit the height of an element."""
     with run_web(_JAVA, cwd=tmp_path) as server:
         window = open_window(chromium, server.address)
         window.run("location.hash = '#/frames'")
@@ -189,7 +193,7 @@ def test_list_scrolls_through_a_million_rows(chromium: Browser, tmp_path: Path) 
 
 
 def test_scrolling_takes_little_cpu_time_per_frame(chromium: Browser, tmp_path: Path) -> None:
-    """Measures script, style and layout per frame in CPU time; at 60 frames per second a frame has 16.7 ms."""
+    """Measure the CPU time of script, style and layout per frame; at 60 frames per second, a frame takes 16.7 ms."""
     with run_web(_JAVA, cwd=tmp_path) as server:
         window = open_window(chromium, server.address)
         window.run("location.hash = '#/frames'")

@@ -1,4 +1,4 @@
-"""Signed bearer tokens (JWT), and the JWKS file by which a broker verifies them."""
+"""Signed bearer tokens (JWT), and the JWKS file with which a broker verifies them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOUR_S = 3600
 
 
 class TokenIssuer:
-    """An identity provider with one RSA key; `jwks` is the file with its public half."""
+    """An identity provider with one RSA key; `jwks` is the file with the public key."""
 
     audience = "kafka"
 
@@ -23,19 +23,19 @@ class TokenIssuer:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         numbers = self._key.public_key().public_numbers()
         size = (numbers.n.bit_length() + 7) // 8
-        public = {"kty": "RSA", "kid": "peers", "use": "sig", "alg": "RS256"}
-        public |= {"n": _base64url(numbers.n.to_bytes(size, "big")), "e": _base64url(numbers.e.to_bytes(3, "big"))}
+        public_jwk = {"kty": "RSA", "kid": "peers", "use": "sig", "alg": "RS256"}
+        public_jwk |= {"n": _base64url(numbers.n.to_bytes(size, "big")), "e": _base64url(numbers.e.to_bytes(3, "big"))}
         self.jwks = directory / "jwks.json"
-        self.jwks.write_text(json.dumps({"keys": [public]}))
+        self.jwks.write_text(json.dumps({"keys": [public_jwk]}))
 
     def token(self, subject: str, *, expires_in: float = _HOUR_S, **claims: Any) -> str:
-        """A token that is valid for `expires_in` seconds; `claims` are added or replaced."""
+        """Return a token that is valid for `expires_in` seconds; `claims` add or replace claims."""
         now = int(time.time())
         claims = {"sub": subject, "aud": self.audience, "iat": now - _HOUR_S, "exp": now + int(expires_in)} | claims
         parts = ({"alg": "RS256", "kid": "peers", "typ": "at+jwt"}, claims)
-        signed = ".".join(_base64url(json.dumps(part).encode()) for part in parts)
-        signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        return f"{signed}.{_base64url(signature)}"
+        signing_input = ".".join(_base64url(json.dumps(part).encode()) for part in parts)
+        signature = self._key.sign(signing_input.encode(), padding.PKCS1v15(), hashes.SHA256())
+        return f"{signing_input}.{_base64url(signature)}"
 
 
 def _base64url(data: bytes) -> str:

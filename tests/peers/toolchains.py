@@ -1,4 +1,4 @@
-"""Toolchains: programs of other languages, built once for a test run, outside the checkout."""
+"""Programs in other languages, built once per test run, outside the checkout."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUST = Path(__file__).with_name("rust")
 
 
 def absent(*tools: str) -> str | None:
-    """The reason why a toolchain is unavailable, or None."""
+    """Return the reason why a toolchain is unavailable, or None."""
     programs = [tool for tool in tools if shutil.which(tool) is None]
     return f"needs {' and '.join(programs)} on PATH" if programs else None
 
@@ -31,14 +31,14 @@ def skip(reason: str) -> NoReturn:
 
 
 def cache() -> Path:
-    """The directory for fetched and built files, kept for the next run."""
+    """Return the directory for fetched and built files, which are kept for later runs."""
     directory = os.environ.get("KPROXY_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kproxy"
     return Path(directory).expanduser()
 
 
 @functools.cache
 def go_program(package: str) -> Path:
-    """Build a command of tests/peers/go, with the modules pinned in go.sum."""
+    """Build a command of tests/peers/go with the modules pinned in go.sum; return its path."""
     program = cache() / "go" / package
     subprocess.run(["go", "build", "-mod=readonly", "-o", program, f"./{package}"], cwd=GO, check=True, timeout=600)
     return program
@@ -46,12 +46,12 @@ def go_program(package: str) -> Path:
 
 @functools.cache
 def node_modules() -> Path:
-    """Install the packages of package.json, which have exact versions and no dependencies."""
+    """Install the packages of package.json, which have exact versions and no dependencies; return their directory."""
     package_json = (JS / "package.json").read_bytes()
-    installed_marker = cache() / f"node-{hashlib.sha256(package_json).hexdigest()[:12]}"
-    if not (modules := installed_marker / "node_modules").exists():
-        installed_marker.mkdir(parents=True, exist_ok=True)
-        (installed_marker / "package.json").write_bytes(package_json)
+    project = cache() / f"node-{hashlib.sha256(package_json).hexdigest()[:12]}"
+    if not (modules := project / "node_modules").exists():
+        project.mkdir(parents=True, exist_ok=True)
+        (project / "package.json").write_bytes(package_json)
         install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--silent"]
-        subprocess.run(install, cwd=installed_marker, check=True, timeout=300)
+        subprocess.run(install, cwd=project, check=True, timeout=300)
     return modules

@@ -10,13 +10,13 @@ Line = dict[str, Any]
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """Complete files and those still being written, the oldest first."""
+    """Return complete files and files that are still being written, the oldest first."""
     paths = [*directory.glob("date=*/hour=*/kproxy-*.jsonl"), *directory.glob("date=*/hour=*/.kproxy-*.jsonl.part")]
     return sorted(paths, key=lambda path: (path.parent, int(path.name.split("-")[-1].split(".")[0])))
 
 
 def read_lines(directory: Path, *, torn_end: bool = False) -> list[Line]:
-    """Every line of a trace; with `torn_end` the last line of a file may be incomplete, as while kproxy writes."""
+    """Return all lines of a trace; with `torn_end`, the last line of a file may still be incomplete."""
     try:
         return _read_lines(directory, torn_end=torn_end)
     except FileNotFoundError:  # kproxy has just renamed a file
@@ -33,12 +33,12 @@ def _read_lines(directory: Path, *, torn_end: bool) -> list[Line]:
 
 
 def traced_frames(lines: list[Line], kind: str) -> list[tuple[int, int]]:
-    """(offset, size) of the frames of one kind, request or response, in the trace."""
+    """Return (offset, size) of the requests or responses in a trace, in order."""
     return [(line["offset"], line["size"]) for line in lines if line["kind"] == kind]
 
 
 def all_findings(lines: list[Line]) -> list[Line]:
-    """The findings of frames, and those that are separate lines."""
+    """Return the findings in frames, and those with lines of their own."""
     return [
         finding for line in lines for finding in ([line] if line["kind"] == "finding" else line.get("findings", []))
     ]

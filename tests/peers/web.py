@@ -1,4 +1,4 @@
-"""`kproxy web`: the command, and browser windows with the application."""
+"""Run `kproxy web`, and open browser windows with the application."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Server:
 
 
 @contextmanager
-def run_web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Run `kproxy web` on a free port, in a separate process group like a shell."""
-    command = [sys.executable, "-m", "kproxy", "web", "--bind", "0", *map(str, words)]
+def run_web(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Run `kproxy web` on a free port, in a separate process group as a shell would."""
+    command = [sys.executable, "-m", "kproxy", "web", "--bind", "0", *map(str, arguments)]
     with subprocess.Popen(
         dies_with_us(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         cwd=cwd, env=env, start_new_session=True,
@@ -41,7 +41,7 @@ def run_web(*words: object, cwd: Path, env: Mapping[str, str] | None = None) -> 
 
 
 def open_window(browser: Browser, address: str, *, width: int = 1280) -> Tab:
-    """Open a window with the application."""
+    """Open a window with the application, and wait until it is ready."""
     tab = Tab(browser)
     tab.resize(width, 800)
     tab.call("Page.navigate", url=address)

@@ -1,7 +1,7 @@
-"""Writes go.jsonl and java.jsonl beside this file: messages of other projects' serializers, and their decoded values.
+"""Write go.jsonl and java.jsonl next to this file: messages of other projects' serializers, and their decoded values.
 
-``python -m tests.serializers`` needs Go, Java and Maven. The programs are in `go` and `java`; the former registers its
-schemas with the registry next to the built-in broker, whose records of `_schemas` the file has too.
+``python -m tests.serializers`` needs Go, Java and Maven. The programs are in `go` and `java`; the one in Go registers
+its schemas with the registry next to the built-in broker, and go.jsonl also has the resulting records of `_schemas`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 async def go_records() -> list[dict[str, Any]]:
-    """The records of `_schemas`, then the messages."""
+    """Return the records of `_schemas`, then the messages."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
         text = await program_output("go", "run", ".", f"http://{address}", directory=HERE / "go")
         topic = broker.cluster.part(Topics).named("_schemas")
@@ -40,7 +40,7 @@ async def go_records() -> list[dict[str, Any]]:
 
 
 async def java_records() -> list[dict[str, Any]]:
-    """The messages, each with its schema."""
+    """Return the messages, each with its schema."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "path"
         goal = ["dependency:build-classpath", f"-Dmdep.outputFile={path}"]
@@ -51,7 +51,7 @@ async def java_records() -> list[dict[str, Any]]:
 
 
 async def program_output(*command: str, directory: Path) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     process = await asyncio.create_subprocess_exec(*command, cwd=directory, stdout=subprocess.PIPE)
     printed, _ = await process.communicate()
     if process.returncode:
@@ -60,7 +60,7 @@ async def program_output(*command: str, directory: Path) -> str:
 
 
 def as_base64(data: bytes) -> str:
-    """Base64, as in the programs' output."""
+    """Return bytes in base64, as in the programs' output."""
     return base64.b64encode(data).decode()
 
 

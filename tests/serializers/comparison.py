@@ -1,7 +1,7 @@
-"""Compares kproxy with Confluent's deserializers on many random records of each format; prints the CPU per record.
+"""Compare kproxy with Confluent's deserializers on many random records of each format; print the CPU time per record.
 
-``python -m tests.serializers.comparison [RECORDS [SEED]]`` needs the extra `peers`. There, fastavro reads Avro,
-Google's classes read Protobuf, and Python's json and jsonschema read JSON. With a difference, the status is 1.
+``python -m tests.serializers.comparison [RECORDS [SEED]]`` needs the extra `peers`, where fastavro reads Avro,
+Google's classes read Protobuf, and Python's json and jsonschema read JSON. The status is 1 if any value differs.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Comparison(NamedTuple):
 
 
 def compare(records: int, seed: int = 1) -> list[Comparison]:
-    """Compare each format on that many records."""
+    """Compare `records` records of each format."""
     client = SchemaRegistryClient.new_client({"url": "mock://"})
     random = Random(seed)
     class_ = _message_class()
-    old_format = {"use.deprecated.format": False}
+    protobuf_options = {"use.deprecated.format": False}
     write_avro = AvroSerializer(client, json.dumps(AVRO))
-    write_protobuf = ProtobufSerializer(class_, client, conf=old_format)
+    write_protobuf = ProtobufSerializer(class_, client, conf=protobuf_options)
     write_json = JSONSerializer(json.dumps(JSON), client)
     return [
         _compare_format(
@@ -75,7 +75,7 @@ def compare(records: int, seed: int = 1) -> list[Comparison]:
         ),
         _compare_format(
             "protobuf", client, [write_protobuf(_random_message(random, class_, 3), CONTEXT) for _ in range(records)],
-            ProtobufDeserializer(class_, conf=old_format, schema_registry_client=client),
+            ProtobufDeserializer(class_, conf=protobuf_options, schema_registry_client=client),
             lambda ours, theirs: json_format.ParseDict(_as_base64(ours), class_()) == theirs,
         ),
         _compare_format(
@@ -139,7 +139,7 @@ def _random_order(random: Random, depth: int) -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """As kproxy shows logical types."""
+    """Return a value with its logical types as kproxy shows them."""
     match value:
         case dict():
             return {name: _as_text(inner) for name, inner in value.items()}
@@ -155,7 +155,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _message_class() -> Any:
-    """The message Order of tests/dissectors/values/protoc/rich.proto."""
+    """Return the class of the message Order in tests/dissectors/values/protoc/rich.proto."""
     [file] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / "rich.binpb").read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
@@ -207,12 +207,13 @@ def _as_base64(value: Any) -> Any:
 
 
 def main() -> int:
-    """Print the figures; return the status."""
+    """Print the figures, and return the exit status."""
     comparisons = compare(*(int(argument) for argument in sys.argv[1:3] or ["10000"]))
     print("format        records  different  kproxy, µs  deserializer, µs")  # noqa: T201
-    for argument in comparisons:
-        figures = f"{argument.records:7}  {argument.different:9}  {argument.kproxy_us:10.1f}  {argument.other_us:16.1f}"
-        print(f"{argument.format:12}  {figures}")  # noqa: T201
+    for comparison in comparisons:
+        counts = f"{comparison.records:7}  {comparison.different:9}"
+        times = f"{comparison.kproxy_us:10.1f}  {comparison.other_us:16.1f}"
+        print(f"{comparison.format:12}  {counts}  {times}")  # noqa: T201
     return int(any(result.different for result in comparisons))
 
 

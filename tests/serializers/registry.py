@@ -1,8 +1,8 @@
-"""Compares a schema registry with the one next to the built-in broker: ``python -m tests.serializers.registry URL``.
+"""Compare a schema registry with the one next to the built-in broker: ``python -m tests.serializers.registry URL``.
 
 The registry at URL (Confluent's REST API) must be empty. Confluent's serializers for Go and Python register their
-schemas, also with references, at both registries; kproxy decodes the messages by the schemas that each of them returns.
-Then both get the calls of serializers and administrators, and answers with another status or error code are printed.
+schemas, also with references, at both registries; kproxy decodes the messages with the schemas that each returns.
+Then both get the calls of serializers and administrators, and answers that differ in status or error code are printed.
 The status is 1 if a value or a code differs.
 
 Apicurio Registry runs in memory, from Maven Central: ``mvn dependency:get -Dtransitive=false
@@ -41,7 +41,7 @@ BILL = (
 PERSON = '{"title": "Person", "type": "object", "properties": {"name": {"type": "string"}}}'
 INT, LONG, STRING = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
 NEW = "/subjects/new/versions"
-#: Calls whose answers have the same codes. Confluent's registry also has the mode, GUIDs and normalized versions.
+#: Calls whose answers must have the same codes. Confluent's registry also has the mode, GUIDs and normalized versions.
 CALLS: list[tuple[str, str, Any]] = [
     ("GET", "/subjects/none/versions", None),
     ("GET", "/subjects/none/versions/1", None),
@@ -88,10 +88,10 @@ CALLS: list[tuple[str, str, Any]] = [
 
 
 def call_registry(url: str, method: str, path: str, body: Any) -> tuple[int, Any, Any]:
-    """The status, the error code and the JSON."""
+    """Return the status, the error code and the JSON of an answer."""
     data = None if body is None else json.dumps(body).encode()
-    kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-    request = urllib.request.Request(url + path, data, kind, method=method)
+    headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    request = urllib.request.Request(url + path, data, headers, method=method)
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, None, json.load(response)
@@ -101,7 +101,7 @@ def call_registry(url: str, method: str, path: str, body: Any) -> tuple[int, Any
 
 
 def python_messages(url: str) -> Iterator[dict[str, Any]]:
-    """Messages of Confluent's serializers for Python, and their decoded values."""
+    """Yield messages of Confluent's serializers for Python, with their decoded values."""
     client = SchemaRegistryClient({"url": url})
     client.register_schema("py-money", Schema(MONEY, "AVRO"))
     bill = Schema(BILL, "AVRO", [SchemaReference("shop.Money", "py-money", 1)])
@@ -114,7 +114,7 @@ def python_messages(url: str) -> Iterator[dict[str, Any]]:
 
 
 async def find_differences(url: str) -> list[str]:
-    """How values differ from what the serializers were given."""
+    """Return the differences between decoded values and those that the serializers were given."""
     text = await program_output("go", "run", ".", url, directory=HERE / "go")
     messages = [*map(json.loads, text.splitlines()), *await asyncio.to_thread(lambda: [*python_messages(url)])]
     registry = SchemaRegistry(RegistryAccess(url))
@@ -134,7 +134,7 @@ async def find_differences(url: str) -> list[str]:
 
 
 async def main(url: str) -> int:
-    """Print the differences; return the status."""
+    """Print the differences, and return the exit status."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
         our_url = f"http://{address}"
         all_differences = [*await find_differences(our_url), *await find_differences(url)]

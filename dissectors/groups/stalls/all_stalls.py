@@ -1,4 +1,4 @@
-"""All stalls of a group, lasting and ended, each once."""
+"""List all stalls of a group, lasting and ended, without duplicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dissectors.findings import RANK
 from dissectors.groups.model import SECOND, GroupHistory, MembershipState, Stall, StallKind
 from dissectors.groups.stalls import members, waits
 
-#: Rule code -> kinds of stalls that report the same, so that it is shown once.
+#: Rule code -> kinds of stalls that report the same problem, so that it is shown only once.
 _EQUIVALENT = {
     "G001": (StallKind.JOIN_WAITS,),
     "G002": (StallKind.JOIN_UNANSWERED,),
@@ -37,17 +37,17 @@ _EQUIVALENT = {
     "S023": (StallKind.COORDINATOR,),
 }
 
-#: Stalls of a member that the stall of those who wait for it includes.
+#: Stalls of a member that are part of the stall of the members that wait for it.
 _INCLUDED = frozenset({StallKind.NOT_REJOINING, StallKind.LOST, StallKind.SILENT})
 
-#: A rule may report a stall this long after its end (ns), at the rule's deadline.
+#: A rule may report a stall up to this long after its end (ns), at the rule's deadline.
 _MAX_DELAY = 5 * SECOND
 
 
 def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
-    """Lasting stalls, the most severe first, then ended ones, the latest first.
+    """Return the lasting stalls, most severe first, then the ended stalls, latest first.
 
-    A finding that reports the same as a stall is not listed: its code is added to the stall's `codes`.
+    A finding that reports the same problem as a stall is not listed; its code is added to the stall's `codes`.
     """
     ongoing = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
     stalls = _drop_included(ongoing + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
@@ -66,7 +66,7 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
 
 
 def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
-    """The stalls of a group that last at `now` (ns)."""
+    """Yield the stalls of a group that are lasting at `now` (ns)."""
     states = {lane.state for lane in group.lanes.values()}
     if MembershipState.JOINING in states:
         yield from waits.join_wait_stalls(group, now)
@@ -88,7 +88,7 @@ def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
 
 
 def _drop_included(stalls: list[Stall], now: int) -> list[Stall]:
-    """Drop the stalls of a member that are part of the stall of others that wait for it."""
+    """Drop the stalls of a member that are part of the stall of the members that wait for it."""
     join_waits = [stall for stall in stalls if stall.kind is StallKind.JOIN_WAITS]
     return [
         stall
@@ -104,7 +104,7 @@ def _drop_included(stalls: list[Stall], now: int) -> list[Stall]:
 
 
 def _reports_same_problem(finding: Stall, stall: Stall, now: int) -> bool:
-    """Whether a finding reports the same as a stall: same kind, time and member."""
+    """Whether a finding reports the same problem as a stall: same kind, time and member."""
     end = now if stall.until is None else stall.until
     return (
         stall.kind in _EQUIVALENT.get(finding.codes[0], ())

@@ -1,4 +1,4 @@
-"""Ended stalls, kept as they were just before their end."""
+"""Keep ended stalls as they were just before their end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None
             ended_stall.row == stall.row and ended_stall.kind is stall.kind and ended_stall.codes == stall.codes
             for ended_stall in group.ended_stalls
         ):
-            continue  # recorded when it ended for another waiting member
+            continue  # already recorded when it ended for another waiting member
         if len(group.ended_stalls) == group.ended_stalls.maxlen:
             group.stalls_evicted += 1
         group.ended_stalls.append(replace(stall, until=until))
@@ -43,7 +43,7 @@ def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
 
 
 def _has_just_ended(group: GroupHistory, at: int) -> bool:
-    """Whether a group-wide stall ended within the last second. Finding them again is expensive in a large group."""
+    """Whether a group-wide stall ended within the last second. In a large group, finding it again is expensive."""
     return any(
         stall.kind in _GROUP_WIDE and stall.until is not None and at - stall.until < SECOND
         for stall in group.ended_stalls

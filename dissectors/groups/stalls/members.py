@@ -1,7 +1,7 @@
-"""Stalls of a single member: since when, why, and what to check.
+"""Stalls of a single member: when they began, why, and what to check.
 
-Each function yields the stalls of a member at time `at` (ns). For ended stalls, it is called just before the end, so
-that lasting and ended stalls have the same text.
+Each function yields the stalls of a member at time `at` (ns). For a stall that ends, it is called just before the end,
+so that lasting and ended stalls have the same text.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from dissectors.groups.stalls.wording import elapsed, severity_after
 from dissectors.plain_text import printable_text
 from dissectors.schemas.codes import Error
 
-#: Heartbeats are missing after this many usual intervals without one, and at least after this time (ns): twice the
-#: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, because the first ones come in bursts.
+#: Heartbeats are missing after this many usual intervals without one, but not before this time (ns): twice the defaults
+#: of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, because the first heartbeats come in bursts.
 MISSED_HEARTBEATS = 3
 MIN_SILENCE = 6 * SECOND
 MIN_SILENCE_OF_EPOCHS = 10 * SECOND
 #: A member that disappeared less than this time ago (ns) may be reconnecting.
 MIN_LOSS = 3 * SECOND
-#: After the coordinator moved, members come back one after the other, some with another id, within this time (ns).
+#: After the coordinator has moved, members come back one by one within this time (ns), some with another id.
 MAX_RETURN = 15 * SECOND
 #: Kafka's default session timeout (ns). A member that disappeared earlier is reported only if others are active.
 SESSION_TIMEOUT = 45 * SECOND
 
-#: A session lasts at least this long (ns): the default of group.min.session.timeout.ms, less a second.
+#: A session lasts at least this long (ns): the default of group.min.session.timeout.ms minus a second.
 MIN_SESSION = 5 * SECOND
 
-#: A response is late after this time (ns), except to JoinGroup and SyncGroup.
+#: A response is late after this time (ns), except for JoinGroup and SyncGroup.
 MAX_LATENCY = 5 * SECOND
 
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
-MAX_CAUSED = 5  # rebalances that one process causes in a row,
-MAX_DISTURBANCE_AGE = 15 * SECOND  # the last of them at most so long ago (ns)
+MAX_CAUSED = 5  # consecutive rebalances caused by one process,
+MAX_DISTURBANCE_AGE = 15 * SECOND  # the last of them at most this long ago (ns)
 _CAUSE_PHRASES = {
     CauseKind.LEAVE: "left",
     CauseKind.JOIN: "joined as a new member",
@@ -58,7 +58,7 @@ MAX_UNSYNCED = 4  # consecutive joins without an assignment
 _MAX_NAMED = 3
 
 _CLIENT_SESSION_HINT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
-#: The setting that limits the wait for a lost member, where it is not the client's.
+#: The setting that limits the wait for a lost member, in protocols where it is not the client's.
 _WAIT_LIMIT_HINTS = {
     Protocol.CONSUMER: "the broker's group.consumer.session.timeout.ms limits the wait (a static member gets its "
     "partitions back when it restarts)",
@@ -73,7 +73,7 @@ _FENCED_JOINS = (Error.FENCED_MEMBER_EPOCH.name, Error.UNKNOWN_MEMBER_ID.name)
 
 
 def is_healthy(lane: Lane, at: int) -> bool:
-    """Whether the functions below find no stall. This is cheaper than calling them, and almost all members are well."""
+    """Whether none of the functions below would find a stall. This check is cheaper, and most members are healthy."""
     return (
         not lane.in_flight
         and not lane.refusals
@@ -89,7 +89,7 @@ def is_healthy(lane: Lane, at: int) -> bool:
 
 
 def not_rejoining_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that keeps getting REBALANCE_IN_PROGRESS but only sends heartbeats."""
+    """Yield the stall of a member that keeps getting REBALANCE_IN_PROGRESS but only sends heartbeats."""
     signals = lane.rejoin_signals
     if (
         signals is None
@@ -113,7 +113,7 @@ def not_rejoining_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[S
 
 
 def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
-    """The time (ns) that a member may be silent if it has exceeded it; None if not, or before its first heartbeat."""
+    """Return how long (ns) a member may be silent if it has exceeded that time; otherwise, or if unknown, None."""
     interval = lane.interval
     if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval or not lane.heartbeat_at:
         return None
@@ -123,7 +123,7 @@ def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | No
 
 
 def silence_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member whose heartbeats stopped."""
+    """Yield the stall of a member whose heartbeats stopped."""
     if exceeded_silence_limit(group, lane, at) is None or any(
         request.at >= lane.heartbeat_at for request in lane.in_flight.values()
     ):
@@ -142,11 +142,11 @@ def silence_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that disappeared without LeaveGroup."""
+    """Yield the stall of a member that disappeared without LeaveGroup."""
     since = lane.since
     if lane.state is not MembershipState.LOST or lane.is_abandoned or at - since < MIN_LOSS:
         return
-    if not lane.end_reason:  # it sends requests again
+    if not lane.end_reason:  # the member sends requests again
         return
     others_active = any(
         member.state is MembershipState.MEMBER and member.heartbeat_at > since for member in group.lanes.values()
@@ -158,7 +158,7 @@ def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     unread = unread_partitions(group, lane)
     yield Stall(
         StallKind.LOST,
-        # a lone client that ends without leaving harms nobody, nor does one whose partitions others read
+        # a client harms nobody if it was alone or if other members read its partitions
         "warning" if others_active and unread != [] else "info",
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
@@ -170,7 +170,7 @@ def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def unread_partitions(group: GroupHistory, lost_lane: Lane) -> list[TopicPartition] | None:
-    """The partitions of a lost member that no other member has as well; None if its assignment is unknown."""
+    """Return the partitions of a lost member that are not assigned to others; None if its assignment is unknown."""
     if lost_lane.assigned is None:
         return None
     read_partitions = {
@@ -183,7 +183,7 @@ def unread_partitions(group: GroupHistory, lost_lane: Lane) -> list[TopicPartiti
 
 
 def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
-    """What becomes of the partitions of a lost member, as the end of a sentence."""
+    """Return the end of a sentence that says what happens to the partitions of a lost member."""
     if unread is None:
         clause = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
         if group.protocol is Protocol.STREAMS:
@@ -210,7 +210,7 @@ def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -
 
 
 def join_loop_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that joins repeatedly and never gets an assignment."""
+    """Yield the stall of a member that joins repeatedly but never gets an assignment."""
     since, row = lane.unsynced_since
     if lane.unsynced_joins < MAX_UNSYNCED or at - lane.last > SESSION_TIMEOUT:
         return
@@ -230,7 +230,7 @@ def join_loop_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall
 
 
 def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
-    """A process that causes one rebalance after the other."""
+    """Yield the stall of a process that causes one rebalance after another."""
     disturbance = lane.disturbance
     if (
         disturbance is None
@@ -238,7 +238,7 @@ def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
         or at - disturbance.last > MAX_DISTURBANCE_AGE
         or lane.unsynced_joins >= MAX_UNSYNCED
     ):
-        return  # or it joins again because it gets no assignment: see `join_loop_stalls`
+        return  # a member that rejoins because it gets no assignment is in `join_loop_stalls`
     causes = ", ".join(
         f"{_CAUSE_PHRASES[kind]} {times} time{'s' * (times != 1)}" for kind, times in disturbance.kinds.items()
     )
@@ -257,8 +257,8 @@ def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def refusal_stalls(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
-    """Consecutive refusals of a member, if they exceed the threshold of their error."""
-    explanation = _explanation(group, lane, streak)
+    """Yield the stall of a member that was refused at least as often in a row as the threshold of the error."""
+    explanation = _explain_refusal(group, lane, streak)
     is_commit = streak.kind is EventKind.COMMIT
     needs_threshold = not is_commit or streak.error in explanations.TRANSIENT_COMMIT_ERRORS
     if needs_threshold and (
@@ -286,13 +286,13 @@ def refusal_stalls(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[
     )  # fmt: skip
 
 
-def _explanation(group: GroupHistory, lane: Lane, streak: Streak) -> explanations.ErrorExplanation:
-    """What an error means for this member."""
+def _explain_refusal(group: GroupHistory, lane: Lane, streak: Streak) -> explanations.ErrorExplanation:
+    """Return what consecutive refusals mean for this member."""
     if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
         return explanations.FENCED_JOIN
     if streak.contradicts:
-        is_old = streak.error in explanations.STALE_GENERATION_ERRORS
-        return explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
+        is_stale = streak.error in explanations.STALE_GENERATION_ERRORS
+        return explanations.CONTRADICTED_GENERATION if is_stale else explanations.CONTRADICTED_MEMBER
     if streak.error == Error.UNKNOWN_MEMBER_ID.name:
         if streak.kind is EventKind.COMMIT and not lane.member_id:
             return explanations.COMMIT_WITHOUT_MEMBER
@@ -302,7 +302,7 @@ def _explanation(group: GroupHistory, lane: Lane, streak: Streak) -> explanation
 
 
 def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
-    """Whether a member that is unknown now was accepted so recently that its session cannot have expired."""
+    """Whether a member that is now unknown was accepted so recently that its session cannot have expired."""
     ended_at = lane.memberships[-1][1] if lane.memberships else None
     return (
         ended_at is not None
@@ -314,7 +314,7 @@ def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
 
 
 def unanswered_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """Late responses to a member, except to requests that normally block."""
+    """Yield the stall of a member whose responses are late, except for requests that normally block."""
     late_requests = [
         event
         for event in lane.in_flight.values()

@@ -1,7 +1,7 @@
-"""Stalls of a whole group: what it waits for, since when, why, and what to check.
+"""Stalls of a whole group: what it waits for, when the wait began, why, and what to check.
 
-Each function yields the stalls of a group at time `at` (ns), as those of `dissectors.groups.stalls.members` do for one
-member.
+Each function yields the stalls of a group at time `at` (ns), as the functions of `dissectors.groups.stalls.members` do
+for one member.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from dissectors.groups.stalls.members import SESSION_TIMEOUT, exceeded_silence_l
 from dissectors.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
 from dissectors.plain_text import printable_text
 
-#: A JoinGroup stalls after this time (ns). In a new group it takes 3 s (group.initial.rebalance.delay.ms), later until
-#: all members have sent their next heartbeat.
+#: A JoinGroup stalls after this time (ns). In a new group, it takes 3 s (group.initial.rebalance.delay.ms); later, it
+#: takes until all members have sent their next heartbeat.
 MAX_JOIN_WAIT = 5 * SECOND
-#: How long (ns) a leader may take to send the assignment, or a member to request it.
+#: How long (ns) the leader may take to send the assignment, or a member to request it.
 MAX_SYNC_WAIT = 3 * SECOND
 
 MAX_EPOCH_LAG = 10 * SECOND
 MIN_OUTAGE = 3 * SECOND
 
-#: Missing members whose reason is given.
+#: The most missing members for which a reason is given.
 _MAX_REASONS = 3
 
 
 def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """JoinGroup requests without a response: the coordinator waits until every member has joined."""
+    """Yield the stall of JoinGroup requests without a response: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
     waiting = [
@@ -37,7 +37,7 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     waiting.sort(key=_wait_start)
     if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
-    # The coordinator answers all joins of a round at the same time: earlier requests without a response were omitted.
+    # The coordinator answers all joins of a round at the same time, so it has lost earlier requests without a response.
     unanswered_lanes = [lane for since, lane in waiting if since + SECOND < group.generation_at < at - SECOND]
     if unanswered_lanes:
         yield _unanswered_join_stall(group, unanswered_lanes, at)
@@ -63,7 +63,7 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
             "use this proxy, or it lost the request"
         )
     assert first_lane.request is not None
-    hint = _hint(missing, bool(group.pending_ids))
+    hint = _join_wait_hint(missing, bool(group.pending_ids))
     yield Stall(
         StallKind.JOIN_WAITS,
         severity_after(at - since),
@@ -81,7 +81,7 @@ def _wait_start(waiting: tuple[int, Lane]) -> int:
 
 
 def _cause_rank(lane: Lane) -> int:
-    """Sort key: members that disappeared first, then those that got REBALANCE_IN_PROGRESS."""
+    """Return a sort key: first members that disappeared, then members that got REBALANCE_IN_PROGRESS."""
     return 0 if lane.state is MembershipState.LOST else 1 if lane.rejoin_signals is not None else 2
 
 
@@ -101,7 +101,7 @@ def _unanswered_join_stall(group: GroupHistory, lanes: list[Lane], at: int) -> S
 
 
 def _missing_text(group: GroupHistory, lane: Lane, at: int) -> str:
-    """A member that has not joined, with its label and the probable reason."""
+    """Describe a member that has not joined: its label and the probable reason."""
     if lane.state is MembershipState.LOST:
         return f"{lane.label} ({lane.end_reason} {elapsed(at - lane.since)} earlier, without LeaveGroup)"
     if lane.rejoin_signals is not None:
@@ -113,7 +113,7 @@ def _missing_text(group: GroupHistory, lane: Lane, at: int) -> str:
     return f"{lane.label} (has not rejoined yet)"
 
 
-def _hint(missing: list[Lane], pending: bool) -> str:
+def _join_wait_hint(missing: list[Lane], has_pending_id: bool) -> str:
     if any(lane.state is MembershipState.LOST for lane in missing):
         return (
             "find out why that process disappeared (killed, or a static member); the coordinator waits for it "
@@ -129,7 +129,7 @@ def _hint(missing: list[Lane], pending: bool) -> str:
         return (
             "find out what blocks the silent process (a debugger, garbage collection, no CPU); check session.timeout.ms"
         )
-    if pending:
+    if has_pending_id:
         return "a client requested a member id but did not join with it: the group waits for one session.timeout.ms"
     return (
         "list all members (kafka-consumer-groups --describe --members) and check the coordinator's log; a new group "
@@ -138,7 +138,7 @@ def _hint(missing: list[Lane], pending: bool) -> str:
 
 
 def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """Generations without an assignment: the leader has not sent it, or a member has not requested it."""
+    """Yield the stall of a generation without assignments: not sent by the leader, or not requested by a member."""
     late_lanes = [lane for lane in group.lanes_in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
     waiting_lanes = [
         lane
@@ -190,7 +190,7 @@ def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
 def _missing_sync_stall(
     group: GroupHistory, late_lanes: list[Lane], waiting_lanes: list[Lane], leader: Lane | None, at: int
 ) -> Stall:
-    """Members that have joined but send no SyncGroup."""
+    """Return the stall of members that have joined but send no SyncGroup."""
     first = leader or min(late_lanes, key=lambda lane: lane.since)
     text = (
         f"{first.label if leader else names(late_lanes)} {'has' if leader else has_or_have(late_lanes)} sent no "
@@ -215,7 +215,7 @@ def _missing_sync_stall(
 
 
 def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """Members whose epoch stays behind (KIP-848): they have not revoked partitions that others wait for."""
+    """Yield the stall of members with an old epoch (KIP-848): they have not revoked partitions that others wait for."""
     if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
         return
     members = [lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER]
@@ -241,7 +241,7 @@ def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
 
 
 def no_coordinator_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """A broker that is not the coordinator, or a coordinator that is unavailable or still loading."""
+    """Yield the stall of a group whose coordinator is unavailable or still loading, or is another broker."""
     streak = group.coordinator_errors
     if streak is None:
         return
@@ -262,7 +262,7 @@ def no_coordinator_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
 
 
 def coordinator_move_stall(group: GroupHistory, server: str, at: int, row: int) -> Stall:
-    """The group's coordinator moved to the broker `server`; the previous one last answered at `coordinator_seen_at`."""
+    """Return the stall of a group whose coordinator moved to `server` after `coordinator_seen_at`."""
     since = group.coordinator_seen_at
     return Stall(
         StallKind.COORDINATOR,

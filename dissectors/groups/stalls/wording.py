@@ -7,34 +7,34 @@ from collections.abc import Sequence
 from dissectors.groups.model import SECOND, Lane
 from dissectors.plain_text import duration
 
-#: From this time on (ns), waiting is an error.
+#: Waiting for this time (ns) or longer is an error.
 ERROR_AFTER = 10 * SECOND
 
 _MAX_NAMES = 3
 
 
 def names(lanes: Sequence[Lane]) -> str:
-    """``shop-a 1f2e, shop-b 9c31 and 4 more``."""
+    """List the labels of members: ``shop-a 1f2e, shop-b 9c31 and 4 more``."""
     shown = ", ".join(lane.label for lane in lanes[:_MAX_NAMES])
     more_count = len(lanes) - _MAX_NAMES
     return f"{shown} and {more_count} more" if more_count > 0 else shown
 
 
 def has_or_have(lanes: Sequence[Lane]) -> str:
-    """The verb after `names`."""
+    """Return the verb that follows `names`."""
     return "have" if len(lanes) > 1 else "has"
 
 
 def elapsed(ns: int) -> str:
-    """A duration (ns) as text."""
+    """Return a duration (ns) as text."""
     return duration(max(ns, 0) // 1000)
 
 
 def severity_after(waited: int) -> str:
-    """The severity of waiting for this time (ns)."""
+    """Return the severity of a wait (ns)."""
     return "error" if waited >= ERROR_AFTER else "warning"
 
 
 def keys(lanes: Sequence[Lane]) -> tuple[str, ...]:
-    """The keys of lanes."""
+    """Return the keys of lanes."""
     return tuple(lane.key for lane in lanes)

@@ -1,4 +1,4 @@
-"""Annotations: the meaning of codes, bit sets, sentinels, times, null and empty arrays in words."""
+"""Explain values in words: codes, bit sets, sentinels, times, null and empty arrays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["annotate", "meaning"]
 
 
 def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int = -1) -> str | None:
-    """The meaning of a value in words; None if it needs no explanation.
+    """Return the meaning of a value in words; None if it needs no explanation.
 
     Args:
-        message_name: The message or payload of the field: ``FetchRequest``, ``RequestHeader``, ``OffsetCommitValue``.
-        path: The field, outermost first; elements of arrays by index: ``("topics", "0", "partitions")``.
+        message_name: The message or payload with the field: ``FetchRequest``, ``RequestHeader``, ``OffsetCommitValue``.
+        path: The path to the field, with the indexes of array elements: ``("topics", "0", "partitions")``.
         value: The decoded value; None for null, an empty list for an empty array.
-        version: Version of the message; -1 if unknown.
+        version: The version of the message; -1 if unknown.
     """
     name = next((part for part in reversed(path) if not part.isdigit()), "")
     if value is None or value == []:
@@ -36,7 +36,7 @@ def meaning(message_name: str, path: tuple[str, ...], value: Any, version: int =
 
 
 def annotate(nodes: list[Node], message: Message) -> None:
-    """Set `Node.meaning` in a tree from `walk_message`, expanded or not, for nodes without a meaning."""
+    """Set the meaning of nodes without one, in a tree from `walk_message` that may have been expanded."""
     kind = "Request" if message.is_request else "Response"
     owners = {"header": f"{kind}Header", "body": f"{message.api}{kind}"}
     for node in nodes:

@@ -8,7 +8,7 @@ from typing import Any
 from dissectors import schemas
 from dissectors.messages.value_annotations.times import LAST_MS, utc
 
-#: Takes a number, a boolean or a string; returns its meaning in words, None if it needs no explanation.
+#: Takes a number, a boolean or a string; returns its meaning in words, or None if it needs no explanation.
 Annotator = Callable[[Any], str | None]
 
 _NOT_REQUESTED = -(1 << 31)
@@ -25,6 +25,7 @@ def _list_offsets_timestamp(value: Any) -> str | None:
 
 
 def error(value: Any) -> str | None:
+    """Return the name of an error code."""
     return schemas.error_name(value) or f"unknown error code {value}"
 
 
@@ -42,7 +43,7 @@ def _operations(value: Any) -> str | None:
 
 
 def _enum(name: str) -> Annotator:
-    """An enum of the schemas; it is loaded at the first lookup."""
+    """Return an annotator for an enum of the schemas, which is loaded at the first lookup."""
     return lambda value: schemas.enum(name).get(value)
 
 
@@ -187,7 +188,7 @@ _assignor_error = _table(
 _member_state = _table({0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS", 127: "UNKNOWN"})
 _metadata_kind = _table({0: "unknown", 1: "incremental", 2: "full"})
 
-#: Where a field's name means something else than elsewhere, or anything at all only here.
+#: Annotators for fields whose name has another meaning, or needs an explanation, only in one message.
 IN_MESSAGE: dict[tuple[str, str], Annotator] = {
     ("ApiVersionsResponse", "api_key"): _api,
     ("AlterConfigsRequest", "resource_type"): _config_resource,

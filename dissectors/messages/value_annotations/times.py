@@ -1,4 +1,4 @@
-"""Formats times since the epoch without `datetime`."""
+"""Format times since the epoch without `datetime`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _MS_PER_DAY = 86_400_000
 
 
 def utc(milliseconds: int) -> str:
-    """A time in ms since the epoch as RFC 3339, for the years 1970 to 9999."""
+    """Format a time in ms since the epoch as in RFC 3339, for the years 1970 to 9999."""
     days, ms_of_day = divmod(milliseconds, _MS_PER_DAY)
-    # Howard Hinnant's civil_from_days: its years start in March, so the leap day is the last day of a year.
+    # Howard Hinnant's civil_from_days: years start in March, so that the leap day is the last day of a year.
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

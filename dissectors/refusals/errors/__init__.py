@@ -1,1 +1,1 @@
-"""The tables of errors, by subject; `by_api` has the entries of APIs for which an error means something else."""
+"""The tables of errors by subject; `by_api` has entries for APIs in which an error means something else."""

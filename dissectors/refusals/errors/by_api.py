@@ -1,4 +1,4 @@
-"""APIs for which an error means something else, or needs another change, than in the general tables."""
+"""Errors that mean something else in some APIs, or call for another change, than in the general tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _for_each_api(apis: tuple[str, ...], error: Error, judgement: ErrorJudgement
 
 
 ERRORS: Final[JudgementsByApi] = {
-    # Clients ask for what a broker may not have, and do something else then.
+    # Clients ask for something that a broker may not have, and fall back to something else.
     ("ApiVersions", Error.UNSUPPORTED_VERSION): routine_error(
         "the broker does not have this version of ApiVersions (KIP-511)",
         "the client must repeat ApiVersions with a version that the response lists, or version 0",
@@ -63,7 +63,7 @@ ERRORS: Final[JudgementsByApi] = {
         "committed_offset -1 without an error for what is not committed",
         blame="broker",
     ),
-    # What was to be reached is so already.
+    # The requested state exists already.
     ("LeaveGroup", Error.UNKNOWN_MEMBER_ID): routine_error("the member left or was removed before", "nothing"),
     ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION): final_error(
         "the topic does not exist",

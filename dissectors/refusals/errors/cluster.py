@@ -1,4 +1,4 @@
-"""Errors of topics, configs, the controller, brokers and their metadata."""
+"""Errors about topics, configs, the controller, brokers and their metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of groups: classic, consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups, and offsets."""
+"""Errors about groups: classic, consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups, and offsets."""
 
 from __future__ import annotations
 

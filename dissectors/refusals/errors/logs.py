@@ -1,4 +1,4 @@
-"""Errors of partitions and their logs: Produce, Fetch, ListOffsets, Metadata."""
+"""Errors about partitions and their logs: Produce, Fetch, ListOffsets, Metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of authentication, authorization and credentials; rules of family X have more to say about most."""
+"""Errors about authentication, authorization and credentials; rules of family X say more about most of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of producers, idempotence and transactions."""
+"""Errors about producers, idempotence and transactions."""
 
 from __future__ import annotations
 

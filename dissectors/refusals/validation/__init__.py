@@ -1,7 +1,7 @@
-"""What is wrong with a request that was refused, by the validation that Kafka's own handlers do.
+"""Find what is wrong with a request that was refused, by the validation that Kafka's own handlers do.
 
 `violations` returns what a refused request violates. Each check names the error that Kafka returns, so that a request
-is only blamed for what it was refused with.
+is blamed only for violations that lead to the error that it got.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["VALIDATIONS", "Violation", "violations"]
 
 _CHECKS = (groups, producers, shares, topics)
 
-#: A request may violate a condition in each of its elements.
+#: The most violations to return; a request may violate a condition in each of its elements.
 _MAX_VIOLATIONS = 100
 
 
 def violations(api: str, body: Values, version: int, code: int) -> list[Violation]:
-    """What a request violates for which Kafka returns an error code; values are read with `get`."""
+    """Return the violations in a request for which Kafka returns an error code; values are read with `get`."""
     matching = (
         violation for check in VALIDATIONS.get(api, ()) for violation in check(body, version) if violation.error == code
     )

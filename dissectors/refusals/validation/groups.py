@@ -1,4 +1,4 @@
-"""Requests to group coordinators.
+"""Checks of requests to group coordinators.
 
 Sources: GroupCoordinatorService.java, GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid and its
 siblings, KafkaApis.handleFindCoordinatorRequest.
@@ -12,7 +12,7 @@ from dissectors.refusals.validation.violation import Values, Violation, is_blank
 from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
-#: From this version on, a consumer makes its member id itself (KIP-1082).
+#: From this version on, a consumer generates its member id itself (KIP-1082).
 _CLIENT_MEMBER_ID_SINCE = 1
 _LEAVE_EPOCH, _STATIC_LEAVE_EPOCH = -1, -2
 _COMPLETENESS_PREMISE = "with member_epoch 0 the request must be complete"
@@ -21,7 +21,7 @@ _NAMES = {"group_id": "GroupId", "instance_id": "InstanceId", "rack_id": "RackId
 
 @validates("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 def check_names(body: Values, _: int) -> Iterator[Violation]:
-    """No name may be blank; null means none."""
+    """Check that no name is blank; null means none."""
     for name in _NAMES:
         if is_blank(body.get(name)):
             yield Violation(_INVALID, f"{name} is {body[name]!r}", f"set {name} to a text, or to null if it may be")
@@ -29,7 +29,7 @@ def check_names(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat")
 def check_epoch(body: Values, _: int) -> Iterator[Violation]:
-    """-1 leaves the group, -2 leaves it for a while as a static member, 0 joins."""
+    """Check the epoch: 0 joins, -1 leaves the group, -2 leaves it temporarily as a static member."""
     epoch, minimum = body.get("member_epoch", 0), _STATIC_LEAVE_EPOCH if "instance_id" in body else _LEAVE_EPOCH
     if epoch < minimum:
         yield Violation(_INVALID, f"member_epoch is {epoch}", f"use a member_epoch of {minimum} or more")
@@ -42,7 +42,7 @@ def check_epoch(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ConsumerGroupHeartbeat")
 def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
-    """The first heartbeat of a consumer has all fields (KIP-848)."""
+    """Check that the first heartbeat of a consumer has all fields (KIP-848)."""
     epoch = body.get("member_epoch", 0)
     if is_blank(body.get("member_id", "")) and (
         version >= _CLIENT_MEMBER_ID_SINCE or epoch > 0 or epoch == _LEAVE_EPOCH
@@ -77,7 +77,7 @@ def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
 
 @validates("ShareGroupHeartbeat")
 def check_share_heartbeat(body: Values, _: int) -> Iterator[Violation]:
-    """A share consumer makes its member id itself, and sends its topics when it joins (KIP-932)."""
+    """Check that a share consumer generates its own member id, and sends its topics when it joins (KIP-932)."""
     if is_blank(body.get("member_id", "")):
         yield Violation(_INVALID, "member_id is empty", "set member_id to a UUID that the client makes itself")
     if body.get("member_epoch", 0) == 0 and not body.get("subscribed_topic_names"):
@@ -89,7 +89,7 @@ def check_share_heartbeat(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("StreamsGroupHeartbeat")
 def check_streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
-    """The first heartbeat of a member has its topology and no tasks (KIP-1071)."""
+    """Check that the first heartbeat of a streams member has its topology and no tasks (KIP-1071)."""
     if is_blank(body.get("member_id", "")):
         yield Violation(_INVALID, "member_id is empty", "set member_id to a UUID that the client makes itself")
     if body.get("member_epoch", 0) != 0:
@@ -112,14 +112,14 @@ def check_streams_heartbeat(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete")
 def check_group_id(body: Values, _: int) -> Iterator[Violation]:
-    """Members of a classic group need a group id."""
+    """Check that a member of a classic group has a group id."""
     if not body.get("group_id"):
         yield Violation(Error.INVALID_GROUP_ID, "group_id is empty", "set group_id (group.id)")
 
 
 @validates("JoinGroup")
 def check_join(body: Values, _: int) -> Iterator[Violation]:
-    """A new member names its protocol type and protocols."""
+    """Check that a new member names its protocol type and protocols."""
     if not body.get("member_id") and not body.get("protocol_type"):
         yield Violation(
             Error.INCONSISTENT_GROUP_PROTOCOL,
@@ -134,7 +134,7 @@ def check_join(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("FindCoordinator")
 def check_find_coordinator(body: Values, _: int) -> Iterator[Violation]:
-    """The key is a group, a transactional id, or a share partition."""
+    """Check that each key is a group, a transactional id, or a share partition."""
     kind = body.get("key_type", 0)
     if kind not in (0, 1, 2):
         yield Violation(_INVALID, f"key_type is {kind}", "use key_type 0 (group), 1 (transaction) or 2 (share)")

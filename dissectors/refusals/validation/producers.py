@@ -1,4 +1,4 @@
-"""Requests of producers, and of consumers to the leader of a partition.
+"""Checks of requests from producers, and from consumers to the leader of a partition.
 
 Sources: KafkaApis.handleProduceRequest and handleListOffsetRequest, ProduceRequest.validateRecords,
 TransactionCoordinator.handleInitProducerId.
@@ -15,7 +15,7 @@ from dissectors.schemas.codes import Error
 
 @validates("Produce")
 def check_produce(body: Values, _: int) -> Iterator[Violation]:
-    """There are three values of acks, and a transaction needs acks=all."""
+    """Check that acks has one of its three values, and is all in a transaction."""
     if (acks := body.get("acks", -1)) not in (-1, 0, 1):
         yield Violation(Error.INVALID_REQUIRED_ACKS, f"acks is {acks}", "set acks to -1 (all), 0 or 1")
     if body.get("transactional_id") is not None and acks != -1:
@@ -26,7 +26,7 @@ def check_produce(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("InitProducerId")
 def check_init_producer_id(body: Values, _: int) -> Iterator[Violation]:
-    """The transactional id is null or a text, and producer id and epoch belong together."""
+    """Check the transactional id and timeout, and that the producer id and epoch are both set or both absent."""
     if body.get("transactional_id") == "":
         yield Violation(Error.INVALID_REQUEST, "transactional_id is empty", "send null, or a text that is not empty")
     producer_id, epoch = body.get("producer_id", -1), body.get("producer_epoch", -1)
@@ -43,7 +43,7 @@ def check_init_producer_id(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ListOffsets")
 def check_list_offsets(body: Values, _: int) -> Iterator[Violation]:
-    """A partition must not be asked for twice: its result would be ambiguous."""
+    """Check that no partition is requested twice, which would make its result ambiguous."""
     counts = Counter(
         (topic.get("name", ""), row.get("partition_index", 0))
         for topic in rows(body, "topics")

@@ -1,4 +1,4 @@
-"""Requests of share consumers (KIP-932, KIP-1222).
+"""Checks of requests from share consumers (KIP-932, KIP-1222).
 
 Sources: KafkaApis.handleShareFetchRequest, handleShareAcknowledgeRequest and validateAcknowledgementBatches,
 SharePartitionManager.acknowledgeSessionUpdate.
@@ -18,7 +18,7 @@ _RENEW_SINCE = 2
 
 @validates("ShareFetch", "ShareAcknowledge")
 def check_share_names(body: Values, _: int) -> Iterator[Violation]:
-    """A share session belongs to a member of a group."""
+    """Check that the request names a group and a member, to which the share session belongs."""
     for name in ("group_id", "member_id"):
         if body.get(name) is None or is_blank(body[name]):
             yield Violation(_INVALID, f"{name} is {body.get(name)!r}", f"send {name}")
@@ -26,7 +26,7 @@ def check_share_names(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ShareFetch")
 def check_new_session(body: Values, _: int) -> Iterator[Violation]:
-    """The first ShareFetch of a session acquires nothing yet, so it has nothing to acknowledge."""
+    """Check that the first ShareFetch of a session acknowledges nothing, as nothing has been acquired yet."""
     if body.get("share_session_epoch", 0) != 0:
         return
     for topic in rows(body, "topics"):
@@ -42,7 +42,7 @@ def check_new_session(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ShareAcknowledge")
 def check_acknowledge_session(body: Values, _: int) -> Iterator[Violation]:
-    """ShareAcknowledge cannot open a share session."""
+    """Check that ShareAcknowledge does not try to open a share session."""
     if body.get("share_session_epoch", 0) == 0:
         yield Violation(
             Error.INVALID_SHARE_SESSION_EPOCH, "share_session_epoch is 0, with which ShareAcknowledge cannot open a "
@@ -53,7 +53,7 @@ def check_acknowledge_session(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("ShareFetch", "ShareAcknowledge")
 def check_acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
-    """Batches of a partition are ascending ranges with one type, or one per record."""
+    """Check that the batches of a partition are ascending ranges with one type, or one type per record."""
     highest_type = _RENEW if version >= _RENEW_SINCE else _RENEW - 1
     for topic in rows(body, "topics"):
         target = topic.get("topic_id") or ""

@@ -1,4 +1,4 @@
-"""Requests about topics, partitions and configs.
+"""Checks of requests about topics, partitions and configs.
 
 Sources: ReplicationControlManager.createTopic and createPartitions, ControllerApis.createTopics and deleteTopics,
 Topic.validate, ConfigurationControlManager.
@@ -21,7 +21,7 @@ _ZERO_UUID = "A" * 22  # all zeros
 
 @validates("CreateTopics")
 def check_create_topics(body: Values, version: int) -> Iterator[Violation]:
-    """Either counts or a complete assignment."""
+    """Check that each topic has either counts or a complete assignment."""
     topics = rows(body, "topics")
     yield from _check_duplicates((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
@@ -74,7 +74,7 @@ def _check_assignments(name: str, assignments: list[Values]) -> Iterator[Violati
 
 @validates("CreatePartitions")
 def check_create_partitions(body: Values, _: int) -> Iterator[Violation]:
-    """The number of partitions can only grow, and each new one may have an assignment."""
+    """Check that the number of partitions is positive, and that assignments are null or not empty."""
     topics = rows(body, "topics")
     yield from _check_duplicates((topic.get("name", "") for topic in topics), "topic")
     for topic in topics:
@@ -94,7 +94,7 @@ def check_create_partitions(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("DeleteTopics")
 def check_delete_topics(body: Values, _: int) -> Iterator[Violation]:
-    """A topic is named or has its id, not both, and once."""
+    """Check that each topic occurs once, with either its name or its id."""
     yield from _check_duplicates(body.get("topic_names") or (), "topic")
     topics = rows(body, "topics")
     yield from _check_duplicates((topic["name"] for topic in topics if topic.get("name")), "topic")
@@ -108,7 +108,7 @@ def check_delete_topics(body: Values, _: int) -> Iterator[Violation]:
 
 @validates("Metadata")
 def check_metadata(body: Values, version: int) -> Iterator[Violation]:
-    """A topic has a valid name, or an id from version 12 on."""
+    """Check that each topic has a valid name or, from version 12 on, an id."""
     for topic in rows(body, "topics"):
         name = topic.get("name")
         if name is None:
@@ -120,7 +120,7 @@ def check_metadata(body: Values, version: int) -> Iterator[Violation]:
 
 @validates("AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs")
 def check_configs(body: Values, _: int) -> Iterator[Violation]:
-    """A resource is named once, and each of its configs once."""
+    """Check that each resource occurs once, and each of its configs once."""
     resources = rows(body, "resources")
     counts = Counter((resource.get("resource_type"), resource.get("resource_name", "")) for resource in resources)
     for (_kind, name), times in counts.items():

@@ -1,4 +1,4 @@
-"""Violation: what is wrong with a request that a broker refused, and the registry of the checks that find it."""
+"""The violations in a request that a broker refused, and the registry of the checks that find them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Values = dict[str, Any]
 
 
 class Violation(NamedTuple):
-    """One condition of Kafka that a request does not meet.
+    """A condition of Kafka that a request does not meet.
 
     Args:
         error: The error that Kafka returns for it.
@@ -35,7 +35,7 @@ VALIDATIONS: dict[str, list[Validation]] = {}
 
 
 def validates(*apis: str) -> Callable[[ValidationT], ValidationT]:
-    """Register a check ``(body, version) -> violations`` of the requests of these APIs."""
+    """Register a check ``(body, version) -> violations`` for requests of these APIs."""
 
     def register(check: ValidationT) -> ValidationT:
         for api in apis:
@@ -46,17 +46,17 @@ def validates(*apis: str) -> Callable[[ValidationT], ValidationT]:
 
 
 def rows(values: Values, name: str) -> list[Values]:
-    """The structs of an array; empty if it is null or missing."""
+    """Return the structs in an array; none if it is null or missing."""
     return [row for row in values.get(name) or () if isinstance(row, dict)]
 
 
 def is_blank(text: Any) -> bool:
-    """Whether a text is present but has no other characters than white space, which Kafka refuses."""
+    """Whether a text is present but empty or only white space, which Kafka refuses."""
     return isinstance(text, str) and not text.strip()
 
 
 def value_text(value: Any) -> str:
-    """A value of a request in a sentence."""
+    """Format a value of a request for use in a sentence."""
     if value is None:
         return "null"
     if value == []:

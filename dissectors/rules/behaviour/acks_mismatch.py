@@ -26,11 +26,11 @@ _VALID = (_ALL, 0, 1)
     blame="client",
 )
 def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that acks of a Produce request is -1, 0 or 1, and -1 for an idempotent producer.
+    """Checks that acks in a Produce request is -1, 0 or 1, and that it is -1 for an idempotent producer.
 
     ## Why it matters
     Brokers refuse other values with INVALID_REQUIRED_ACKS. Idempotent writes are exactly-once and in order only if all
-    in-sync replicas have them: with acks 0 or 1, a new leader may lack a batch, and every later batch fails with
+    in-sync replicas store them: with acks 0 or 1, a new leader may lack a batch, and every later batch fails with
     OUT_OF_ORDER_SEQUENCE_NUMBER.
 
     ## Usual cause

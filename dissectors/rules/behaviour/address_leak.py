@@ -1,4 +1,4 @@
-"""S003: a response gives another address for a broker than Metadata does."""
+"""S003: a response gives a different address for a broker than Metadata does."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ MAX_BROKERS = 10_000
 
 
 class _Addresses:
-    """Broker addresses from Metadata, and addresses from other responses that differ."""
+    """Broker addresses from Metadata, and differing addresses from other responses."""
 
     def __init__(self) -> None:
         #: (address dialled, node) -> (host, port, time) of the last Metadata response.
         self.metadata: BoundedDict[tuple[str, int], tuple[str, int, int]] = BoundedDict(MAX_BROKERS)
         #: (address dialled, node, host, port) -> when the difference was first observed.
-        self.differs: BoundedDict[tuple[str, int, str, int], int] = BoundedDict(MAX_BROKERS)
+        self.first_differences: BoundedDict[tuple[str, int, str, int], int] = BoundedDict(MAX_BROKERS)
 
 
 @rule(
@@ -33,7 +33,7 @@ class _Addresses:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
-    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # few have endpoints
+    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # few of them have endpoints
     since="0.1",
     blame="proxy",
 )
@@ -62,7 +62,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    The broker has moved, and Metadata has the new address too:
+    The broker has moved, and Metadata also has the new address:
     ```story
     > Metadata v9 {"topics": []}
     < {"brokers": [{"node_id": 1, "host": "10.1.0.1", "port": 9092}]}
@@ -90,7 +90,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
         elif (advertised := addresses.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same_address(
             endpoint, advertised
         ):
-            first_seen_at = addresses.differs.setdefault(
+            first_seen_at = addresses.first_differences.setdefault(
                 (dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at
             )
             if first_seen_at < advertised[2]:  # and Metadata has given the old address since

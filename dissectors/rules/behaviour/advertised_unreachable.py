@@ -24,11 +24,11 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 
 CODE = "S001"
 
-#: Consecutive responses within seconds that the client does not act on: for an advertised address that clearly differs
-#: from the dialled one, and for one that cannot be compared.
+#: How many consecutive responses the client must ignore within seconds: if the advertised address clearly differs from
+#: the dialled one, and if the two cannot be compared.
 BYPASS_THRESHOLD = 3
 UNCLEAR_THRESHOLD = 5
-#: How long a client that cannot connect may take to ask for the addresses again (ns).
+#: How long a client that cannot connect may take to look up the addresses again (ns).
 LOOKUP_AGAIN = 5_000_000_000
 
 
@@ -38,7 +38,7 @@ LOOKUP_AGAIN = 5_000_000_000
     events=(ResponseReceived,),
     apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
     also=(
-        Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),  # almost all have no endpoints
+        Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),  # almost none have endpoints
         Trigger((ConnectFailed, DeadlinePassed, ConnectionEnded)),
     ),
     needs=(Brokers, BrokerLookups, AdvertisedAddresses),
@@ -50,17 +50,17 @@ def advertised_unreachable(
 ) -> Iterator[Problem]:
     """Checks that clients can reach the addresses that brokers advertise.
 
-    In a capture, attempts to connect that are refused, stay without an answer, or fail because the name is unknown are
-    reported with their reason. A refused attempt counts once it is repeated: a name may have another address.
+    In a capture, connection attempts that are refused, go unanswered, or fail because the name is unknown are reported
+    with their reason. A refused attempt counts only once it is repeated, because a name may have a second address.
 
     ## Why it matters
-    A client uses its bootstrap address only to look up the cluster's addresses, and does everything else there. If it
-    cannot reach them, it retries or times out, rarely with a clear error. If they lead past a proxy, the
-    proxy sees nothing but the first request.
+    A client uses its bootstrap address only to look up the cluster's addresses, and sends everything else to those. If
+    it cannot reach them, it retries or times out, rarely with a clear error. If they lead past a proxy, the proxy sees
+    nothing but the first request.
 
     ## Usual cause
-    `advertised.listeners` names `localhost`, a container's name, or another port than the mapped or forwarded one. Or
-    a proxy or tunnel in front of the broker is not advertised.
+    `advertised.listeners` names `localhost`, a container's name, or a port other than the mapped or forwarded one. Or a
+    proxy or tunnel in front of the broker is not advertised.
 
     ## Example
     The client dials port 29092, gets port 9092, and repeats the lookup on port 29092:
@@ -150,12 +150,12 @@ def advertised_unreachable(
     if (message := event.message) is None or message.diagnosis is not None or event.request is None:
         return
     if (bypass := own_address(message, connection)) is not None:
-        yield from _problem(message, bypass, connection, event.at, _bypass_text(bypass, connection))
+        yield from _problem_if_new(message, bypass, connection, event.at, _bypass_text(bypass, connection))
         return
     unreachable_by_address = {(failure.broker.host, failure.broker.port): failure for failure in unreachable}
     for endpoint in endpoints(message) if unreachable_by_address else ():
         if (advertised := unreachable_by_address.get(endpoint[1:3])) is not None:
-            yield from _problem(message, endpoint, connection, event.at, _failure_text(advertised))
+            yield from _problem_if_new(message, endpoint, connection, event.at, _failure_text(advertised))
             return
     client_id = event.request.message.client_id
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
@@ -171,7 +171,7 @@ def advertised_unreachable(
         f"{connection.dialled}, was directed there {lookup.answers} times within "
         f"{(event.at - lookup.since) / 1e9:.1f} s, but never connected to it"
     )
-    yield from _problem(message, broker, connection, event.at, text)
+    yield from _problem_if_new(message, broker, connection, event.at, text)
 
 
 def _unreachable_problem(
@@ -179,7 +179,7 @@ def _unreachable_problem(
     unreachable: list[AdvertisedAddress],
     connection: ConnectionState,
 ) -> Iterator[Problem]:
-    """The problem of a client that could not connect and does not ask again, so that no frame shows the address."""
+    """Yield the problem of a client that cannot connect and looks up no brokers again: no frame shows the address."""
     if not unreachable:
         return
     if isinstance(event, ConnectFailed) and not connection.ended:
@@ -235,11 +235,13 @@ def _is_local_name(host: str) -> bool:
 
 
 def is_new_cause(connection: ConnectionState, at: int) -> bool:
-    """Whether neither S001 nor S002 has reported yet that clients that dial this address are sent elsewhere."""
+    """Whether neither S001 nor S002 has reported yet that clients dialling this address are sent elsewhere."""
     return connection.run.is_new_cause((CODE, connection.dialled), at)
 
 
-def _problem(message: Message, broker: Endpoint, connection: ConnectionState, at: int, text: str) -> Iterator[Problem]:
+def _problem_if_new(
+    message: Message, broker: Endpoint, connection: ConnectionState, at: int, text: str
+) -> Iterator[Problem]:
     if not is_new_cause(connection, at):
         connection.repeated[CODE, "advertised-unreachable"] += 1
         return

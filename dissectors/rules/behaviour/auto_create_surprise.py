@@ -12,7 +12,7 @@ from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
-#: The errors of a topic that the broker is about to create.
+#: The errors that a broker returns for a topic that it is about to create.
 _BEING_CREATED = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
 
 #: A topic that appears within this time (ns) after the request counts as created by it.
@@ -21,10 +21,10 @@ MAX_TOPICS = 10_000
 
 
 class _Topics:
-    """Topics by name, and when.
+    """Topics by name, each with a time (ns).
 
-    `missing`: did not exist when a client requested them with auto-creation. `created`: CreateTopics named them;
-    a broker that has not learned of them yet says that they do not exist.
+    `missing`: topics that did not exist when a client requested them with auto-creation. `created`: topics that a
+    CreateTopics request named; a broker that has not learned of them yet reports that they do not exist.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,13 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     """Reports that a Metadata request from a client created a topic.
 
     ## Why it matters
-    The topic gets the broker's default number of partitions and replicas, usually one of each. A mistyped name creates
-    a topic too.
+    The topic gets the broker's default number of partitions and replicas, usually one of each. A mistyped name also
+    creates a topic.
 
     ## Usual cause
-    A producer, or a consumer that allows it, started before its topic was created. `auto.create.topics.enable` is on
-    by default. Before Metadata v4, a client cannot ask the broker not to create topics.
+    A producer, or a consumer that allows auto-creation, started before its topic was created.
+    `auto.create.topics.enable` is on by default. Before Metadata v4, a client cannot ask the broker not to create
+    topics.
 
     ## Example
     ```story
@@ -70,7 +71,7 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
     < {"brokers": [{"node_id": 1}], "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
     ```
-    It was created explicitly, and one broker learns of it later than another:
+    The topic was created explicitly, and one broker learns of it later than another:
     ```story
     > CreateTopics v5 {"topics": [{"name": "orders", "num_partitions": 6}]}
     < {"topics": [{"name": "orders"}]}
@@ -118,8 +119,8 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
                 continue
             if name and request_body.get("allow_auto_topic_creation", True):
                 missing[name] = event.at
-        elif missing and topic["error_code"] == 0 and (since := missing.pop(name or "", None)) is not None:
-            if event.at - since > MAX_DELAY:
+        elif missing and topic["error_code"] == 0 and (missing_at := missing.pop(name or "", None)) is not None:
+            if event.at - missing_at > MAX_DELAY:
                 continue
             count = len(topic["partitions"] or ())
             yield Problem(

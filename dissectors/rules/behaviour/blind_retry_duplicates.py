@@ -15,8 +15,8 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
 
-#: A batch with the same bytes is a retry only if the first attempt was sent soon after its last timestamp, and the
-#: second some time later (ns). An application that writes a value twice gives it two timestamps.
+#: A batch with the same bytes is a retry only if the first attempt was sent soon after the batch's last timestamp, and
+#: the second some time later (ns). An application that writes a value twice gives it two timestamps.
 _MAX_BATCH_AGE = 10_000 * _MS
 _MIN_RETRY_DELAY = 100 * _MS
 
@@ -32,7 +32,7 @@ _MIN_RETRY_DELAY = 100 * _MS
     blame="client",
 )
 def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a non-idempotent producer does not resend a batch that the broker already accepted.
+    """Checks that a non-idempotent producer does not resend a batch that the broker has already accepted.
 
     ## Why it matters
     The broker writes the batch again, so consumers see its records once per attempt.

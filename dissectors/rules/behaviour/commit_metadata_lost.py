@@ -27,8 +27,8 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     """Checks that OffsetFetch returns the metadata that was committed with the offset.
 
     ## Why it matters
-    Kafka Streams stores its stream time there; other clients store a host, a checksum or a position within a batch.
-    Without it, they silently start from scratch after a restart.
+    Kafka Streams stores its stream time in this metadata; other clients store a host, a checksum or a position within a
+    batch. Without it, they silently start from scratch after a restart.
 
     ## Usual cause
     A broker or gateway that stores only the offset.

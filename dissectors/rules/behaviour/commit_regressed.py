@@ -25,8 +25,8 @@ _MAX_REPORTED = 10
 _MAX_CLIENTS = 1000
 _MAX_ENDS = 50_000
 _LATEST = -1
-#: A new leader may report an older end than the one before it, until its followers answer. After missed frames it is
-#: unknown for this time (ns) whether an end is of that kind.
+#: Until its followers answer, a new leader may report a lower end than the previous leader. After missed frames, no end
+#: is trusted for this long (ns), because the leader may be new.
 _SETTLING_TIME = 10 * SECOND
 
 #: Host and client id.
@@ -34,7 +34,7 @@ _Client = tuple[str, str | None]
 
 
 class _Conflicts(Recurrence):
-    """Per group and partition: how often one client committed a lower offset than another."""
+    """How often one client committed a lower offset than another, per group and partition."""
 
 
 class _End:
@@ -47,7 +47,7 @@ class _End:
         self.offset = offset
 
     def update(self, topic_id: str | None, offset: int) -> None:
-        """Raise the end. It is lowered only if the topic is another one: followers may lag."""
+        """Raise the end. It is lowered only if the topic id has changed, because followers may lag."""
         if self.offset < offset or (topic_id != self.topic_id and None not in (topic_id, self.topic_id)):
             self.offset = offset
             self.topic_id = topic_id or self.topic_id
@@ -63,34 +63,34 @@ class _Ends:
         self.losses = LossCheck()
 
     def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
-        """Store the ends in a Fetch or ListOffsets response. ListOffsets has no topic ids."""
+        """Store the ends from a Fetch or ListOffsets response. ListOffsets has no topic ids."""
         if message.api == "Fetch":
-            self._update_by_fetch(client, event, message, connection)
+            self._update_from_fetch(client, event, message, connection)
             return
-        requested, names = _end_requests(event.request_body or {}), connection.run.topic_names
+        requested, names = _partitions_asked_for_end(event.request_body or {}), connection.run.topic_names
         for topic in message.body.get("topics") or ():
             name = topic_name_or_id(topic)
             name = names.get(name, name)
             for row in topic.get("partitions") or ():
                 partition = row.get("partition_index", 0)
                 if (name, partition) in requested:
-                    self._set((client, name, partition), None, row.get("offset", -1))
+                    self._set_end((client, name, partition), None, row.get("offset", -1))
 
-    def _update_by_fetch(
+    def _update_from_fetch(
         self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState
     ) -> None:
         names = connection.run.topic_names
         for name, topic_id, partitions in topic_records(message):
             key = name or topic_id or ""
             for partition, row, _, _, _ in partitions:
-                self._set((client, names.get(key, key), partition or 0), topic_id, row.get("high_watermark", -1))
-        # A broker takes the high watermark before it reads, so the records may end behind it.
+                self._set_end((client, names.get(key, key), partition or 0), topic_id, row.get("high_watermark", -1))
+        # A broker notes the high watermark before it reads the records, so they may extend beyond it.
         for part in record_data(event, connection).parts:
             if part.batches and (end := part.batches[-1].last_offset + 1) > part.row.get("high_watermark", -1):
-                key, partition = part.place
-                self._set((client, names.get(key, key), partition), None, end)
+                key, partition = part.topic_partition
+                self._set_end((client, names.get(key, key), partition), None, end)
 
-    def _set(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
+    def _set_end(self, key: tuple[_Client, str, int], topic_id: str | None, end: int) -> None:
         stored = self.offsets.get(key)
         if stored is None:
             self.offsets[key] = _End(topic_id, end)
@@ -98,8 +98,8 @@ class _Ends:
             stored.update(topic_id, end)
 
 
-def _end_requests(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
-    """The partitions whose end a ListOffsets request asks for; others get the start, or the offset at a time."""
+def _partitions_asked_for_end(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    """Return the partitions whose end a ListOffsets request asks for, not their start or the offset at a time."""
     return frozenset(
         (topic_name_or_id(topic), row.get("partition_index", 0))
         for topic in request_body.get("topics") or ()
@@ -119,18 +119,18 @@ def _end_requests(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
     blame="client",
 )
 def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients do not alternate commits for one partition of a group, or commit beyond its end or below 0.
+    """Checks that clients do not take turns committing one partition of a group, or commit beyond its end or below 0.
 
     ## Why it matters
     Each client undoes the other's progress: after the next restart, records are read twice or skipped. From an offset
-    beyond the end, a consumer starts with OFFSET_OUT_OF_RANGE and resets. If a single client goes back, it is info,
-    because this may be intended.
+    beyond the end, a consumer starts with OFFSET_OUT_OF_RANGE and resets. A single client that goes back is reported as
+    info, because this may be intended.
 
     ## Usual cause
     Two consumers with the same group id and manually assigned partitions, or a consumer that continues after its
     partition was reassigned. Beyond the end: offsets of a topic that was deleted and recreated. Below 0: a client that
-    takes "no offset" (-1) for one; OffsetFetch returns -1, too, if nothing is committed. Info: a seek, or a
-    reset with kafka-consumer-groups.
+    takes "no offset" (-1) for an offset; OffsetFetch also returns -1 if nothing is committed. Info: a seek, or a reset
+    with kafka-consumer-groups.
 
     ## Example
     ```story
@@ -192,13 +192,13 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
         return
     ends.clients[client] = None
     connection.run.subscribe("S043")
-    yield from _regressions(connection)
-    yield from _negative_commits(connection)
+    yield from _regression_problems(connection)
+    yield from _negative_commit_problems(connection)
     if event.at >= ends.settled_at:
-        yield from _commits_beyond_end(event, client, ends, connection)
+        yield from _beyond_end_problems(event, client, ends, connection)
 
 
-def _regressions(connection: ConnectionState) -> Iterator[Problem]:
+def _regression_problems(connection: ConnectionState) -> Iterator[Problem]:
     for key, previous, commit in connection.run.state(Commits).regressions[:_MAX_REPORTED]:
         group, topic, partition = key
         opening = (
@@ -223,7 +223,7 @@ def _regressions(connection: ConnectionState) -> Iterator[Problem]:
         )
 
 
-def _negative_commits(connection: ConnectionState) -> Iterator[Problem]:
+def _negative_commit_problems(connection: ConnectionState) -> Iterator[Problem]:
     for (group, topic, partition), commit in connection.run.state(Commits).negative[:_MAX_REPORTED]:
         yield Problem(
             f"client {commit.committer[2]!r} commits offset {commit.offset} of {topic}[{partition}] for group "
@@ -236,10 +236,10 @@ def _negative_commits(connection: ConnectionState) -> Iterator[Problem]:
         )
 
 
-def _commits_beyond_end(
+def _beyond_end_problems(
     event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Commits beyond the partition end that the same client was given: it cannot have read those records."""
+    """Report commits beyond the partition end that the same client was given: it cannot have read those records."""
     request_body = event.request_body or {}
     commits = connection.run.state(Commits)
     reported = 0

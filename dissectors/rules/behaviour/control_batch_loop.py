@@ -1,4 +1,4 @@
-"""S051: a consumer that does not pass a control batch."""
+"""S051: a consumer that does not get past a control batch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _REPEATS = 5
-#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
-_AGAIN = 10_000_000_000
+#: How soon a stuck consumer fetches again (ns). A consumer that returns later may have other reasons.
+_REFETCH_WITHIN = 10_000_000_000
 
 
 class _ControlBatches:
-    """Partitions of one connection that got only control batches: fetch offset, times, the last time."""
+    """Partitions of one connection that got only control batches: fetch offset, number of fetches, time of the last."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -41,11 +41,11 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     """Checks that a consumer continues after a control batch, the marker at the end of a transaction.
 
     ## Why it matters
-    The consumer fetches the same marker forever: its lag grows, and it and the broker are busy.
+    The consumer fetches the same marker forever: its lag grows, and it keeps itself and the broker busy.
 
     ## Usual cause
     A client that drops control records, as it must, and takes its next offset from the last record that it kept. If a
-    response has nothing but the marker, there is none.
+    response has nothing but the marker, there is no such record.
 
     ## Example
     ```story
@@ -117,8 +117,8 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
             if topic_partition not in offsets:
                 continue
             offset, times = offsets[topic_partition], 1
-            offset_before, times_before, at = previous.get(topic_partition, (-1, 0, 0))
-            if offset_before == offset and event.at - at < _AGAIN:
+            offset_before, times_before, fetched_at = previous.get(topic_partition, (-1, 0, 0))
+            if offset_before == offset and event.at - fetched_at < _REFETCH_WITHIN:
                 times += times_before
             state.partitions[topic_partition] = offset, times, event.at
             if times == _REPEATS:
@@ -135,5 +135,5 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
 
 
 def _next_offset(records: Any) -> int:
-    """The offset after the first batch."""
+    """Return the offset after the first batch."""
     return int.from_bytes(records[:8], "big", signed=True) + int.from_bytes(records[23:27], "big", signed=True) + 1

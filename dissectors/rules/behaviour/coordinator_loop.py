@@ -27,7 +27,7 @@ _MAX_LOOKUPS = 10_000
 class _Lookup:
     """A client's lookups of one coordinator.
 
-    `looked_up`: whether FindCoordinator was answered since the last denial. `denials`: consecutive denials.
+    `looked_up`: whether FindCoordinator has been answered since the last denial. `denials`: consecutive denials.
     """
 
     looked_up: bool = False
@@ -35,7 +35,7 @@ class _Lookup:
 
 
 class _Lookups:
-    """Per client (host and id) and coordinator key, because lookup and denial happen on different connections."""
+    """Lookups per client (host and id) and coordinator key: lookup and denial happen on different connections."""
 
     def __init__(self) -> None:
         self.lookups: BoundedDict[tuple[str, str | None, str, str], _Lookup] = BoundedDict(_MAX_LOOKUPS)

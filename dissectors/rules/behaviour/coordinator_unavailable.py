@@ -17,7 +17,7 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
 _NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
-#: A warning after this time (ns) and this many responses, an error after a longer time.
+#: The finding is a warning after this time (ns) and this many responses, and an error after a longer time.
 _WARNING_AFTER = 6 * SECOND
 _MIN_RESPONSES = 3
 _ERROR_AFTER = 30 * SECOND
@@ -26,10 +26,10 @@ _MAX_KEYS = 10_000
 
 
 class _UnavailableCoordinators:
-    """Coordinators that are not available: the times of the first and the latest error, and how many there were."""
+    """Coordinators that are not available: the times of the first and the latest error, and the number of errors."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[tuple[str, str], tuple[int, int, int]] = BoundedDict(_MAX_KEYS)
+        self.by_key: BoundedDict[tuple[str, str], tuple[int, int, int]] = BoundedDict(_MAX_KEYS)
 
 
 @rule(
@@ -87,7 +87,7 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     https://github.com/AutoMQ/automq/issues/691
     """
     for result in coordinator_results(event):
-        unavailable = connection.run.state(_UnavailableCoordinators).since
+        unavailable = connection.run.state(_UnavailableCoordinators).by_key
         key = result.kind, result.key
         if result.code != _NOT_AVAILABLE:
             if unavailable.pop(key, None) and not unavailable:

@@ -33,7 +33,7 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
 
     ## Usual cause
     A plain retry after an error or a timeout is correct and reported as info. Different bytes come from a client that
-    rebuilds the batch for the retry, or assigns the sequence of an unanswered batch to another one.
+    rebuilds the batch for the retry, or assigns the sequence of an unanswered batch to another batch.
 
     ## Example
     ```story

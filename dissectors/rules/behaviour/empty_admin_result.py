@@ -1,4 +1,4 @@
-"""S045: a response without an entry for what was requested."""
+"""S045: a response that lacks an entry for something that was requested."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 _TOPIC = 2
 _MAX_NAMES = 5
 
-#: The version of OffsetFetch from which on it has an error code of the group.
+#: The first version of OffsetFetch that has an error code for the group.
 _GROUP_ERROR_SINCE = 2
 
-#: API -> (array in the request, array in the response that must have an entry for each). Versions may differ.
+#: API -> (array in the request, array in the response that must have an entry for each element). Versions may differ.
 _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "CreateTopics": (("topics", "topics"),),
     "DeleteTopics": (("topics", "responses"), ("topic_names", "responses")),
@@ -47,21 +47,21 @@ _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "OffsetForLeaderEpoch": (("topics", "topics"),),
     "TxnOffsetCommit": (("topics", "topics"),),
 }
-#: The same for APIs of ordinary frames: trackers flag an empty response.
+#: The same for the APIs that carry records, whose empty responses are flagged by trackers.
 _RESULTS_OF_RECORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "Produce": (("topic_data", "responses"),),
     "Fetch": (("topics", "responses"),),
 }
-#: API -> array in the response that is never empty, and why.
+#: API -> array in the response that must not be empty, and what happens if it is.
 _NEVER_EMPTY = {
     "ApiVersions": ("api_keys", "the client learns of no API that it may use, and waits or gives up"),
     "SaslHandshake": ("mechanisms", "the client cannot know which mechanisms it may use"),
 }
 
-#: Names of what an entry is about.
-_NAMES = ("name", "topic", "group_id", "resource_name", "transactional_id", "key")
+#: Fields that name the subject of an entry.
+_NAME_FIELDS = ("name", "topic", "group_id", "resource_name", "transactional_id", "key")
 
-#: Names of a partition's index; the APIs whose topics have an entry for each partition.
+#: Fields with a partition's index, and the APIs whose topics have an entry for each partition.
 _PARTITION_FIELDS = ("partition_index", "partition", "partition_indexes")
 _WITH_PARTITIONS = frozenset((
     "DeleteRecords", "DescribeProducers", "ListOffsets", "OffsetCommit", "OffsetFetch", "OffsetForLeaderEpoch",
@@ -87,8 +87,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     report success for something that was not done, or hit a null.
 
     ## Usual cause
-    A broker or gateway that accepts the API but does not implement it, and answers with an empty list. Or an error that
-    has no place in the version: OffsetFetch v1 has no error of the group, so that each partition must have it.
+    A broker or gateway that accepts the API but does not implement it, and answers with an empty list. Or an error for
+    which the version has no field: OffsetFetch v1 has no error for the group, so each partition must carry it.
 
     ## Example
     ```story
@@ -138,14 +138,14 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
         yield from _empty_list_problems(message)
         return
     if message.api == "Fetch" and message.body.get("throttle_time_ms"):
-        return  # a throttled response has nothing
+        return  # a throttled response is empty
     for request_field, response_field in _RESULTS.get(message.api) or _RESULTS_OF_RECORDS[message.api]:
         requested, results = request_body.get(request_field), message.body.get(response_field)
         if not requested or results is None:
             continue
         if not results:
-            names = _entry_texts(message.api, requested)
-            names_text = f" ({_name_list(names)})" if names else ""
+            names = _entry_labels(message.api, requested)
+            names_text = f" ({_names_text(names)})" if names else ""
             yield Problem(
                 f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an "
                 f"empty list of {response_field}, without an error",
@@ -156,7 +156,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
             )
         elif missing := _missing_entries(message.api, requested, results):
             yield Problem(
-                f"{message.api} v{message.version} requested {_name_list(missing)}, but the response has no entry for "
+                f"{message.api} v{message.version} requested {_names_text(missing)}, but the response has no entry for "
                 f"{'it' if len(missing) == 1 else 'them'}, and no error",
                 hint=_hint(message.api, message.version),
                 **locate(message, response_field),
@@ -200,23 +200,23 @@ def _hint(api: str, version: int) -> str:
 
 
 def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list[str]:
-    """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
+    """Return the names that were requested but have no entry, or their partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
         returned_names = {_entry_name(result) for result in results}
         missing = [
             entry for entry in requested if (name := _entry_name(entry)) is not None and name not in returned_names
         ]
         if missing:
-            return _entry_texts(api, missing)
+            return _entry_labels(api, missing)
     if api == "OffsetFetch" and requested and "group_id" in requested[0]:
         results_by_group = {group.get("group_id"): group for group in results}
         return [
-            text
+            label
             for group in requested
             if group.get("topics")
             and (group_result := results_by_group.get(group.get("group_id")))
             and not group_result.get("error_code")
-            for text in _missing_partitions(group["topics"], group_result.get("topics") or [])
+            for label in _missing_partitions(group["topics"], group_result.get("topics") or [])
         ]
     return _missing_partitions(requested, results) if api in _WITH_PARTITIONS else []
 
@@ -238,7 +238,7 @@ def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
 
 
 def _partition_indexes(topic: dict[str, Any]) -> list[int]:
-    """The partition indexes of a topic."""
+    """Return the partition indexes of a topic."""
     rows = topic.get("partitions") or topic.get("partition_indexes") or []
     return [
         next((row[field] for field in _PARTITION_FIELDS if field in row), -1) if isinstance(row, dict) else row
@@ -246,9 +246,9 @@ def _partition_indexes(topic: dict[str, Any]) -> list[int]:
     ]
 
 
-def _entry_texts(api: str, entries: list[Any]) -> list[str]:
-    """The names of entries, topics with their partitions."""
-    texts = []
+def _entry_labels(api: str, entries: list[Any]) -> list[str]:
+    """Return the names of entries, with the partitions of topics."""
+    labels = []
     for entry in entries:
         if (name := _entry_name(entry)) is not None:
             partitions = (
@@ -256,19 +256,19 @@ def _entry_texts(api: str, entries: list[Any]) -> list[str]:
                 if api in _WITH_PARTITIONS and "group_id" not in entry
                 else ""
             )
-            texts.append(f"{name}[{partitions}]" if partitions else name)
-    return texts
+            labels.append(f"{name}[{partitions}]" if partitions else name)
+    return labels
 
 
 def _entry_name(entry: Any) -> str | None:
-    """What an entry is about; None if it has no name, e.g. a topic with only an id."""
+    """Return the name of an entry's subject, or None if it has none, e.g. a topic with only an id."""
     if not isinstance(entry, dict):
         return entry if isinstance(entry, str) else None
-    return next((entry[field] for field in _NAMES if entry.get(field) is not None), None)
+    return next((entry[field] for field in _NAME_FIELDS if entry.get(field) is not None), None)
 
 
-def _name_list(names: list[str]) -> str:
-    """The first names as text."""
+def _names_text(names: list[str]) -> str:
+    """Return the first names as text, and how many more there are."""
     more_count = len(names) - _MAX_NAMES
     return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MAX_NAMES]) + (
         f" and {more_count} more" if more_count > 0 else ""

@@ -15,8 +15,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: A client that sends so many fetches in less than this time (ns) does not wait either.
-_WITHIN = 60 * SECOND
+#: The early responses count only within this time (ns): a slower client waits between its fetches.
+_MAX_DURATION = 60 * SECOND
 
 
 @rule(
@@ -41,7 +41,7 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
 
     Reported after 20 empty responses in a row within a minute, each after less than a quarter of max_wait_ms, without
     an error, throttling, or records that the consumer has not read. A partition that ends before the fetch offset, as
-    on a new leader that does not know its high watermark yet, lets no broker wait.
+    on a new leader that does not know its high watermark yet, keeps any broker from waiting.
 
     ## Example
     ```story
@@ -140,12 +140,12 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
     fetches, message, request_body = connection.state(Fetches), event.message, event.request_body
     if message is None or request_body is None or event.request is None or not fetches.is_empty:
         return
-    since = event.at - fetches.early_since
-    if not fetches.early or fetches.early % EARLY_RESPONSES or since > _WITHIN or _is_redirected(message.body):
+    elapsed = event.at - fetches.early_since
+    if not fetches.early or fetches.early % EARLY_RESPONSES or elapsed > _MAX_DURATION or _is_redirected(message.body):
         return
     yield Problem(
-        f"{connection.server} answered {fetches.early} fetches in a row with no records within {duration(since)}, the "
-        f"last after {duration(event.at - event.request.at)}, although they ask it to wait "
+        f"{connection.server} answered {fetches.early} fetches in a row with no records within {duration(elapsed)}, "
+        f"the last after {duration(event.at - event.request.at)}, although they ask it to wait "
         f"{request_body['max_wait_ms']} ms "
         f"for {request_body['min_bytes']} byte{'s' if request_body['min_bytes'] > 1 else ''}",
         **locate(message),

@@ -51,7 +51,7 @@ def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> I
     ```
 
     ## Looks alike
-    A client without sessions, and one whose broker has no room for another:
+    A client without sessions, and one whose broker has no room for another session:
     ```story
     > Fetch v7 {"session_id": 0, "session_epoch": -1}
     < {"session_id": 0}

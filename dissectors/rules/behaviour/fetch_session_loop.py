@@ -72,18 +72,18 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     message, request_body = event.message, event.request_body
     if message is None or request_body is None:
         return
-    refused = connection.state(_Refusals)
+    refusals = connection.state(_Refusals)
     if (code := message.body.get("error_code")) not in _SESSION_ERRORS:
         if request_body.get("session_epoch") == 0:
-            refused.forget(message.body.get("session_id"))
+            refusals.forget(message.body.get("session_id"))
         return
     connection.run.subscribe("S029")
     error = error_name(code)
     location = locate(message, "error_code")
-    times = refused.count("all", event.at)
+    times = refusals.count("all", event.at)
     if (
         request_body.get("session_epoch", 0) > 0
-        and refused.count(request_body.get("session_id"), event.at) >= _CLIENT_THRESHOLD
+        and refusals.count(request_body.get("session_id"), event.at) >= _CLIENT_THRESHOLD
     ):
         yield Problem(
             f"the client keeps using fetch session {request_body.get('session_id')} although the broker answers "

@@ -41,8 +41,8 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     """Checks that a client that received only part of a batch requests more bytes next time.
 
     ## Why it matters
-    Up to Fetch v2, a broker truncates even the first batch at `partition_max_bytes`. The same limit returns the same
-    part again: the consumer never passes that offset. From v3 on, the first batch is sent whole (KIP-74).
+    Up to Fetch v2, a broker truncates even the first batch at `partition_max_bytes`. With the same limit, it returns
+    the same part again: the consumer never gets past that offset. From v3 on, the first batch is sent whole (KIP-74).
 
     ## Usual cause
     The producer may send larger messages than this consumer can fetch: `max.message.bytes` of the topic exceeds its
@@ -74,7 +74,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     if message is None or message.version >= _FIRST_BATCH_WHOLE:
         return
     if isinstance(event, ResponseReceived):
-        _store_truncated(event, connection)
+        _store_truncated_batches(event, connection)
     elif truncated := connection.state(_TruncatedBatches).partitions:
         for topic_partition, partition, path in requested_partitions(message.body):
             offset, needed = truncated.pop(topic_partition, (-1, 0))
@@ -92,7 +92,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
                 )
 
 
-def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> None:
+def _store_truncated_batches(event: ResponseReceived, connection: ConnectionState) -> None:
     request_body, message = event.request_body, event.message
     if request_body is None or message is None or connection.state(Fetches).is_empty:
         return

@@ -20,7 +20,7 @@ _MAX_PARTITIONS = 1000
 
 
 class _StarvedPartitions:
-    """Partitions of one connection that have records but return none: fetch offset, consecutive empty responses."""
+    """Partitions of one connection that have records but return none: fetch offset, number of empty responses."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, tuple[int, int]] = {}
@@ -40,8 +40,8 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     """Checks that fetches return records while the high watermark is above the fetch offset.
 
     ## Why it matters
-    The consumer keeps fetching, gets neither records nor an error, and its lag grows: it is stuck without any
-    sign of it.
+    The consumer keeps fetching, gets neither records nor an error, and its lag grows: it is stuck, and nothing shows
+    it.
 
     ## Usual cause
     A server that finds no batch because the fetch offset is in the middle of one, or that drops a batch larger than
@@ -135,7 +135,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     body = message.body
     if body.get("throttle_time_ms") or body.get("error_code") or is_follower(request_body):
-        return  # quotas empty responses; a replication quota empties single partitions
+        return  # a quota empties the whole response, a replication quota single partitions
     state = connection.state(_StarvedPartitions)
     previous, state.partitions = state.partitions, {}
     starved = []

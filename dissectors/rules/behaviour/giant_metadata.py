@@ -23,7 +23,7 @@ MAX_CLIENTS = 1_000
 
 
 @dataclass(slots=True)
-class _Responses:
+class _ResponseCount:
     since: int
     count: int = 0
 
@@ -32,7 +32,9 @@ class _Responses:
 class _GiantResponses:
     """Giant responses per client (host and client id)."""
 
-    by_client: BoundedDict[tuple[str, str | None], _Responses] = field(default_factory=lambda: BoundedDict(MAX_CLIENTS))
+    by_client: BoundedDict[tuple[str, str | None], _ResponseCount] = field(
+        default_factory=lambda: BoundedDict(MAX_CLIENTS)
+    )
 
 
 @rule(
@@ -52,7 +54,7 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     """Checks that a client does not repeatedly fetch Metadata of all topics if that exceeds 1 MB each time.
 
     ## Why it matters
-    The broker builds the response and the client parses it at every refresh, after many errors, and in all instances
+    The broker builds the response and the client parses it at every refresh and after many errors, and in all instances
     at once when a broker goes down. This has taken down brokers and kept clients from starting.
 
     ## Usual cause
@@ -72,7 +74,7 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    It requests all topics once:
+    The client requests all topics once:
     ```story
     > Metadata v1 {"topics": null}
     < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
@@ -96,13 +98,12 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     ):
         return
     requested = event.request_body.get("topics")
-    if requested is not None and (
-        requested or message.version > 0
-    ):  # in version 0, which has no null, an empty list requests all topics
+    # version 0 has no null: there, an empty list requests all topics
+    if requested is not None and (requested or message.version > 0):
         return
     client_id = event.request.message.client_id
     responses = connection.run.state(_GiantResponses).by_client.touch(
-        (host_of(connection.client), client_id), lambda: _Responses(event.at)
+        (host_of(connection.client), client_id), lambda: _ResponseCount(event.at)
     )
     if event.at - responses.since > connection.run.limit(WITHIN) * SECOND:
         responses.since, responses.count = event.at, 0

@@ -27,8 +27,8 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     """Checks that a group member sends heartbeats within its session timeout; warns after two thirds.
 
     ## Why it matters
-    When the session expires, the coordinator removes the member from the group and gives its partitions to others:
-    records that were read but not committed are read twice, and the member's next commit fails.
+    When the session expires, the coordinator removes the member from the group and gives its partitions to other
+    members: records that were read but not committed are read twice, and the member's next commit fails.
 
     ## Usual cause
     The process is blocked (garbage collection, a suspended container, no CPU), or the client sends heartbeats only
@@ -66,7 +66,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     2 close
     +20s
     ```
-    A member whose heartbeat is not answered (C004): clients send no other before that.
+    A member whose heartbeat is not answered (C004): clients send no other heartbeat until it is.
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}

@@ -66,7 +66,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     < {"topics": [{"name": "t", "partitions": [{}]}]}
     ```
 
-    The generation is the newest one that was seen, so that it has not ended:
+    The generation is the newest one seen, so it has not ended:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 5, "member_id": "m-1", "leader": "m-1"}
@@ -83,23 +83,25 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
         return
     error = next((error for error in summary.errors(message) if error.code == _ILLEGAL_GENERATION), None)
     if error is None or connection.run.state(GrantedGenerations).contradiction is not None:
-        return  # or the generation has not ended, as far as is visible (S078)
+        return  # with a contradiction, the generation has not ended as far as kproxy can see (S078)
     group, member_id = request_body.get("group_id", ""), request_body.get("member_id", "")
     generation = request_body.get("generation_id", request_body.get("generation_id_or_member_epoch"))
     member = connection.run.state(Members).find(group, member_id)
-    newer_generation = ""
+    newer_generation_text = ""
     if member is not None and member.generation != generation:
-        newer_generation = f"; it has since joined generation {member.generation}"
+        newer_generation_text = f"; it has since joined generation {member.generation}"
     times = connection.run.state(_Refusals).count((group, member_id, generation, message.api), event.at)
     if message.api == "OffsetCommit":
         action = (
             f"sends OffsetCommit in the ended generation {generation} (ILLEGAL_GENERATION): its offsets are not stored"
-            f"{newer_generation}"
+            f"{newer_generation_text}"
         )
     elif times < _THRESHOLD:
-        action = f"sends {message.api} in the ended generation {generation}{newer_generation}"
+        action = f"sends {message.api} in the ended generation {generation}{newer_generation_text}"
     else:
-        action = f"continues in the ended generation {generation}, {times} times{newer_generation}; it should rejoin"
+        action = (
+            f"continues in the ended generation {generation}, {times} times{newer_generation_text}; it should rejoin"
+        )
     yield Problem(
         f"member {member_id!r} of group {group!r} {action}",
         **locate(message, *parts(error.path)),

@@ -65,8 +65,8 @@ def join_without_sync(
     if isinstance(event, RequestReceived):
         body = event.message.body
         if event.message.api != "JoinGroup":
-            for entry in (body, *body.get("members", ())):  # LeaveGroup v3 and later has a list of them
-                connection.met("S013", (body["group_id"], entry.get("member_id")))
+            for entry in (body, *body.get("members", ())):  # LeaveGroup v3 and later lists members
+                connection.meet_deadline("S013", (body["group_id"], entry.get("member_id")))
     elif (message := event.message) and message.api == "JoinGroup" and message.body["error_code"] == 0:
         request_body = event.request_body
         if request_body is None:

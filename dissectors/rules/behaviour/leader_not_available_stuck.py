@@ -18,7 +18,8 @@ from dissectors.trackers.state import ConnectionState
 
 LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
 
-#: Reported after this time (ns) and this many responses. Without a response for this time (ns), counting restarts.
+#: An outage is reported after this time (ns) and this many responses. If no response reports it for `RESET_AFTER` (ns),
+#: counting restarts.
 MAX_DURATION = 8 * 1_000_000_000
 MIN_RESPONSES = 3
 RESET_AFTER = 30 * 1_000_000_000
@@ -28,8 +29,8 @@ MAX_LEADERLESS = 10_000
 
 @dataclass(slots=True)
 class _Outage:
-    first: int
-    last: int
+    first_at: int
+    last_at: int
     responses: int = 1
 
 
@@ -45,8 +46,8 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
     """Checks that a partition without a leader gets one within 8 seconds.
 
     ## Why it matters
-    With LEADER_NOT_AVAILABLE, nothing can be written to or read from the partition. Clients retry until it ends; right
-    after a topic is created or a broker stops, it lasts about a second.
+    With LEADER_NOT_AVAILABLE, nothing can be written to or read from the partition. Clients retry until the error ends;
+    right after a topic is created or a broker stops, it lasts about a second.
 
     ## Usual cause
     All brokers with a replica are down, only out-of-sync replicas are left, or the server cannot elect a leader
@@ -92,17 +93,19 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
                 continue
             topic_partition = (topic_name_or_id(topic), partition.get("partition_index", -1))
             outage = outages.get(topic_partition)
-            if outage is None or event.at - outage.last > RESET_AFTER:
+            if outage is None or event.at - outage.last_at > RESET_AFTER:
                 outages[topic_partition] = _Outage(event.at, event.at)
                 continue
-            outage.last = event.at
+            outage.last_at = event.at
             outage.responses += 1
-            if outage.responses >= MIN_RESPONSES and event.at - outage.first >= MAX_DURATION:
+            if outage.responses >= MIN_RESPONSES and event.at - outage.first_at >= MAX_DURATION:
                 path = ("topics", index) if number < 0 else ("topics", index, "partitions", number)
-                yield _problem(message, topic_partition, (event.at - outage.first) / 1e9, path, connection)
+                yield _leaderless_problem(
+                    message, topic_partition, (event.at - outage.first_at) / 1e9, path, connection
+                )
 
 
-def _problem(
+def _leaderless_problem(
     message: Message,
     topic_partition: TopicPartition,
     seconds: float,
@@ -115,5 +118,5 @@ def _problem(
         **locate(message, *path, "error_code"),
         hint="check which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
         "--unavailable-partitions",
-        once_per=connection.run.topic_names.get(topic_partition[0], topic_partition[0]),  # all brokers say so
+        once_per=connection.run.topic_names.get(topic_partition[0], topic_partition[0]),  # all brokers report it
     )

@@ -16,8 +16,8 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
     """Checks that a partition's leader is among the brokers of the same Metadata response.
 
     ## Why it matters
-    Clients look up the leader's address in `brokers`. If it is missing, the partition has no leader for them: they
-    silently request Metadata again, forever.
+    Clients look up the leader's address in `brokers`. If it is missing there, the partition has no leader for them:
+    they silently request Metadata again, forever.
 
     ## Usual cause
     A server with a fixed leader id, or one that uses different node ids for brokers and for leaders. Kafka sends

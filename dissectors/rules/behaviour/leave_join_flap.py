@@ -21,7 +21,7 @@ _MAX_CLIENTS = 10_000
 
 
 class _DepartedClients:
-    """Clients (group, host, client id) that left: when, and how many times in a row they had rejoined."""
+    """When each client (group, host, client id) left, and how many times in a row it had rejoined before."""
 
     def __init__(self) -> None:
         self.clients: BoundedDict[tuple[str, str, str | None], tuple[int, int]] = BoundedDict(_MAX_CLIENTS)
@@ -104,8 +104,8 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     joined_member = members.joined
     if joined_member is None or joined_member.joined_at != event.at:  # an existing member rejoined
         return
-    at, flaps = clients.pop((joined_member.group, *client), (0, 0))
-    if event.at - at > connection.run.limit(PAUSE) * SECOND:
+    left_at, flaps = clients.pop((joined_member.group, *client), (0, 0))
+    if event.at - left_at > connection.run.limit(PAUSE) * SECOND:
         return
     joined_member.flaps = flaps + 1
     if joined_member.flaps >= connection.run.limit(FLAPS):

@@ -18,8 +18,8 @@ _MAX_AGE = 60 * 1_000_000_000
 _MAX_TIMESTAMP = -3  # ListOffsetsRequest.MAX_TIMESTAMP: the record with the highest timestamp (KIP-734)
 
 
-class _Lookups(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
-    """Per isolation level and partition: timestamp (ms) and offset of a returned record, and when it was returned."""
+class _ReturnedRecords(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
+    """Timestamp (ms) and offset of a returned record, and when it was returned, per isolation level and partition."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_PARTITIONS)
@@ -73,19 +73,25 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     request_body, message = event.request_body, event.message
     if request_body is None or message is None:
         return
-    times = {topic_partition: row.get("timestamp", -1) for topic_partition, row, _ in _partition_rows(request_body)}
-    if all(time < 0 and time != _MAX_TIMESTAMP for time in times.values()):
+    requested_times = {
+        topic_partition: row.get("timestamp", -1) for topic_partition, row, _ in _partition_rows(request_body)
+    }
+    if all(time < 0 and time != _MAX_TIMESTAMP for time in requested_times.values()):
         return
-    lookups = connection.run.state(_Lookups)
+    returned_records = connection.run.state(_ReturnedRecords)
     for topic_partition, row, path in _partition_rows(message.body):
-        requested, timestamp, offset = times.get(topic_partition, -1), row.get("timestamp", -1), row.get("offset", -1)
+        requested, timestamp, offset = (
+            requested_times.get(topic_partition, -1),
+            row.get("timestamp", -1),
+            row.get("offset", -1),
+        )
         if row.get("error_code") or "offset" not in row or (requested < 0 and requested != _MAX_TIMESTAMP):
             continue
         key = (request_body.get("isolation_level", 0), topic_partition)
         partition = label(topic_partition, connection)
-        earlier = lookups.get(key)
+        earlier_record = returned_records.get(key)
         if offset >= 0 and timestamp >= 0:
-            lookups[key] = (timestamp, offset, event.at)
+            returned_records[key] = (timestamp, offset, event.at)
             if timestamp < requested:
                 yield Problem(
                     f"ListOffsets of {partition} for time {requested} ms returned offset {offset}, whose time is "
@@ -107,13 +113,16 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                 **locate(message, *path, "timestamp"),
             )
         elif (
-            offset == -1 and earlier is not None and earlier[0] >= requested >= 0 and event.at - earlier[2] <= _MAX_AGE
+            offset == -1
+            and earlier_record is not None
+            and earlier_record[0] >= requested >= 0
+            and event.at - earlier_record[2] <= _MAX_AGE
         ):
             yield Problem(
-                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier[1]} with "
-                f"time {earlier[0]} ms was reported shortly before",
+                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier_record[1]} "
+                f"with time {earlier_record[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
-                expected=f"an offset up to {earlier[1]}",
+                expected=f"an offset up to {earlier_record[1]}",
                 got="-1",
                 cause=partition,
                 **locate(message, *path, "offset"),

@@ -15,14 +15,14 @@ from dissectors.trackers.state import ConnectionState
 MEMBER_ID_REQUIRED = Error.MEMBER_ID_REQUIRED
 
 #: This many unused ids on one connection are reported before the session times out.
-UNUSED = 2
+UNUSED_THRESHOLD = 2
 
 _MS = 1_000_000
 _HINT = "rejoin at once with the member_id of the MEMBER_ID_REQUIRED response, even after a disconnect"
 
 
 class _IssuedIds:
-    """Member ids that were assigned on a connection and not used yet, as (group, member id)."""
+    """Member ids that were assigned on a connection but not used yet, as (group, member id)."""
 
     def __init__(self) -> None:
         self.ids: BoundedDict[tuple[str, str], None] = BoundedDict(100)
@@ -47,8 +47,7 @@ def member_id_abandoned(
     joined or its session has expired: 45 seconds by default.
 
     ## Usual cause
-    The client does not keep the id of a response with an error code, or starts over with an empty id after a
-    disconnect.
+    The client ignores the id in a response with an error code, or starts over with an empty id after a disconnect.
 
     ## Example
     ```story
@@ -100,17 +99,17 @@ def member_id_abandoned(
     if isinstance(event, ConnectionEnded):
         if event.by == "client":
             for key in issued:
-                connection.met("S014", key)
+                connection.meet_deadline("S014", key)
     elif isinstance(event, RequestReceived):
         body = event.message.body
         group = body.get("group_id", "")
-        for entry in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later has a list of them
-            connection.met("S014", (group, entry.get("member_id")))
+        for entry in (body, *(body.get("members") or ())):  # LeaveGroup v3 and later lists members
+            connection.meet_deadline("S014", (group, entry.get("member_id")))
             issued.pop((group, entry.get("member_id", "")), None)
         unused_ids = [key for key in issued if key[0] == group]
-        if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused_ids) >= UNUSED:
+        if event.message.api == "JoinGroup" and not body.get("member_id") and len(unused_ids) >= UNUSED_THRESHOLD:
             for key in unused_ids:
-                connection.met("S014", key)
+                connection.meet_deadline("S014", key)
                 del issued[key]
             yield Problem(
                 f"group {group!r} gave client {event.message.client_id!r} member ids {unused_ids[0][1]!r} and "

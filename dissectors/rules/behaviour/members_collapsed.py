@@ -14,21 +14,21 @@ from dissectors.trackers.state import ConnectionState
 
 MAX_MEMBERS = 10_000
 
-_Member = tuple[str, str]
+_MemberKey = tuple[str, str]
 
 
 class _AssignedIds:
     """(group, member id) -> (connection id, client address) of the new member that got the id."""
 
     def __init__(self) -> None:
-        self.members: BoundedDict[_Member, tuple[str, str]] = BoundedDict(MAX_MEMBERS)
+        self.members: BoundedDict[_MemberKey, tuple[str, str]] = BoundedDict(MAX_MEMBERS)
 
 
 class _ConnectionMembers:
     """The members that joined on a connection."""
 
     def __init__(self) -> None:
-        self.members: BoundedDict[_Member, None] = BoundedDict(1000)
+        self.members: BoundedDict[_MemberKey, None] = BoundedDict(1000)
 
 
 @rule(
@@ -89,7 +89,7 @@ def members_collapsed(
     if isinstance(event, RequestReceived):
         body = event.message.body
         if event.message.api == "LeaveGroup":
-            for member in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
+            for member in (body, *(body.get("members") or ())):  # version 3 and later lists members
                 assigned.pop((body.get("group_id", ""), member.get("member_id", "")), None)
         return
     message, request_body = event.message, event.request_body

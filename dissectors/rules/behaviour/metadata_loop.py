@@ -19,7 +19,7 @@ from dissectors.trackers.state import ConnectionState
 #: Reported after this many identical responses within `broker_lookups.WINDOW`, without other requests.
 ANSWERS = 10
 
-#: The most connections of a client that are considered.
+#: At most this many connections of a client are considered.
 _MAX_CONNECTIONS = 100
 
 
@@ -36,14 +36,15 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     """Checks that a client uses Metadata that names its topic's leader instead of requesting it ten times in a row.
 
     ## Why it matters
-    The response has everything that the client needs, but it asks again within a second: it cannot connect to the
-    advertised address, or does not accept the response. Producers then time out and consumers hang, usually without an
-    error.
+    The response has everything that the client needs, but the client asks again within a second: it cannot connect to
+    the advertised address, or does not accept the response. Producers then time out and consumers hang, usually without
+    an error.
 
     ## Usual cause
     The advertised host name does not resolve on the client, or a firewall blocks it. Or the client rejects a field of
-    the response, such as a topic id or leader epoch: it must, if all brokers have the address that it uses. S001 covers
-    an address that clearly differs from the one dialed; S004, a leader that is not among the brokers.
+    the response, such as a topic id or leader epoch: that must be the reason if it is already connected to every
+    broker's address. S001 covers an address that clearly differs from the one dialled; S004, a leader that is not among
+    the brokers.
 
     ## Example
     ```story

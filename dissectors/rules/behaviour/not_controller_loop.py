@@ -50,8 +50,8 @@ def not_controller_loop(event: RequestReceived | ResponseReceived, connection: C
     """Checks that a client looks up the controller after NOT_CONTROLLER before it tries again.
 
     ## Why it matters
-    The controller has moved, and the old broker will not become it again: without a Metadata request in between, the
-    answer stays the same. Reported at the third in a row.
+    The controller has moved, and the broker will not become the controller again: without a Metadata request in
+    between, the answer stays the same. Reported at the third refusal in a row.
 
     ## Usual cause
     A client that caches the controller from startup, or a proxy or load balancer that sends each attempt to a

@@ -40,8 +40,8 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     ## Usual cause
     A client that treats the error like any other retriable error, or refreshes its Metadata only on a timer.
 
-    From Produce v10 and Fetch v12 on, the response can name the new leader (KIP-951), so that the client needs no
-    Metadata. A broker that refuses and names itself contradicts itself (S069).
+    From Produce v10 and Fetch v12 on, the response can name the new leader (KIP-951), so the client needs no Metadata.
+    A broker that refuses and names itself contradicts itself (S069).
 
     ## Example
     ```story
@@ -110,7 +110,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
 
 
 def _named_leader(message: Message, path: tuple[str | int, ...]) -> int:
-    """The leader that a response names for the partition with this error code; -1 if it names none."""
+    """Return the leader that a response names for the partition with this error code, or -1 if it names none."""
     row: Any = message.body
     for step in path[:-1]:
         row = row[step]

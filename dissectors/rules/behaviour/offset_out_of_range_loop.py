@@ -23,8 +23,8 @@ _INTERVAL = 3
 _MAX_REDIRECTS = 10_000
 
 
-#: While a consumer is refused, and this long after (ns), it is observed whether a leader sends it here.
-_OBSERVED = 30 * SECOND
+#: For this long (ns) after a refusal, responses are searched for redirects; older redirects are ignored.
+_OBSERVED_FOR = 30 * SECOND
 
 
 class _OutOfRange(Recurrence):
@@ -41,7 +41,7 @@ class _Redirect(NamedTuple):
 
 
 class _Redirects:
-    """By consumer and partition: the latest response that sends it to another replica."""
+    """The latest response that sends a consumer to another replica, by consumer and partition."""
 
     def __init__(self) -> None:
         self.refused_at = 0
@@ -59,9 +59,9 @@ class _Redirects:
     def latest_redirect(
         self, topic_partition: TopicPartition, connection: ConnectionState, at: int
     ) -> _Redirect | None:
-        """The recent redirect that led a consumer to this connection's server."""
+        """Return the recent redirect that led a consumer to this connection's server, or None."""
         redirect = self._latest.get((*_consumer_key(connection), *topic_partition))
-        is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED
+        is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED_FOR
         return redirect if is_recent else None
 
 
@@ -119,7 +119,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     fetches, redirects = connection.state(Fetches), connection.run.state(_Redirects)
     if not fetches.refused or event.message is None:
         redirects.observe(event, connection)
-        if event.at - redirects.refused_at > _OBSERVED:
+        if event.at - redirects.refused_at > _OBSERVED_FOR:
             connection.run.unsubscribe("S026")
         return
     offsets = fetches.offsets(event.request)

@@ -15,15 +15,15 @@ from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-#: A rolling restart of ten members stays below.
+#: A rolling restart of ten members stays below this limit.
 GENERATIONS = Limit("generations", 20, "generations", "a group goes through so many", 2)
 WITHIN = Limit("within", 60, "s", "within this time")
 
 
 class _Generations:
-    """Per group: the generation at which counting started, and when; whether a member has got its assignment since.
+    """Per group, the generation at which counting started, and when; and whether a member got its assignment since.
 
-    There is no entry while no SyncGroup has been answered.
+    `assigned` has no entry for a group until a SyncGroup is answered.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"generation_id": 11, "member_id": "m-1"}
     ```
 
-    A member that never gets its assignment, and joins again for that reason (the stall `join-loop`):
+    A member that never gets its assignment, and rejoins for that reason (the stall `join-loop`):
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "m-1"}
@@ -100,20 +100,20 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message.body["error_code"] != 0 or connection.run.state(MisledGroups).contains(group, event.at):
         return
     baselines = generations.baselines
-    first, since = baselines.get(group, (generation, event.at))
-    if generation < first or event.at - since > connection.run.limit(WITHIN) * SECOND:
-        first, since = generation, event.at
+    first_generation, since = baselines.get(group, (generation, event.at))
+    if generation < first_generation or event.at - since > connection.run.limit(WITHIN) * SECOND:
+        first_generation, since = generation, event.at
         generations.assigned.pop(group, None)
-    baselines[group] = (first, since)
-    if generation - first >= connection.run.limit(GENERATIONS):
+    baselines[group] = (first_generation, since)
+    if generation - first_generation >= connection.run.limit(GENERATIONS):
         baselines[group] = (generation, event.at)
         if generations.assigned.pop(group, None) is False:
-            return  # not a member that leaves, but members that get no assignment
+            return  # no member leaves: the members get no assignment
         if connection.run.state(GrantedGenerations).is_contradicted(connection.server, group, event.at):
-            return  # no member leaves: the coordinator refuses what it gave (S078)
+            return  # no member leaves: the coordinator refuses generations that it gave (S078)
         yield Problem(
-            f"group {group!r} went through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
-            f"and is now at {generation}",
+            f"group {group!r} went through {generation - first_generation} generations in "
+            f"{(event.at - since) / 1e9:.0f} s, and is now at {generation}",
             **locate(message, "generation_id"),
             hint="find the member that keeps leaving: compare max.poll.interval.ms and session.timeout.ms "
             "with how long it "

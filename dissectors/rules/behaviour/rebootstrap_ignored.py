@@ -1,4 +1,4 @@
-"""S079: a client that goes on after REBOOTSTRAP_REQUIRED."""
+"""S079: a client that keeps its connections after REBOOTSTRAP_REQUIRED."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 REBOOTSTRAP_REQUIRED = Error.REBOOTSTRAP_REQUIRED
 
-#: A client has this time to close the connection.
+#: A client has this long to close the connection.
 GRACE = Limit("grace", 5, "s", "the client uses the connection so long after the error", 0.1)
 
 _HINT = (
@@ -28,7 +28,7 @@ _MAX_CLIENTS = 10_000
 
 
 class _Rebootstraps(BoundedDict[str, tuple[int, str]]):
-    """By connection: when it had the error (ns), and the API whose response had it."""
+    """When each connection got the error (ns), and the API whose response had it."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -53,8 +53,8 @@ def rebootstrap_ignored(
     broker, or another cluster, than the client expects.
 
     ## Why it matters
-    The brokers that the client knows are about to go, or belong to another cluster. A client that stays keeps old
-    leaders and stops working when they are gone; it does not find the new ones.
+    The brokers that the client knows are about to go, or belong to another cluster. A client that stays keeps using the
+    old leaders, stops working when they are gone, and does not find the new ones.
 
     ## Usual cause
     `metadata.recovery.strategy=none`; a client that adds its bootstrap servers to the brokers that it knows, but keeps
@@ -69,7 +69,7 @@ def rebootstrap_ignored(
     ```
 
     ## Looks alike
-    A client that connects again, to its bootstrap server:
+    A client that reconnects to its bootstrap server:
     ```story
     > Metadata v13 {"topics": null}
     > Produce v9 {"acks": 1, "topic_data": []}
@@ -97,13 +97,13 @@ def rebootstrap_ignored(
         return
     if key not in rebootstraps:
         return
-    at, api = rebootstraps[key]
+    error_at, api = rebootstraps[key]
     if isinstance(event, RequestReceived):
-        if event.at - at < connection.run.limit(GRACE) * SECOND:
+        if event.at - error_at < connection.run.limit(GRACE) * SECOND:
             return
         yield Problem(
             f"{client_label(connection)} sends {event.message.api} to {connection.server} "
-            f"{(event.at - at) / SECOND:.1f} s "
+            f"{(event.at - error_at) / SECOND:.1f} s "
             f"after the {api} response with REBOOTSTRAP_REQUIRED, on the same connection",
             hint=_HINT,
             expected="new connections to the bootstrap servers",

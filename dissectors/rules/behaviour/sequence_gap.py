@@ -22,7 +22,7 @@ _OUT_OF_ORDER_SEQUENCE_NUMBER = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 _THRESHOLD = 3
 #: A broker may forget a producer that has sent nothing for this time (ns).
 _IDLE = 60 * SECOND
-#: A missing batch may have been sent, if frames of the client were not read in this time (ns).
+#: If kproxy missed frames of the client within this time (ns), a missing batch may have been sent.
 _COMPLETE_FOR = 60 * SECOND
 
 
@@ -50,8 +50,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ## Usual cause
     The producer dropped an expired batch but sent later ones, an application assigns sequence numbers from several
     threads without locking, or a client resends the refused batch forever. A broker that forgets idle producers refuses
-    the next batch of one although there is no gap. A client that gets a new epoch but continues
-    the numbers of the old one is refused too: each epoch begins at 0.
+    their next batch although there is no gap. A client that gets a new epoch but continues the numbers of the old one
+    is also refused: each epoch begins at 0.
 
     ## Example
     A missing batch:
@@ -112,14 +112,14 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     producers = connection.run.state(Producers)
     if not producers.refused or event.message is None:
         return
-    is_whole = not connection.run.state(Losses).since(event.at - _COMPLETE_FOR, connection)
+    is_complete = not connection.run.state(Losses).since(event.at - _COMPLETE_FOR, connection)
     for topic_partition, code, path in producers.refused:
         records = sent_records(event.request).get(topic_partition) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
         if records is None or (batch := records.batch) is None:
             continue
         producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
         partition = label(topic_partition, connection)
-        gap = producers.answered.gaps.get(topic_partition) if producers.answered and is_whole else None
+        gap = producers.answered.gaps.get(topic_partition) if producers.answered and is_complete else None
         key = connection.server, topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
         times = connection.run.state(_Refusals).count(key, event.at)
         if gap is not None:
@@ -156,5 +156,5 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
 
 
 def _idle_time(earlier_attempt: Attempt | None, latest_attempt: Attempt | None) -> int:
-    """The time (ns) between the requests of two batches of a producer, 0 if one of them is unknown."""
+    """Return the time (ns) between the requests of two batches of a producer, or 0 if one of them is unknown."""
     return 0 if earlier_attempt is None or latest_attempt is None else latest_attempt.at - earlier_attempt.at

@@ -88,8 +88,8 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
         return
     for index, topic in enumerate(message.body["topics"] or ()):
         for number, partition in enumerate(topic["partitions"] or ()):
-            for name in (topic.get("name"), topic.get("topic_id")):
-                topic_partition = (name or "", partition["partition_index"])
+            for topic_key in (topic.get("name"), topic.get("topic_id")):
+                topic_partition = (topic_key or "", partition["partition_index"])
                 denial = denials.get(topic_partition)
                 if denial is None or denial.rounds < ROUNDS or event.at - denial.since < MIN_DURATION:
                     continue

@@ -14,14 +14,14 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-#: Kafka's default session timeout (ns): for so long the partitions of a static member wait for it.
-_SESSION = 45 * SECOND
+#: Kafka's default session timeout (ns): the partitions of a static member wait this long for it.
+_SESSION_TIMEOUT = 45 * SECOND
 _MAX_MEMBERS = 10_000
 _LEAVE_EPOCH, _JOIN_EPOCH = -1, 0
 
 
 class _Departures:
-    """By group and instance id: when a static member left for good (ns), and how."""
+    """When each static member left for good (ns), and how, by group and instance id."""
 
     def __init__(self) -> None:
         self.members: BoundedDict[tuple[str, str], tuple[int, str]] = BoundedDict(_MAX_MEMBERS)
@@ -63,7 +63,7 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     ```
 
     ## Looks alike
-    A member that leaves for a while, a dynamic member, and an administrator who removes a static member:
+    A member that leaves temporarily, a dynamic member, and an administrator who removes a static member:
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "instance_id": "worker-1", "member_epoch": -2}
     < {"member_epoch": -2}
@@ -97,12 +97,12 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     if epoch == _LEAVE_EPOCH:
         departures[group, instance] = (event.at, "member_epoch -1")
     elif epoch == _JOIN_EPOCH and (departure := departures.pop((group, instance), None)) is not None:
-        at, leave_request = departure
-        if event.at - at < _SESSION:
+        left_at, leave_request = departure
+        if event.at - left_at < _SESSION_TIMEOUT:
             uses_epochs = leave_request != "LeaveGroup"
             yield Problem(
                 f"static member {instance!r} of group {group!r} left for good ({leave_request}) and is back "
-                f"{duration(event.at - at)} later: its partitions have moved to other members and back",
+                f"{duration(event.at - left_at)} later: its partitions have moved to other members and back",
                 **locate(message, "instance_id" if uses_epochs else "group_instance_id"),
                 hint="fix the client: leave with member_epoch -2, so that the partitions wait for the member (KIP-848)"
                 if uses_epochs
@@ -112,7 +112,7 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
 
 
 def _member_identity(body: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """The instance id in a heartbeat or JoinGroup, and its epoch; a JoinGroup without member id joins, too."""
+    """Return a member's instance id and epoch; a JoinGroup has the epoch of a join only if it has no member id."""
     if "member_epoch" in body:
         return body.get("instance_id"), body["member_epoch"]
     return body.get("group_instance_id"), None if body.get("member_id") else _JOIN_EPOCH

@@ -22,7 +22,7 @@ _LATEST = -1
 
 
 class _AcknowledgedOffsets(BoundedDict[tuple[str, TopicPartition], tuple[int, int]]):
-    """Per server and partition: the last offset acknowledged with acks=all, and when."""
+    """The last offset acknowledged with acks=all, and when, per server and partition."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_PARTITIONS)
@@ -50,8 +50,8 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     shortly afterwards, they are lost.
 
     ## Usual cause
-    A gateway that answers a Produce before writing it, or without; a broker that lost its disk; or an unclean leader
-    election. A topic that was deleted and recreated in between looks the same, unless kproxy saw it happen.
+    A gateway that answers a Produce before writing it, or never writes it; a broker that lost its disk; or an unclean
+    leader election. A topic that was deleted and recreated in between looks the same, unless kproxy saw it happen.
 
     ## Example
     ```story
@@ -114,11 +114,11 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     else:
         ends, field = _latest_offset_rows(request_body, message.body, connection), "offset"
     for topic_partition, row, path in ends:
-        offset, at = acknowledged.get((connection.server, topic_partition), (-1, 0))
+        offset, acknowledged_at = acknowledged.get((connection.server, topic_partition), (-1, 0))
         end = row.get(field, -1)
         if end < 0 or end > offset or row.get("error_code"):
             continue
-        if at >= event.request.at or event.at - at > _MAX_AGE:
+        if acknowledged_at >= event.request.at or event.at - acknowledged_at > _MAX_AGE:
             continue
         yield Problem(
             f"server {connection.server} acknowledged offset {offset} of {label(topic_partition, connection)} for all "
@@ -132,22 +132,22 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
 
 
 def _partition_rows(
-    body: Mapping[str, Any], topics: str, partitions: str, index: str, connection: ConnectionState
+    body: Mapping[str, Any], topics_field: str, partitions_field: str, index_field: str, connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
     names = connection.run.topic_names
-    for i, topic in enumerate(body.get(topics) or ()):
+    for i, topic in enumerate(body.get(topics_field) or ()):
         name = topic_name_or_id(topic)
         name = names.get(name, name)
-        for j, row in enumerate(topic.get(partitions) or ()):
-            yield (name, row.get(index, 0)), row, (topics, i, partitions, j)
+        for j, row in enumerate(topic.get(partitions_field) or ()):
+            yield (name, row.get(index_field, 0)), row, (topics_field, i, partitions_field, j)
 
 
 def _latest_offset_rows(
     request_body: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
-    """Partition ends in a ListOffsets response.
+    """Yield the partition ends in a ListOffsets response.
 
-    Only those requested with timestamp -1 and isolation level read_uncommitted: an open transaction lowers the others.
+    These are the ends requested with timestamp -1 and read_uncommitted: an open transaction lowers other ends.
     """
     if request_body.get("isolation_level", 0):
         return

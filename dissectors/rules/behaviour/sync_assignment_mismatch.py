@@ -1,4 +1,4 @@
-"""S018: a member gets another assignment than the leader sent for it."""
+"""S018: a member gets a different assignment from the one that the leader sent for it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def sync_assignment_mismatch(
     """Checks that the coordinator gives each member the bytes that the leader assigned to it.
 
     ## Why it matters
-    A member with an empty assignment reads nothing; one with another member's assignment reads what someone else reads
-    too. Nobody sees an error, because the coordinator reports success.
+    A member with an empty assignment reads nothing; one with another member's assignment reads partitions that the
+    other member also reads. Nobody sees an error, because the coordinator reports success.
 
     ## Usual cause
     A coordinator that answers members before the leader's SyncGroup arrives, answers from the previous generation, or

@@ -43,7 +43,7 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
 
     ## Usual cause
     A gateway that sets throttle_time_ms to the duration of the request. Kafka answers a throttled Fetch at once (from
-    v8 on), so the two never match. Reported at the third in a row.
+    v8 on), so the two never match. Reported at the third match in a row.
 
     ## Example
     ```story
@@ -75,23 +75,25 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/seaweedfs/seaweedfs/pull/7329
     """
     message, request = event.message, event.request
-    if message is None or (throttle := message.body.get("throttle_time_ms", 0)) <= 0:
+    if message is None or (throttle_ms := message.body.get("throttle_time_ms", 0)) <= 0:
         return
     request_body = event.request_body
     if request_body is None or request is None or message.version < _FIRST_CLIENT_THROTTLED:
         return
     streak = connection.state(_Streak)
-    waited = (event.at - request.at) / _MS
-    matches = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * request_body.get("max_wait_ms", 0)
+    waited_ms = (event.at - request.at) / _MS
+    max_wait_ms = request_body.get("max_wait_ms", 0)
+    matches = abs(waited_ms - throttle_ms) <= 0.2 * throttle_ms and throttle_ms <= 1.25 * max_wait_ms
     if not matches or not connection.state(Fetches).is_empty:
         streak.length = 0
         return
     streak.length += 1
     if streak.length >= _THRESHOLD:
         yield Problem(
-            f"server {connection.server} reports the {throttle} ms that an empty Fetch waited for data as throttling",
+            f"server {connection.server} reports the {throttle_ms} ms that an empty Fetch waited for data as "
+            "throttling",
             hint="fix the broker: throttle_time_ms is for quotas, and clients wait that long again",
             expected="0",
-            got=str(throttle),
+            got=str(throttle_ms),
             **locate(message, "throttle_time_ms"),
         )

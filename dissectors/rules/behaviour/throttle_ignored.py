@@ -15,8 +15,8 @@ _MS = 1_000_000
 _MAX_LATENCY = 200 * _MS
 _THRESHOLD = 3
 
-#: First version of each API in which the client waits, because the broker answers at once (KIP-219). APIs that are not
-#: listed have it from version 0 on.
+#: First version of each API in which the client waits, because the broker answers at once (KIP-219). In APIs that are
+#: not listed, the client waits from version 0 on.
 _FIRST_CLIENT_THROTTLED = {
     "Produce": 6,
     "Fetch": 8,
@@ -58,7 +58,7 @@ _FIRST_CLIENT_THROTTLED = {
 
 
 class _Throttle:
-    """The last throttle: start and end (ns), the wait in ms, and the offset after the throttled request."""
+    """The last throttle (start and end in ns, wait in ms, offset after its request), and the number ignored so far."""
 
     def __init__(self) -> None:
         self.since = self.until = self.next_offset = self.milliseconds = 0
@@ -78,9 +78,9 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
     """Checks that a throttled client sends nothing on the connection until the throttle time ends.
 
     ## Why it matters
-    Since KIP-219, the broker answers at once, gives the wait time in throttle_time_ms, and does not read the
+    Since KIP-219, the broker answers at once, states the wait time in throttle_time_ms, and does not read the
     connection until it ends. A client that keeps sending only fills its own buffers and mistakes the delay for broker
-    latency: its requests time out and are resent. Reported from the third time on a connection.
+    latency: its requests time out and are resent. Reported the third time on a connection.
 
     ## Usual cause
     The client treats throttle_time_ms as a mere metric.
@@ -146,10 +146,10 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
             )
         return
     message, request = event.message, event.request
-    if message is None or request is None or (wait := message.body.get("throttle_time_ms", 0)) <= 0:
+    if message is None or request is None or (wait_ms := message.body.get("throttle_time_ms", 0)) <= 0:
         return
     if message.version >= _FIRST_CLIENT_THROTTLED.get(message.api, 0):
         throttle = connection.state(_Throttle)
-        throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait * _MS, wait
+        throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait_ms * _MS, wait_ms
         throttle.next_offset = request.offset + request.size + 4
         connection.run.subscribe("S037")

@@ -1,4 +1,4 @@
-"""S039: a client that times out before the time that it allows the server."""
+"""S039: a client that times out before the server has had the time that it allows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _THRESHOLD = 3
 _TOLERANCE = 0.05
 _MAX_CLIENTS = 10_000
 
-#: A client that gives up on one request keeps its other connections, or opens another at once (ns).
+#: A client that gives up on one request keeps its other connections, or opens another within this time (ns).
 _RETRIES_WITHIN = 2_000_000_000
 
 
 class _AbandonedWaits(BoundedDict[tuple[str, str | None, str], deque[float]]):
-    """Per client (host and client id) and API: the waiting times (ms) of the last abandoned requests."""
+    """The waiting times (ms) of the last abandoned requests, per client (host and client id) and API."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -35,7 +35,7 @@ class _AbandonedWaits(BoundedDict[tuple[str, str | None, str], deque[float]]):
 
 @dataclass(frozen=True, slots=True)
 class _AbandonedRequest:
-    """A request whose connection the client closed; `other_connection_ids` of the client were open then."""
+    """A request whose connection the client closed, with times in ms, and the client's connections still open then."""
 
     api: str
     waited: float
@@ -68,7 +68,8 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     ## Usual cause
     The client's socket or request timeout is shorter than fetch.max.wait.ms, or than the rebalance timeout for
     JoinGroup. Three closes after the same time (within 5 %, at least a second) count as a timeout, if the client
-    continues on its other connections or opens another within 2 s. A client that is closed ends all of its connections.
+    continues on its other connections or opens another within 2 s. A client that shuts down closes all of its
+    connections.
 
     ## Example
     ```story
@@ -118,13 +119,13 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     if event.by != "client":
         return
     client = host_of(connection.client), connection.client_id
-    closed = connection.run.state(_LastCloses)
-    closed_at, closed[client] = closed.get(client), event.at
+    last_closes = connection.run.state(_LastCloses)
+    closed_at, last_closes[client] = last_closes.get(client), event.at
     if not event.unanswered:
         return
-    first = event.unanswered[0]
-    message = first.message
-    waited = (event.at - first.at) / _MS
+    oldest_request = event.unanswered[0]
+    message = oldest_request.message
+    waited = (event.at - oldest_request.at) / _MS
     if waited < _MIN_WAIT_MS or not message.well_formed:
         return
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
@@ -148,7 +149,7 @@ def _check_abandoned(abandoned: _AbandonedRequest, connection: ConnectionState) 
         if abandoned.other_connection_ids
         else remaining
     ):
-        return  # the client was closed
+        return  # the client was shut down
     api, waited, allowed = abandoned.api, abandoned.waited, abandoned.allowed
     key = (host_of(connection.client), connection.client_id, api)
     waits = connection.run.state(_AbandonedWaits).touch(key, lambda: deque(maxlen=_THRESHOLD))

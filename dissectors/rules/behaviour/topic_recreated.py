@@ -25,7 +25,7 @@ _MAX_TOPICS = 1000
 
 
 class _StaleTopicIds:
-    """Refused topic ids of one connection: time of the first and the latest refusal, and their number."""
+    """Refused topic ids of one connection: the times of the first and the latest refusal, and the number."""
 
     def __init__(self) -> None:
         self.topics: BoundedDict[str, tuple[int, int, int]] = BoundedDict(_MAX_TOPICS)
@@ -66,7 +66,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A broker that does not know a new topic yet, for a moment:
+    A broker that briefly does not know a new topic:
     ```story
     > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}
     < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
@@ -110,7 +110,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
 
 
 def _topic_text(topic: str, connection: ConnectionState) -> tuple[str, str]:
-    """The topic id with what is known of it, and what the client should do."""
+    """Return a description of the topic id, and what the client should do."""
     names = connection.run.topic_names
     name = names.get(topic)
     newest = None if name is None else next(topic_id for topic_id in reversed(names) if names[topic_id] == name)

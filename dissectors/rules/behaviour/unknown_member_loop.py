@@ -26,22 +26,22 @@ MIN_DURATION = 3_000_000_000
 
 MAX_MEMBERS = 10_000
 
-_EVICTED = (
+_EVICTION_HINT = (
     "check why it was evicted: session.timeout.ms, max.poll.interval.ms, or a coordinator that has lost the group"
 )
 
 
 @dataclass(slots=True)
 class _MemberRefusals:
-    first: int
+    first_at: int
     times: int = 0
 
 
-class _Members:
-    """(group, member id) of members that were refused since they were last accepted."""
+class _RefusedMembers:
+    """Refusals of members since they were last accepted, by group and member id."""
 
     def __init__(self) -> None:
-        self.refused: BoundedDict[tuple[str, str], _MemberRefusals] = BoundedDict(MAX_MEMBERS)
+        self.by_member: BoundedDict[tuple[str, str], _MemberRefusals] = BoundedDict(MAX_MEMBERS)
 
 
 @rule(
@@ -66,8 +66,8 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     """Checks that a member stops using its member id after UNKNOWN_MEMBER_ID.
 
     ## Why it matters
-    The group continued without the member: others have its partitions, and its commits are not stored. The only way
-    back is to join with an empty member id (or with epoch 0 in the consumer protocol).
+    The group continued without the member: other members have its partitions, and its commits are not stored. The only
+    way back is to join with an empty member id (or with epoch 0 in the consumer protocol).
 
     ## Usual cause
     A client that treats UNKNOWN_MEMBER_ID as retriable, an application that commits in a loop after its consumer was
@@ -116,7 +116,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     ):
         return
     code, path = _member_error(message)
-    refused = connection.run.state(_Members).refused
+    refused = connection.run.state(_RefusedMembers).by_member
     key = (request_body.get("group_id", ""), member)
     if code != UNKNOWN_MEMBER_ID:
         if code == 0 and key in refused:
@@ -127,14 +127,14 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     connection.run.subscribe("S015")
     refusals = refused.touch(key, lambda: _MemberRefusals(event.at))
     refusals.times += 1
-    if refusals.times < THRESHOLD or event.at - refusals.first < MIN_DURATION:
+    if refusals.times < THRESHOLD or event.at - refusals.first_at < MIN_DURATION:
         return
     if connection.run.state(MisledGroups).contains(key[0], event.at):
         return
     behaviour, hint = _advice(message.api, request_body)
     yield Problem(
         f"member {member!r} of group {key[0]!r} got UNKNOWN_MEMBER_ID {refusals.times} times in "
-        f"{(event.at - refusals.first) / 1e9:.1f} s, most recently for {message.api}, but keeps {behaviour}",
+        f"{(event.at - refusals.first_at) / 1e9:.1f} s, most recently for {message.api}, but keeps {behaviour}",
         **locate(message, *path),
         hint=hint,
         cause=key[0],
@@ -142,12 +142,12 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
 
 
 def _advice(api: str, request_body: Mapping[str, Any]) -> tuple[str, str]:
-    """What the member keeps doing, and how it gets back into its group."""
+    """Return what the member keeps doing, and how it gets back into its group."""
     if not api.endswith("GroupHeartbeat"):
-        return "using that member id", f"rejoin with an empty member_id; {_EVICTED}"
+        return "using that member id", f"rejoin with an empty member_id; {_EVICTION_HINT}"
     epoch = request_body.get("member_epoch", 0)
     if epoch >= 0:
-        return f"sending member_epoch {epoch}", f"rejoin with member_epoch 0 and all fields; {_EVICTED}"
+        return f"sending member_epoch {epoch}", f"rejoin with member_epoch 0 and all fields; {_EVICTION_HINT}"
     joins = ", and its other fields are those of a join" if request_body.get("subscribed_topic_names") else ""
     return (
         f"sending member_epoch {epoch}, which leaves the group{joins}",
@@ -156,7 +156,7 @@ def _advice(api: str, request_body: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _member_error(message: Message) -> tuple[int, tuple[str | int, ...]]:
-    """The error code that concerns the member, and its path."""
+    """Return the error code that concerns the member, and its path."""
     if message.api != "OffsetCommit":
         return message.body["error_code"], ("error_code",)
     for index, topic in enumerate(message.body["topics"] or ()):

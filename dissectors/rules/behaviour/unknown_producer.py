@@ -28,7 +28,7 @@ _MAX_PRODUCERS = 10_000
 
 
 class _RefusedProducers:
-    """Refused producers: number and time of refusals. Requests sent before the last refusal are not counted."""
+    """Number and time of each producer's refusals. Requests sent before the last refusal are not counted."""
 
     def __init__(self) -> None:
         self.producers: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_PRODUCERS)
@@ -48,7 +48,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     """Checks that a fenced producer, or one whose id the broker does not know, stops or gets a new id.
 
     ## Why it matters
-    None of its data is written. Two instances that keep fencing each other make no progress either.
+    None of the producer's data is written. Two instances that keep fencing each other make no progress either.
 
     ## Usual cause
     Two producers share a `transactional.id`, or the client repeats requests with the refused id and epoch instead of
@@ -117,8 +117,8 @@ def _fencing_error(
             ),
             None,
         )
-    field = next((error for error in summary.errors(message) if error.code in _FENCED_ERRORS), None)
-    return (field.code, parts(field.path)) if field else None
+    refused_field = next((error for error in summary.errors(message) if error.code in _FENCED_ERRORS), None)
+    return (refused_field.code, parts(refused_field.path)) if refused_field else None
 
 
 def _producer_text(request: Message, request_body: dict[str, object]) -> str:

@@ -22,7 +22,7 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 NEW_IDS = 4
 
 #: Errors after which a client correctly joins as a new member.
-_MEMBERSHIP_LOST = (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
+_MEMBERSHIP_LOST_ERRORS = (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
 _MS = 1_000_000
 
@@ -33,14 +33,14 @@ _MemberKey = tuple[str, str | None, str]
 
 @dataclass(slots=True)
 class _Member:
-    """A client in a group: the number of consecutive new ids, and when the session of the latest expires (ns).
+    """A client in a group: the number of consecutive new ids, and when the session of the latest one expires (ns).
 
     `connection_id` is the connection on which it got that id, None if the connection has ended.
     """
 
     connection_id: str | None
-    until: int
-    ids: int = 1
+    expires_at: int
+    new_ids: int = 1
 
 
 class _Members:
@@ -78,7 +78,8 @@ def unstable_member_ids(
 
     ## Usual cause
     The client joins with an empty member_id after an error or timeout that does not require it, usually because it
-    gives up on a JoinGroup before the rebalance ends. Or the coordinator returns another id than the member sent.
+    gives up on a JoinGroup before the rebalance ends. Or the coordinator returns a different id from the one that the
+    member sent.
 
     ## Example
     ```story
@@ -162,11 +163,11 @@ def _member_key(connection: ConnectionState, request: Message) -> _MemberKey:
 def _is_membership_lost(body: dict[str, Any]) -> bool:
     if "topics" in body:  # OffsetCommit
         return any(
-            partition["error_code"] in _MEMBERSHIP_LOST
+            partition["error_code"] in _MEMBERSHIP_LOST_ERRORS
             for topic in body["topics"] or ()
             for partition in topic["partitions"][:1]
         )
-    return body["error_code"] in _MEMBERSHIP_LOST
+    return body["error_code"] in _MEMBERSHIP_LOST_ERRORS
 
 
 def _check_join(
@@ -194,7 +195,7 @@ def _check_join(
 
 
 def _check_unanswered_joins(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    # From version 4 on, a new member first gets its id, and is not a member until it has joined with that id.
+    # From version 4 on, a new client first gets an id, and is not a member until it has joined with that id.
     joins = [
         request.message
         for request in event.unanswered
@@ -214,18 +215,18 @@ def _count_new_join(
 ) -> Iterator[Problem]:
     """Count a join with an empty member id. `message` is the response, None if the client did not wait for it."""
     members, connection_id = connection.run.state(_Members).known, connection.connection_id
-    until = at + request_body.get("session_timeout_ms", 0) * _MS
+    expires_at = at + request_body.get("session_timeout_ms", 0) * _MS
     connection.state(_ConnectionMembers).keys[key] = None
     member = members.get(key)
-    if member is None or (member.connection_id is None and at > member.until):
-        members[key] = _Member(connection_id, until)
+    if member is None or (member.connection_id is None and at > member.expires_at):
+        members[key] = _Member(connection_id, expires_at)
     elif member.connection_id in (None, connection_id):
-        member.ids = member.ids + 1 if at <= member.until else 1
-        member.connection_id, member.until = connection_id, until
-        if member.ids >= NEW_IDS:
+        member.new_ids = member.new_ids + 1 if at <= member.expires_at else 1
+        member.connection_id, member.expires_at = connection_id, expires_at
+        if member.new_ids >= NEW_IDS:
             yield Problem(
-                f"client {key[1]!r} has joined group {key[2]!r} with an empty member_id {member.ids} times in a row; "
-                "its previous ids stay members of the group until their sessions expire",
+                f"client {key[1]!r} has joined group {key[2]!r} with an empty member_id {member.new_ids} times in a "
+                "row; its previous ids stay members of the group until their sessions expire",
                 **(locate(message, "member_id") if message else {}),
                 hint="rejoin with the member_id of the last JoinGroup response, and wait for that response as long "
                 "as the rebalance timeout",

@@ -1,1 +1,1 @@
-"""Rules about answers that contradict each other, and clients that contradict themselves. They belong to family S."""
+"""Rules about responses that contradict each other, and clients that contradict themselves. They belong to family S."""

@@ -32,7 +32,7 @@ def aborted_unasked(event: ResponseReceived, connection: ConnectionState) -> Ite
     aborted transactions, although the application wants to see them.
 
     ## Usual cause
-    A broker that fills in aborted_transactions whatever the isolation level is. Kafka returns null.
+    A broker that fills in aborted_transactions regardless of the isolation level. Kafka returns null.
 
     ## Example
     ```story

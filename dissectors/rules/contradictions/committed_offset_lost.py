@@ -15,9 +15,9 @@ from dissectors.trackers.partitions import topic_name_or_id
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-#: Older commits (ns) may have expired.
-_WITHIN = 3600 * SECOND
-_NOTHING = -1
+#: Commits older than this (ns) may have expired.
+_MAX_AGE = 3600 * SECOND
+_NO_OFFSET = -1
 
 
 @rule(
@@ -38,8 +38,8 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
 
     ## Usual cause
     A broker or gateway that acknowledges commits before it stores them, keeps them only in memory, or looks up another
-    partition of the coordinator's state. Right if somebody deleted the offsets, the group or the topic meanwhile
-    without being observed here.
+    partition of the coordinator's state. The response is right if somebody deleted the offsets, the group or the topic
+    in the meantime, unseen by kproxy.
 
     ## Example
     ```story
@@ -85,20 +85,20 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
     for group, topics, path in fetched_groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
-                if row.get("committed_offset") != _NOTHING or row.get("error_code"):
+                if row.get("committed_offset") != _NO_OFFSET or row.get("error_code"):
                     continue
                 key = commit_key(group, (topic_name_or_id(topic), row.get("partition_index", 0)), connection)
                 commit = commits.last(key)
-                if commit is None or commit.offset < 0 or not 0 < request.at - commit.at < _WITHIN:
+                if commit is None or commit.offset < 0 or not 0 < request.at - commit.at < _MAX_AGE:
                     continue
-                seconds = duration(request.at - commit.at)
+                elapsed = duration(request.at - commit.at)
                 yield Problem(
-                    f"OffsetFetch returns {_NOTHING} (nothing committed) for {key[1]}[{key[2]}] of group {group!r}, "
-                    f"but the broker acknowledged its commit of {commit.offset} {seconds} before",
+                    f"OffsetFetch returns {_NO_OFFSET} (nothing committed) for {key[1]}[{key[2]}] of group {group!r}, "
+                    f"but the broker acknowledged its commit of {commit.offset} {elapsed} before",
                     hint="unless somebody deleted the offsets, the group or the topic since, fix the broker: it must "
                     "store a commit before it acknowledges it; the consumer begins at auto.offset.reset",
                     expected=f"{commit.offset}",
-                    got=str(_NOTHING),
+                    got=str(_NO_OFFSET),
                     cause=group,
                     **locate(message, *path, "topics", i, "partitions", j, "committed_offset"),
                 )

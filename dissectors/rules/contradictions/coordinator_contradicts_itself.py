@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
-#: Reported from this refusal in a row on, and from this rebalance that nobody asked for.
+#: Reported after this many refusals in a row, and after this many rebalances that nobody asked for.
 REFUSALS = 2
 REBALANCES = 3
 
@@ -35,16 +35,16 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     """Checks that a coordinator accepts the generation and the member id that it gave last.
 
     ## Why it matters
-    The members do as the protocol says and can never get any further: they rejoin, get a new generation, and are
-    refused again. Everything that they read is read again. It looks as if a member kept leaving, or were too slow.
+    The members follow the protocol and can never make progress: they rejoin, get a new generation, and are refused
+    again. Everything that they read is read again. It looks as if a member kept leaving or was too slow.
 
     ## Usual cause
     A coordinator, or a proxy in front of it, that has lost the state of the group or reads the wrong one: two brokers
-    that both take themselves for the coordinator, a broker that does not implement the group protocol correctly. It is
-    reported if twice in a row the newest generation or epoch is refused as old (ILLEGAL_GENERATION,
-    STALE_MEMBER_EPOCH), or a member as unknown whose session cannot have expired; and at the third rebalance
-    (REBALANCE_IN_PROGRESS) that no member asked for, if all members are visible, each led to the same members, and no
-    heartbeat was accepted between.
+    that both consider themselves the coordinator, or a broker that does not implement the group protocol correctly.
+    Reported if, twice in a row, the newest generation or epoch is refused as old (ILLEGAL_GENERATION,
+    STALE_MEMBER_EPOCH), or a member whose session cannot have expired is refused as unknown; and at the third rebalance
+    (REBALANCE_IN_PROGRESS) that no member asked for, if all members are visible, each rebalance led to the same
+    members, and no heartbeat was accepted in between.
 
     ## Example
     ```story
@@ -65,7 +65,7 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     ```
 
     ## Looks alike
-    The group has gone on without the member:
+    The group has continued without the member:
     ```story
     1> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     1< {"generation_id": 5, "member_id": "m-1", "leader": "m-1", "members": [{"member_id": "m-1"}]}

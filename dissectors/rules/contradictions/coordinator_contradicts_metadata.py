@@ -1,4 +1,4 @@
-"""S068: FindCoordinator and Metadata that do not agree about a broker."""
+"""S068: FindCoordinator and Metadata disagree about a broker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def coordinator_contradicts_metadata(event: ResponseReceived, connection: Connec
     """Checks that FindCoordinator and Metadata of a server give a broker the same node id and address.
 
     ## Why it matters
-    Clients keep brokers by node id. They look up the coordinator's id in Metadata, do not find it, or find another
+    Clients index brokers by node id. They look up the coordinator's id in Metadata, do not find it or find a different
     address, and request Metadata and the coordinator again, in a loop.
 
     ## Usual cause

@@ -18,14 +18,14 @@ from dissectors.trackers.versions import client_key
 
 _MAX_PRODUCERS = 10_000
 
-#: Since this version of EndTxn (KIP-890), brokers add partitions to a transaction without a request of the producer.
+#: Since this version of EndTxn (KIP-890), brokers add partitions to a transaction without a request from the producer.
 _IMPLICIT_SINCE = 5
 
-_ADDING = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")
+_ADDING_APIS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit")
 
 
 class _Transactions:
-    """Transactions that have begun, by client and transactional id: whether something was added."""
+    """Whether anything was added to each transaction that has begun, by client and transactional id."""
 
     def __init__(self) -> None:
         self.filled: BoundedDict[tuple[Any, str], bool] = BoundedDict(_MAX_PRODUCERS)
@@ -36,7 +36,7 @@ class _Transactions:
     "S073",
     severity=Severity.WARNING,
     events=(RequestReceived,),
-    apis=("EndTxn", *_ADDING),
+    apis=("EndTxn", *_ADDING_APIS),
     also=(Trigger((ResponseReceived,), ("InitProducerId", "EndTxn")),),
     needs=(Losses,),
     since="0.1",
@@ -47,7 +47,7 @@ def empty_transaction(event: RequestReceived | ResponseReceived, connection: Con
 
     ## Why it matters
     For the coordinator, the transaction has not begun: it answers INVALID_TXN_STATE, and the client fails, often for
-    good. Other coordinators accept it, so that the bug appears only after a change of the broker.
+    good. Other coordinators accept it, so the bug appears only after a switch to another broker.
 
     ## Usual cause
     A client that sends EndTxn without checking whether AddPartitionsToTxn or AddOffsetsToTxn was sent before: a poll
@@ -89,7 +89,7 @@ def empty_transaction(event: RequestReceived | ResponseReceived, connection: Con
     if isinstance(event, ResponseReceived):
         if event.message is not None and not event.message.body.get("error_code"):
             filled[key] = False
-    elif message.api in _ADDING:
+    elif message.api in _ADDING_APIS:
         filled[key] = True
     elif message.version < _IMPLICIT_SINCE and message.body.get("committed") and filled.get(key) is False:
         yield Problem(

@@ -1,4 +1,4 @@
-"""S097: an end of a leader epoch that lies below records of this epoch."""
+"""S097: an end of a leader epoch that lies below records of that epoch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 10_000
 #: Fetches are observed for this long (ns) after a request for the end of an epoch.
-_OBSERVED = 2 * SECOND
-#: High watermarks that are older (ns) are not compared.
-_WITHIN = 10 * SECOND
+_OBSERVED_FOR = 2 * SECOND
+#: High watermarks older than this (ns) are not compared.
+_MAX_WATERMARK_AGE = 10 * SECOND
 _MS = 1_000_000
 
 #: Server, topic (its name if known) and partition.
@@ -29,7 +29,7 @@ _Key = tuple[str, str, int]
 
 
 class _End(NamedTuple):
-    """The end of an epoch, as returned, when it was asked for (ns), and whether it was the epoch of the leader."""
+    """The returned end of an epoch, when it was requested (ns), and whether it was the leader's current epoch."""
 
     epoch: int
     offset: int
@@ -38,7 +38,7 @@ class _End(NamedTuple):
 
 
 class _Ends:
-    """Ends that were returned, until the partition is fetched, and the high watermarks of these fetches."""
+    """The returned ends, by partition, and the high watermarks of later fetches."""
 
     def __init__(self) -> None:
         self.requested_at = 0
@@ -56,7 +56,7 @@ class _Ends:
     blame="broker",
 )
 def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the end of a leader epoch from OffsetForLeaderEpoch is not below records of this epoch.
+    """Checks that the end of a leader epoch from OffsetForLeaderEpoch is not below records of that epoch.
 
     ## Why it matters
     A consumer compares its position with the end of the epoch that it has read. If the end is lower, it concludes that
@@ -65,8 +65,8 @@ def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> I
     ## Usual cause
     A broker or gateway that returns the start of the log, the high watermark of another replica, or 0.
 
-    It is certain only for records that existed before the request: those of an epoch that is over, those whose append
-    time is earlier, or those below a high watermark that a fetch within 10 s before has returned.
+    Only records that certainly existed before the request count: records of an epoch that is over, records with an
+    earlier append time, and records below a high watermark that a fetch returned within the 10 s before.
 
     ## Example
     The epoch is over, and has more records:
@@ -127,7 +127,7 @@ def _check_returned_ends(
     ends: _Ends,
     connection: ConnectionState,
 ) -> Iterator[Problem]:
-    """Compare the ends with high watermarks of fetches before; keep them for those that follow."""
+    """Compare the returned ends with high watermarks of earlier fetches, and keep the ends for later fetches."""
     message = event.message
     assert message is not None
     requested = {
@@ -152,7 +152,7 @@ def _check_returned_ends(
             ends.requested_at = event.at
             connection.run.subscribe("S097", api="Fetch")
             watermark, seen_at = ends.watermarks.get(key, (-1, requested_at))
-            if 0 <= current_epoch <= epoch and offset < watermark and 0 < requested_at - seen_at <= _WITHIN:
+            if 0 <= current_epoch <= epoch and offset < watermark and 0 < requested_at - seen_at <= _MAX_WATERMARK_AGE:
                 yield Problem(
                     f"OffsetForLeaderEpoch returned {offset} as the end of leader epoch {epoch} of {name}"
                     f"[{partition}], but a fetch from {connection.server} {duration(requested_at - seen_at)} before "
@@ -172,8 +172,8 @@ _HINT = (
 
 
 def _check_fetched_records(event: ResponseReceived, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
-    """Compare fetched records with the end of their epoch; remember the high watermarks."""
-    if event.at - ends.requested_at > _OBSERVED:
+    """Compare fetched records with the end of their epoch, and remember the high watermarks."""
+    if event.at - ends.requested_at > _OBSERVED_FOR:
         connection.run.unsubscribe("S097", api="Fetch")
         return
     message = event.message
@@ -196,7 +196,7 @@ def _check_fetched_records(event: ResponseReceived, ends: _Ends, connection: Con
                 continue
             is_older = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.requested_at - SECOND
             if end.is_current and not is_older:
-                continue  # it may have been written since
+                continue  # the batch may have been written since
             del ends.by_partition[key]
             yield Problem(
                 f"OffsetForLeaderEpoch returned {end.offset} as the end of leader epoch {end.epoch} of "

@@ -1,4 +1,4 @@
-"""S074: a transactional producer with an epoch that it did not get from a coordinator."""
+"""S074: a transactional producer with an epoch that no coordinator gave it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import client_key
 
-_MAX_PARTITIONS = 10_000
+_MAX_PRODUCERS = 10_000
 
 #: The APIs whose responses give a producer its epoch. EndTxn does since version 5 (KIP-890).
 _GRANTING_APIS = ("InitProducerId", "EndTxn")
 
-#: The APIs whose requests have the producer's epoch.
+#: The APIs whose requests contain the producer's epoch.
 _USING_APIS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 
 class _GrantedEpochs:
-    """The highest epoch that a client got for a producer id."""
+    """The epoch that each client was last given for each producer id."""
 
     def __init__(self) -> None:
-        self.epochs: BoundedDict[tuple[Any, int], int] = BoundedDict(_MAX_PARTITIONS)
+        self.epochs: BoundedDict[tuple[Any, int], int] = BoundedDict(_MAX_PRODUCERS)
         self.losses = LossCheck()
 
 
@@ -54,13 +54,14 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
 
     ## Why it matters
     The transaction coordinator fences older producers by their epoch, and writes its markers with the epoch that it
-    gave. With another one, the partition leaders accept the records but the transaction does not end: the coordinator
-    answers CONCURRENT_TRANSACTIONS or INVALID_PRODUCER_EPOCH from then on, and read_committed consumers wait.
+    gave. With a different epoch, the partition leaders accept the records but the transaction does not end: the
+    coordinator answers CONCURRENT_TRANSACTIONS or INVALID_PRODUCER_EPOCH from then on, and read_committed consumers
+    wait.
 
     ## Usual cause
     A client that raises the epoch itself after an error such as UNKNOWN_PRODUCER_ID. A transactional producer must
     request it with InitProducerId, version 3 or later, with its current id and epoch (KIP-360). Only an idempotent
-    producer without a transactional id may count on by itself.
+    producer without a transactional id may raise it by itself.
 
     ## Example
     ```story
@@ -142,7 +143,7 @@ def _learn_epoch(
 
 
 def _used_epochs(message: Message) -> Iterator[tuple[int, int, tuple[str | int, ...]]]:
-    """The producer ids and epochs in a request of a transactional producer, with the path of the epoch."""
+    """Yield the producer ids and epochs in a request from a transactional producer, with the path of each epoch."""
     if message.api == "Produce":
         for i, topic in enumerate(topic_records(message)):
             for j, partition in enumerate(topic.partitions):

@@ -1,4 +1,4 @@
-"""S095: a member of a KIP-848 group that keeps an epoch which its coordinator has replaced."""
+"""S095: a member of a KIP-848 group that keeps an epoch that its coordinator has replaced."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.granted_generations import GrantedGenerations
 from dissectors.trackers.state import ConnectionState
 
-#: So many heartbeats in a row are a problem; one or two may have been on their way.
+#: This many heartbeats in a row with an old epoch are a problem; one or two may have been in transit.
 _THRESHOLD = 3
 _MAX_MEMBERS = 10_000
 
 
 class _StuckEpochs:
-    """By group and member: the epoch of its heartbeats, and their number, while it differs from the one given last."""
+    """The outdated epoch in a member's heartbeats, and how many had it in a row, by group and member."""
 
     def __init__(self) -> None:
         self.by_member: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_MEMBERS)
@@ -39,7 +39,7 @@ def heartbeat_epoch_stuck(event: RequestReceived, connection: ConnectionState) -
 
     ## Why it matters
     The coordinator waits until the member confirms its epoch. Until then, partitions that it must give up are not given
-    to others; an epoch that is older than the previous one is fenced, and the member loses all its partitions.
+    to other members; an epoch that is older than the previous one is fenced, and the member loses all its partitions.
 
     ## Usual cause
     A client that repeats the same heartbeat instead of taking member_epoch from each response.

@@ -1,4 +1,4 @@
-"""S089: a latest offset from ListOffsets that lies below what the same broker has shown."""
+"""S089: a latest offset from ListOffsets that lies below an offset that the same broker has shown."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 10_000
-#: Offsets that are older (ns) are not compared: the topic may have been recreated, or its leader has changed.
-_WITHIN = 10 * SECOND
+#: Offsets older than this (ns) are not compared: the topic may have been recreated, or its leader may have changed.
+_MAX_AGE = 10 * SECOND
 #: Fetches are observed for this long (ns) after a request for the latest offset.
-_OBSERVED = SECOND
+_OBSERVED_FOR = SECOND
 _LATEST, _EARLIEST = -1, -2
 
 #: Server, topic (its name if known) and partition.
@@ -27,26 +27,26 @@ _Key = tuple[str, str, int]
 
 
 class _Offsets:
-    """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches.
+    """The starts of partitions from ListOffsets and their high watermarks from fetches, each with its time (ns).
 
-    `asked` has when the high watermark of a partition was first needed: tools ask for partitions that nobody reads.
-    `needed` has the partitions, by server and topic, whose high watermark no fetch has shown since then.
+    `asked_times` holds when a partition's high watermark was needed: tools ask for partitions that nobody reads.
+    `needed` holds the partitions, by server and topic, whose high watermark no fetch has shown since then.
     """
 
     def __init__(self) -> None:
         self.asked_at = 0
         self.needed: dict[tuple[str, str], set[int]] = {}
-        self.asked: BoundedDict[_Key, int] = BoundedDict(_MAX_PARTITIONS)
+        self.asked_times: BoundedDict[_Key, int] = BoundedDict(_MAX_PARTITIONS)
         self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
         self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
         self._needed_count = 0
 
-    def need(self, key: _Key, at: int) -> None:
+    def note_needed(self, key: _Key, at: int) -> None:
         """Note that the high watermark of a partition is needed."""
-        if at - self.asked_at > _OBSERVED:
+        if at - self.asked_at > _OBSERVED_FOR:
             self.needed.clear()
             self._needed_count = 0
-        self.asked[key] = self.asked_at = at
+        self.asked_times[key] = self.asked_at = at
         if self._needed_count < _MAX_PARTITIONS:
             self._needed_count += 1
             self.needed.setdefault(key[:2], set()).add(key[2])
@@ -69,10 +69,11 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     records again, or stop before the end.
 
     ## Usual cause
-    A server that returns the earliest offset for both questions, or that knows the end of another part of the log.
+    A server that returns the earliest offset for both timestamps, or that returns the end of another part of the log.
 
-    Compared with what the same server had returned within 10 s before the request. A high watermark is taken from the
-    first fetch within 1 s after a request for the latest offset, to be compared with the next one.
+    The offset is compared with offsets that the same server returned within 10 s before the request. The high watermark
+    is that of the first fetch within 1 s after a request for the latest offset; it is compared with the next latest
+    offset.
 
     ## Example
     ```story
@@ -91,7 +92,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    The last stable offset, and records that are written meanwhile:
+    The last stable offset, and records that are written in the meantime:
     ```story
     > ListOffsets v4 {"isolation_level": 1, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
     < {"topics": [{"name": "t", "partitions": [{"offset": 20}]}]}
@@ -124,7 +125,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     for i, topic in enumerate(message.body.get("topics") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
             topic_partition, offset = (topic_name_or_id(topic), row.get("partition_index", 0)), row.get("offset", -1)
-            timestamp, key = timestamps.get(topic_partition), _key(*topic_partition, connection)
+            timestamp, key = timestamps.get(topic_partition), _partition_key(*topic_partition, connection)
             if row.get("error_code") or offset < 0 or request_body.get("isolation_level"):
                 continue
             if timestamp == _EARLIEST:
@@ -133,10 +134,11 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
                 continue
             requested_at = event.request.at
             watermark, start = (
-                _recent_offset(source, key, requested_at) for source in (offsets.watermarks, offsets.starts)
+                _recent_offset(known_offsets, key, requested_at)
+                for known_offsets in (offsets.watermarks, offsets.starts)
             )
-            if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
-                offsets.need(key, event.at)
+            if watermark < 0 and event.at - offsets.asked_times.get(key, -_MAX_AGE) >= _MAX_AGE:
+                offsets.note_needed(key, event.at)
                 connection.run.subscribe("S089")
             if offset < max(watermark, start):
                 source = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
@@ -155,7 +157,7 @@ def _store_watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
     """Remember the high watermarks of partitions whose latest offset was asked for."""
-    if event.at - offsets.asked_at > _OBSERVED or not offsets.needed:
+    if event.at - offsets.asked_at > _OBSERVED_FOR or not offsets.needed:
         connection.run.unsubscribe("S089")
         return
     server, names = connection.server, connection.run.topic_names
@@ -173,11 +175,11 @@ def _store_watermarks(
             del offsets.needed[server, name]
 
 
-def _key(topic: str, partition: int, connection: ConnectionState) -> _Key:
+def _partition_key(topic: str, partition: int, connection: ConnectionState) -> _Key:
     return connection.server, connection.run.topic_names.get(topic, topic), partition
 
 
 def _recent_offset(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
-    """The offset that was returned before a request was sent at `at` (ns); -1 if it is unknown, later or too old."""
+    """Return the offset seen before a request was sent at `at` (ns), or -1 if it is unknown, newer or too old."""
     offset, seen_at = offsets.get(key, (-1, at))
-    return offset if 0 < at - seen_at <= _WITHIN else -1
+    return offset if 0 < at - seen_at <= _MAX_AGE else -1

@@ -1,4 +1,4 @@
-"""S069: a refusal whose current leader does not fit its node endpoints, or is the server that refuses."""
+"""S069: a refusal whose current leader does not match its node endpoints, or is the server that refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: A server that names itself is reported from this refusal on: the first ones may come while it becomes the leader.
+#: A server that names itself is reported after this many refusals: the first ones may come while it becomes the leader.
 THRESHOLD = 3
 
 _NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
@@ -44,12 +44,12 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
 
     ## Why it matters
     Since KIP-951, clients take the new leader from the refusal instead of requesting Metadata: current_leader has its
-    node id, node_endpoints its address. If they do not fit, the client retries at a broker that refuses it again.
+    node id, node_endpoints its address. If they do not match, the client retries at a broker that refuses it again.
 
     ## Usual cause
     A proxy or gateway that rewrites one of the two fields, e.g. names the broker of the client's zone in node_endpoints
-    and leaves current_leader as it is. Or a broker whose metadata and whose replicas disagree: it names itself as the
-    leader in the response in which it refuses to be. This is reported after three refusals.
+    and leaves current_leader as it is. Or a broker whose metadata disagrees with its replicas: it names itself as the
+    leader in the very response in which it denies being the leader. This is reported after three refusals.
 
     ## Example
     The leader is node 1, and the only endpoint is that of node 3:
@@ -84,12 +84,12 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
     message = event.message
     if message is None:
         return
-    endpoints = [endpoint["node_id"] for endpoint in message.body.get("node_endpoints") or ()]
+    endpoint_ids = [endpoint["node_id"] for endpoint in message.body.get("node_endpoints") or ()]
     rows = list(_refused_partitions(message.body))
     leaders = {leader for _, _, leader in rows}
-    unrelated_endpoints = [endpoint for endpoint in endpoints if endpoint not in leaders]
+    unrelated_ids = [node_id for node_id in endpoint_ids if node_id not in leaders]
     for topic_partition, path, leader in rows:
-        has_no_endpoint = bool(unrelated_endpoints) and leader not in endpoints
+        has_no_endpoint = bool(unrelated_ids) and leader not in endpoint_ids
         names_itself = leader == connection.run.state(ClusterViews).node_id(connection.server, connection.server)
         if names_itself and not has_no_endpoint:
             times = connection.run.state(_SelfReferences).count((connection.server, topic_partition), event.at)
@@ -101,7 +101,7 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
         name = label(topic_partition, connection)
         text = f"current_leader of {name} is {leader}"
         if has_no_endpoint:
-            text += f", but node_endpoints has only node {', '.join(map(str, endpoints[:5]))}"
+            text += f", but node_endpoints has only node {', '.join(map(str, endpoint_ids[:5]))}"
         if names_itself:
             text += f"{', and' if has_no_endpoint else ', but'} node {leader} itself answered NOT_LEADER_OR_FOLLOWER"
         yield Problem(
@@ -114,7 +114,7 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
 
 
 def _refused_partitions(body: dict[str, Any]) -> Iterator[tuple[tuple[str, int], tuple[str | int, ...], int]]:
-    """The partitions of which the server is not the leader, with their paths, and the leader if it names one."""
+    """Yield each partition that the server refuses as not its leader, its path, and the leader that it names."""
     for i, topic in enumerate(body.get("responses") or ()):
         for field in ("partition_responses", "partitions"):
             for j, row in enumerate(topic.get(field) or ()):

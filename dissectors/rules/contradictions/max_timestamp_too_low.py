@@ -9,15 +9,16 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.formats import DELETE_HORIZON, TIMESTAMP_TYPE
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data
+from dissectors.trackers.record_data import RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_MAX_TIMESTAMP = (35, 43)
+#: Start and end of max_timestamp in a batch.
+_MAX_TIMESTAMP_SPAN = (35, 43)
 _FORMAT_2 = 2
 
-#: base_timestamp of these batches is the broker's time, or when the tombstones of a batch may be deleted.
-_OTHER_TIMES = TIMESTAMP_TYPE | DELETE_HORIZON
+#: With these attributes, base_timestamp is the broker's time, or when the batch's tombstones may be deleted.
+_OTHER_TIME_ATTRIBUTES = TIMESTAMP_TYPE | DELETE_HORIZON
 
 
 @rule(
@@ -34,9 +35,9 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
     """Checks that a batch's max_timestamp is not below its base_timestamp, which is that of its first record.
 
     ## Why it matters
-    Brokers take max_timestamp for their time index without reading the records: with -1, ListOffsets by timestamp does
-    not find the records, and retention.ms does not delete them, or deletes them at once. In a Produce request this is
-    info: Kafka computes the field again, but other servers may store it.
+    Brokers use max_timestamp for their time index without reading the records: with -1, ListOffsets by timestamp does
+    not find the records, and retention.ms does not delete them, or deletes them at once. In a Produce request, this is
+    reported as info: Kafka recomputes the field, but other servers may store it.
 
     ## Usual cause
     A writer that leaves max_timestamp at its default, -1, or that fills it in before it adds the records. A broker or
@@ -49,7 +50,7 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
     ```
 
     ## Looks alike
-    No timestamps at all, and times of the broker:
+    No timestamps at all, and the broker's timestamps:
     ```story
     > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
        {"base_timestamp": -1, "max_timestamp": -1, "records": [{"timestamp": -1}]}]}]}]}
@@ -67,19 +68,20 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
         for index, batch in enumerate(part.batches):
             if (
                 batch.max_timestamp >= batch.base_timestamp
-                or batch.attributes & _OTHER_TIMES
+                or batch.attributes & _OTHER_TIME_ATTRIBUTES
                 or batch.magic != _FORMAT_2
             ):
                 continue
-            start, end = _MAX_TIMESTAMP
+            start, end = _MAX_TIMESTAMP_SPAN
             yield Problem(
-                f"{label(part.place, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, but the "
+                f"{label(part.topic_partition, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, "
+                "but the "
                 f"first record has timestamp {batch.base_timestamp}",
-                **problem_place(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
+                **problem_location(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
                 hint="fix the writer of the batch: max_timestamp is the highest timestamp of its records",
                 blame="client" if isinstance(event, RequestReceived) else "broker",
                 severity=Severity.INFO if isinstance(event, RequestReceived) else None,
                 expected=f"{batch.base_timestamp} or later",
                 got=str(batch.max_timestamp),
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

@@ -1,4 +1,4 @@
-"""S071: Metadata that has a broker, topic or partition twice."""
+"""S071: Metadata that lists a broker, topic or partition twice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("S071", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
 def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a Metadata response has each broker, topic and partition once.
+    """Checks that a Metadata response lists each broker, topic and partition once.
 
     ## Why it matters
-    Clients keep them by node id, name and index: the last entry wins, or the first, or the client fails with a
-    duplicate key. If the entries differ, it depends on the client which leader it uses.
+    Clients index the entries by node id, name and partition index: the last entry wins, or the first, or the client
+    fails with a duplicate key. If the entries differ, it depends on the client which leader it uses.
 
     ## Usual cause
     A gateway that merges the responses of several brokers, a request that names a topic twice (also by name and by id),
@@ -51,7 +51,7 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
     if message is None or message.diagnosis is not None or event.request_body is None:
         return
     topics = message.body["topics"] or ()
-    lists: list[tuple[tuple[str | int, ...], Any, str, str]] = [
+    entry_lists: list[tuple[tuple[str | int, ...], Any, str, str]] = [
         (("brokers",), message.body["brokers"] or (), "node_id", "broker "),
         *(
             (
@@ -64,30 +64,30 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
         ),
     ]
     if _has_unique_topics(event.request_body):
-        lists.append((("topics",), topics, "name", "topic "))
-    for path, rows, key, text in lists:
+        entry_lists.append((("topics",), topics, "name", "topic "))
+    for path, rows, key, label in entry_lists:
         if (index := _duplicate_index(rows, key)) is not None:
             yield Problem(
-                f"the Metadata response has {text}{rows[index][key]} twice",
+                f"the Metadata response has {label}{rows[index][key]} twice",
                 **locate(message, *path, index, key),
                 hint="fix the server: each broker, topic and partition has one entry",
             )
 
 
 def _has_unique_topics(request_body: dict[str, Any] | None) -> bool:
-    """Whether a request names each topic once, so that the response has no reason to name one twice."""
+    """Whether a request names each topic once, so that the response has no reason to list one twice."""
     names = [topic.get("name") for topic in (request_body or {}).get("topics") or ()]
     return None not in names and len(names) == len(set(names))
 
 
 def _duplicate_index(rows: Any, key: str) -> int | None:
-    """The index of the first entry whose key an earlier one has; None is no key."""
+    """Return the index of the first entry whose key an earlier entry has, or None. A key of None does not count."""
     keys = [row[key] for row in rows]
     if len(set(keys)) == len(keys):
         return None
     earlier_keys: set[Any] = set()
-    for index, identity in enumerate(keys):
-        if identity is not None and identity in earlier_keys:
+    for index, value in enumerate(keys):
+        if value is not None and value in earlier_keys:
             return index
-        earlier_keys.add(identity)
+        earlier_keys.add(value)
     return None

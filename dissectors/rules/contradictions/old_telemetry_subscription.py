@@ -17,10 +17,10 @@ _MAX_CLIENTS = 10_000
 
 
 class _Subscriptions:
-    """By client instance: the subscription id that it got last, and when (ns)."""
+    """The subscription id that each client instance got last, and when (ns)."""
 
     def __init__(self) -> None:
-        self.given: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_CLIENTS)
+        self.by_instance: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_CLIENTS)
 
 
 @rule(
@@ -42,7 +42,7 @@ def old_telemetry_subscription(
     this client are lost, although it keeps sending them.
 
     ## Usual cause
-    A client that keeps the first id, or asks for the subscription after a refusal and does not use the answer.
+    A client that keeps the first id, or asks for the subscription after a refusal but does not use the response.
 
     ## Example
     ```story
@@ -57,7 +57,7 @@ def old_telemetry_subscription(
     ```
 
     ## Looks alike
-    The subscription changes, and the client asks for the new one; another client has an older one:
+    The subscription changes, and the client asks for the new one; another client has an older subscription:
     ```story
     > GetTelemetrySubscriptions v0 {"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"}
     < {"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw", "subscription_id": 11}
@@ -74,7 +74,7 @@ def old_telemetry_subscription(
     ## Sources
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-714%3A+Client+metrics+and+observability
     """
-    subscriptions, message = connection.run.state(_Subscriptions).given, event.message
+    subscriptions, message = connection.run.state(_Subscriptions).by_instance, event.message
     if message is None or message.diagnosis is not None or not message.well_formed:
         return
     body = message.body

@@ -12,7 +12,7 @@ from dissectors.rules import rule
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 
-#: The most partitions of an assignment that are compared.
+#: At most this many partitions of an assignment are compared.
 _MAX_PARTITIONS = 100_000
 
 
@@ -22,11 +22,11 @@ def partition_assigned_twice(event: RequestReceived, _: ConnectionState) -> Iter
 
     ## Why it matters
     Two members read and commit the same partition: records are processed twice, and the committed offset goes back and
-    forth. Nobody gets an error, because the coordinator does not look into assignments.
+    forth. Nobody gets an error, because the coordinator does not read assignments.
 
     ## Usual cause
-    An assignor that trusts what members claim to own without comparing their generations. A
-    custom assignor may do this on purpose.
+    An assignor that trusts what members claim to own, without comparing their generations. A custom assignor may do
+    this on purpose.
 
     ## Example
     ```story

@@ -14,7 +14,7 @@ from dissectors.rules import rule
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 
-#: The most partitions of one answer, and claims and disputes of a run, that are kept.
+#: At most this many partitions of one response, and claims and disputes of a run, are kept.
 _MAX_PARTITIONS = 100_000
 _MAX_DISPUTES = 1000
 
@@ -30,7 +30,10 @@ class _Claim(NamedTuple):
 
 
 class _Claims:
-    """Claims of members that use epochs, and those of other members that still held: by group and member."""
+    """Claims of members that use epochs.
+
+    `disputes`: by group and member, a partition of the member that another member has also claimed, and that claim.
+    """
 
     def __init__(self) -> None:
         self.owners: BoundedDict[_GroupPartition, _Claim] = BoundedDict(_MAX_PARTITIONS)
@@ -67,7 +70,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
       {"member_id": "b", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
        {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [1, 2]}], "generation_id": 5}}}]}
     ```
-    With epochs (KIP-848), both claims are accepted, and the first member goes on:
+    With epochs (KIP-848), both claims are accepted, and the first member continues:
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
       "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0]}]}
@@ -90,7 +93,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
       {"member_id": "b", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
        {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [1, 2]}], "generation_id": 4}}}]}
     ```
-    A member that gives the partition up before, and one whose session has expired:
+    A member that gives the partition up first, and one whose session has expired:
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
       "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0, 1]}]}
@@ -119,7 +122,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     if message.api == "JoinGroup":
         if message.body.get("members"):
             message.spend(100 + len(message.frame))
-            yield from _claims_in_join(event, request_body.get("group_id", ""))
+            yield from _check_claims_in_join(event, request_body.get("group_id", ""))
         return
     claims, member = (
         connection.run.state(_Claims),
@@ -135,11 +138,11 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
         claimed_partition, claim = disputed
         if event.request.at > claim.at:
             del claims.disputes[member]
-            yield _problem(claimed_partition, member[1], claim.member, connection)
+            yield _dispute_problem(claimed_partition, member[1], claim.member, connection)
 
 
-def _claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
-    """Check the claims that the leader gets: two members may claim a partition in the same generation."""
+def _check_claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
+    """Check the claims that the leader gets: no partition may have two owners in the same generation."""
     message = event.message
     assert message is not None
     owners: dict[tuple[int, str, int], str] = {}
@@ -150,7 +153,7 @@ def _claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
         data = metadata.get("data") or {}
         generation = data.get("generation_id", -1)
         if generation < 0:
-            continue  # the version has none, or the member has no assignment
+            continue  # the version has no generation, or the member has no assignment
         for topic in data.get("owned_partitions") or ():
             for partition in topic.get("partitions") or ():
                 claimed_partition, member = (generation, topic.get("topic", ""), partition), row.get("member_id", "")
@@ -195,7 +198,7 @@ def _store_claims(member: tuple[str, str], owned: list[dict[str, Any]], at: int,
 
 
 def _withdraw_claims(member: tuple[str, str], claims: _Claims) -> None:
-    """A member has left or was refused: it owns nothing any more."""
+    """Forget the claims of a member that has left or was refused."""
     if claims.by_member:
         for claimed_partition in claims.by_member.pop(member, frozenset()):
             if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == member[1]:
@@ -203,12 +206,14 @@ def _withdraw_claims(member: tuple[str, str], claims: _Claims) -> None:
         claims.disputes.pop(member, None)
 
 
-def _problem(claimed_partition: _GroupPartition, first: str, second: str, connection: ConnectionState) -> Problem:
+def _dispute_problem(
+    claimed_partition: _GroupPartition, first_member: str, second_member: str, connection: ConnectionState
+) -> Problem:
     group = claimed_partition[0]
     partition_name = label(claimed_partition[1:], connection)
     return Problem(
-        f"members {first!r} and {second!r} of group {group!r} both claim to own {partition_name}, and the coordinator "
-        "accepts both",
+        f"members {first_member!r} and {second_member!r} of group {group!r} both claim to own {partition_name}, "
+        "and the coordinator accepts both",
         hint=_HINT,
         cause=group,
     )

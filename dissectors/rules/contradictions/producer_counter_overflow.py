@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _HIGHEST_SEQUENCE, _HIGHEST_EPOCH = (1 << 31) - 1, (1 << 15) - 1
-_NONE = -1
+_UNSET = -1
 
 
 @rule(
@@ -80,14 +80,14 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
 
 
 def _overflow_text(batch: BatchSpan) -> tuple[str, str] | None:
-    """Which counter of a producer is negative, and what to change."""
+    """Return which counter of a producer is negative, and what to change, or None if neither is."""
     if batch.producer_id < 0 or batch.attributes & CONTROL:  # transaction markers have no sequence
         return None
     for name, value, highest, next_step in (
         ("producer_epoch", batch.producer_epoch, _HIGHEST_EPOCH, "get a new producer id with InitProducerId"),
         ("base_sequence", batch.base_sequence, _HIGHEST_SEQUENCE, "continue with 0"),
     ):
-        if value == _NONE:
+        if value == _UNSET:
             return f"{name} -1, although it has a producer id", f"fix the client: set {name} with the producer id"
         if value < 0:
             return f"{name} {value}: it has overflowed", f"fix the client: after {name} {highest}, {next_step}"

@@ -29,12 +29,12 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
 
     ## Why it matters
     Records before the log start offset are deleted. Clients compare their position with this field: they drop the
-    records, reset the offset, or report a lag that is negative.
+    records, reset the offset, or report a negative lag.
 
     ## Usual cause
     A broker or gateway that fills in another offset, such as the high watermark, or that reads it for another
-    partition. A batch that begins before the log start offset and ends after it is right: DeleteRecords may stop
-    within a batch.
+    partition. A batch that begins before the log start offset and ends after it is fine: DeleteRecords may stop within
+    a batch.
 
     ## Example
     ```story

@@ -28,12 +28,12 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     """Checks that the records in a Fetch response lie below its high watermark, or last stable offset.
 
     ## Why it matters
-    Consumers may read records up to the high watermark, with read_committed up to the last stable offset. Clients use
-    the field: they drop the records, compute a negative lag, or conclude that they are at the end and stop reading.
+    Consumers may read records up to the high watermark or, with read_committed, up to the last stable offset. Clients
+    use the field: they drop the records, compute a negative lag, or conclude that they are at the end and stop reading.
 
     ## Usual cause
-    A broker or gateway that does not fill in the field: it is -1 or 0. -1 is right only in a response with an error. A
-    batch that begins exactly at the end is right: Kafka reads the end first, and the batch was written in between.
+    A broker or gateway that does not fill in the field: it is -1 or 0. -1 is correct only in a response with an error.
+    A batch that begins exactly at the end is fine: Kafka reads the end first, and the batch was written in between.
 
     ## Example
     ```story
@@ -48,8 +48,8 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    An error, a consumer that does not read transactions, a batch written meanwhile, and a follower, which
-    gets records before they are replicated:
+    An error, a consumer that does not read transactions, a batch written in the meantime, and a follower, which gets
+    records before they are replicated:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}

@@ -29,11 +29,11 @@ class _EarlyBatch(NamedTuple):
 
 
 class _PendingBatches:
-    """Partitions of connections with such a batch: a later response shows whether the offset had moved meanwhile."""
+    """Early batches by connection and partition: a later response shows whether the offset had moved past them."""
 
     def __init__(self) -> None:
         self.batches: BoundedDict[Hashable, _EarlyBatch] = BoundedDict(_MAX_PARTITIONS)
-        self.last = 0
+        self.last_at = 0
 
 
 @rule(
@@ -53,8 +53,8 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     already processed them.
 
     ## Usual cause
-    A broker that reads up to the high watermark whatever the isolation level is. Kafka may return a batch that was
-    written after it has read the last stable offset, so this is reported when a later response still has an offset
+    A broker that reads up to the high watermark regardless of the isolation level. Kafka may return a batch that was
+    written after it read the last stable offset, so this is reported only when a later response still has an offset
     that is not above that batch.
 
     ## Example
@@ -88,7 +88,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     pending = connection.run.state(_PendingBatches)
-    if event.at - pending.last > _PENDING_FOR:
+    if event.at - pending.last_at > _PENDING_FOR:
         pending.batches.clear()
     message, request_body = event.message, event.request_body
     if (
@@ -115,7 +115,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
                     )
                 elif (offset := first_batch_from(partition.data, stable_offset)) is not None:
                     pending.batches[connection.connection_id, topic_partition] = _EarlyBatch(offset, event.at)
-                    pending.last = event.at
+                    pending.last_at = event.at
     if pending.batches:
         connection.run.subscribe("S085")
     else:

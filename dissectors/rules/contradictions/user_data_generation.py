@@ -1,4 +1,4 @@
-"""S075: a member whose subscription states another generation than the one that it was in."""
+"""S075: a member whose subscription states a different generation from the one that it was in."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
     """Checks that a member that rejoins states the generation in which it got the partitions that it claims.
 
     ## Why it matters
-    A sticky assignor resolves double claims by generation: the partitions of a member with an old one, or with -1, go
-    to others. With -1 the assignor does not know what is new, so that a partition may move at every rebalance, or stay
-    with a member that lost it long ago.
+    A sticky assignor resolves double claims by generation: the partitions of a member with an old generation, or with
+    -1, go to other members. With -1, the assignor cannot tell which claim is newer, so a partition may move at every
+    rebalance, or stay with a member that lost it long ago.
 
     ## Usual cause
-    A client whose assignor is not told the generation after SyncGroup, so that user data keeps its first value. It
-    concerns StickyAssignorUserData (`sticky`, `cooperative-sticky`) and generation_id of ConsumerProtocolSubscription
+    A client whose assignor is not told the generation after SyncGroup, so its user data keeps the first value. The rule
+    covers StickyAssignorUserData (`sticky`, `cooperative-sticky`) and generation_id of ConsumerProtocolSubscription
     (version 2 and later).
 
     ## Example
@@ -110,9 +110,9 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
         outdated = _outdated_generation(protocol.get("metadata"), synced_generation)
         if outdated is None:
             continue
-        owner, generation = outdated
+        part_name, generation = outdated
         yield Problem(
-            f"{owner} of member {key[1]!r} in group {key[0]!r} has generation {generation} with partitions that it "
+            f"{part_name} of member {key[1]!r} in group {key[0]!r} has generation {generation} with partitions that it "
             f"got in generation {synced_generation}, its previous generation",
             **locate(message, "protocols", index, "metadata"),
             hint="fix or upgrade the client: after SyncGroup, its assignor must keep the generation "
@@ -120,12 +120,12 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
             "together with the assignment",
             expected=f"generation {synced_generation}",
             got=str(generation),
-            cause=f"{key[0]} {owner}",
+            cause=f"{key[0]} {part_name}",
         )
 
 
 def _outdated_generation(metadata: Any, synced_generation: int) -> tuple[str, int] | None:
-    """The part of a subscription with an earlier generation than the known one, and that generation."""
+    """Return the part of a subscription with an older generation than the known one, and that generation."""
     if not isinstance(metadata, dict) or metadata.get("type") != "ConsumerProtocolSubscription":
         return None
     data = metadata.get("data") or {}

@@ -30,7 +30,7 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
 
     ## Usual cause
     A proxy that pairs every request with a response. Reported when the first request after the Produce is not answered
-    within 30 s more than it allows, while the connection stays open.
+    within 30 s beyond the time that it allows, while the connection stays open.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""C022: a server that closes upon the requests with one form of a field, and answers the others."""
+"""C022: a server that closes the connection after requests with one form of a field, and answers the others."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iter
     """Checks that a server does not close connections because of one field of a request.
 
     ## Why it matters
-    Some clients work with this server and others never do, with the same API and version. The request is right, so
-    nothing is found at the client.
+    Some clients work with this server and others never do, with the same API and version. The request is valid, so
+    there is nothing to find in the client.
 
     ## Usual cause
-    A server or gateway with a reader of its own that does not expect null, an empty value or a number below 0. It is
-    reported if a field, and no other one, is the same in all requests upon which the server closed at once, at least
-    two, and different in all that it answered, at least two.
+    A server or gateway with its own parser, which does not expect null, an empty value or a negative number. Reported
+    if exactly one field has the same form in all requests after which the server closed the connection at once (at
+    least two), and another form in all requests that it answered (at least two).
 
     ## Example
     ```story
@@ -82,13 +82,14 @@ def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iter
         or (request.api_key, request.version) in connection.state(InFlight).served
     ):
         return
-    field = connection.run.state(RequestShapes).note_closed(connection.server, request, event.at)
-    if field is None:
+    culprit = connection.run.state(RequestShapes).note_closed(connection.server, request, event.at)
+    if culprit is None:
         return
     yield Problem(
-        f"the request is right; {connection.server} closes {request.api} v{request.version} only if {field.field} is "
-        f"{field.form} ({field.closed} of {field.closed}), and serves it otherwise ({field.served} of {field.served})",
-        hint=f"the server has to read {field.field} also if it is {field.form}; until then, send another value",
-        cause=f"{request.api} v{request.version} {field.field} {field.form}",
+        f"the request is right; {connection.server} closes {request.api} v{request.version} only if {culprit.field} is "
+        f"{culprit.form} ({culprit.closed} of {culprit.closed}), and serves it otherwise "
+        f"({culprit.served} of {culprit.served})",
+        hint=f"the server has to read {culprit.field} also if it is {culprit.form}; until then, send another value",
+        cause=f"{request.api} v{request.version} {culprit.field} {culprit.form}",
         request=ConcernedRequest.of(oldest),
     )

@@ -60,9 +60,9 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
         return
     if received and event.by == "server":
         oldest = next(iter(flight.waiting.values()), None)
-        response_to = f", most likely the answer to {request_text(oldest)}" if oldest is not None else ""
+        request_note = f", most likely the answer to {request_text(oldest)}" if oldest is not None else ""
         yield Problem(
-            f"the server closed the connection {count_text(received, 'byte')} into a response{response_to}",
+            f"the server closed the connection {count_text(received, 'byte')} into a response{request_note}",
             hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",

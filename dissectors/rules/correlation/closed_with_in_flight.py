@@ -66,10 +66,13 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
         return
     requests = [request.message for request in endings.unanswered]
     are_all_long_polls = all(request.api in LONG_POLLS for request in requests)
-    shutdown = "; it has just closed several others, as a server does that is stopped" if endings.is_shutdown else ""
+    shutdown_note = (
+        "; it has just closed several others, as a server does that is stopped" if endings.is_shutdown else ""
+    )
     verb = "reset" if event.how == "reset" else "closed"
     yield Problem(
-        f"the server {verb} the connection while {requests_text(endings.unanswered)} waited for a response{shutdown}",
+        f"the server {verb} the connection while {requests_text(endings.unanswered)} waited for a response"
+        f"{shutdown_note}",
         severity=Severity.INFO if are_all_long_polls or endings.is_shutdown else None,
         hint="check the server's log at that time, and what is between it and the client",
         cause=f"{requests[0].api} v{requests[0].version} {are_all_long_polls}",

@@ -58,11 +58,11 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
     kind, oldest = connection.state(InFlight).stray or ("", None)
     if kind != ANSWERS_AGAIN:
         return
-    message = f"correlation id {event.correlation_id} was already answered"
+    text = f"correlation id {event.correlation_id} was already answered"
     if oldest is not None:
-        message += f"; {request_text(oldest)} is waiting for a response"
+        text += f"; {request_text(oldest)} is waiting for a response"
     yield Problem(
-        message,
+        text,
         4,
         8,
         "header.correlation_id",

@@ -23,7 +23,7 @@ MAX_WAIT = Limit("wait", 1, "s", "a request waits so long behind a Fetch, JoinGr
 class _BlockingRequest:
     """The latest request that may block: its time and the end of its wait (ns), and the API.
 
-    What the server takes beyond the time that the request allows is not the client's choice.
+    `until` counts only the time that the request allows: a longer wait is not the client's choice.
     """
 
     requested_at: int = 0

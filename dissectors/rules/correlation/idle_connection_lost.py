@@ -22,9 +22,9 @@ from dissectors.trackers.state import ConnectionState
     blame="network",
 )
 def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that TCP acknowledges requests. It needs the packets: a capture, not a proxy.
+    """Checks that TCP acknowledges requests. It needs packets, so it works for a capture but not for a proxy.
 
-    A request of which TCP has sent a packet four times or more until the connection ended is reported.
+    A request is reported if TCP sent one of its packets at least four times before the connection ended.
 
     ## Why it matters
     The client waits until its request times out, for 30 s or more, before it opens another connection. To users, the
@@ -46,7 +46,7 @@ def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A request that TCP has acknowledged, or that it has sent twice: packets are lost sometimes.
+    A request that TCP has acknowledged, or that it has sent twice, since packets are lost sometimes:
     ```story
     > Metadata v8 {"topics": []}
     < {}

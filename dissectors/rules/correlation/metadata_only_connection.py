@@ -70,7 +70,7 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     ```
 
     ## Looks alike
-    The bootstrap connections of a client that then works on others:
+    The bootstrap connections of a client that then works on other connections:
     ```story
     open 9 client=10.0.0.9:50009
     9> Fetch v11 {"topics": []}

@@ -14,17 +14,19 @@ from dissectors.trackers.in_flight import OVERDUE_OTHER, OVERTAKEN_DEADLINE, InF
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
-from dissectors.trackers.waits import wait_of
+from dissectors.trackers.waits import explain_wait
 
 _MS = 1_000_000
 
-#: Of a request that had waited for a shorter time (ns) when its connection ended, nothing is known.
+#: A request that had waited for less than this (ns) when its connection ended is not reported.
 MIN_WAIT = 1_000 * _MS
 
 #: A client that leaves after waiting this much longer than allowed (ns) has timed out.
 CLIENT_TIMEOUT = 5_000 * _MS
 
-_NO_REASON = "find out why the server does not answer: its log at that time, and what is between it and the client"
+_UNKNOWN_REASON_HINT = (
+    "find out why the server does not answer: its log at that time, and what is between it and the client"
+)
 
 
 @rule(
@@ -37,7 +39,7 @@ _NO_REASON = "find out why the server does not answer: its log at that time, and
     since="0.1",
 )
 def never_answered(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request on an open connection is answered within 30 s more than it allows.
+    """Checks that a request on an open connection is answered within 30 s beyond the time that it allows.
 
     ## Why it matters
     A client without a response hangs until its request times out (usually 30 s), and so does everything it sends on
@@ -45,14 +47,15 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
 
     ## Usual cause
     A server that drops errors instead of answering them, or that does not answer a request without topics. The allowed
-    time counts max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of admin requests, and that of
-    older requests on the connection.
+    time includes max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of admin requests, and the
+    allowed time of older requests on the connection.
 
     If the server answers newer requests of the connection, but not this one for another second, it was skipped: Kafka
     answers in order.
 
-    If the client closes the connection earlier, or the capture ends, it is info, or a warning if the client had waited
-    more than 5 s; nothing if it had waited less than 1 s. C013 covers connections closed by the server.
+    If the client closes the connection earlier, or the capture ends, this is info, or a warning if the client had
+    waited more than 5 s; nothing is reported if it had waited less than 1 s. C013 covers connections closed by the
+    server.
 
     The finding says what the broker did last: on this connection, and on the client's other connections.
 
@@ -114,7 +117,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if isinstance(event, DeadlinePassed):
         late_requests = connection.state(InFlight).take_overdue(OVERDUE_OTHER, event.at, connection)
         if late_requests:
-            wait = wait_of(late_requests[0], event.at, connection)
+            wait = explain_wait(late_requests[0], event.at, connection)
             yield Problem(
                 f"no answer to {requests_text(late_requests)} after {duration(event.at - late_requests[0].at)}: "
                 f"{wait.text}",
@@ -135,16 +138,16 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         if overtaking is None and waited < (MIN_WAIT + allowed if request.message.api in LONG_POLLS else MIN_WAIT):
             continue
         timed_out = event.by == "client" and waited > allowed + CLIENT_TIMEOUT
-        end = "the client closed its connection"
+        ending_text = "the client closed its connection"
         if event.by is None:
-            end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
-        text = f"no answer to {request_text(request)}, which had waited {duration(waited)} when {end}"
+            ending_text = "its connection was last seen" + (f" ({event.how})" if event.how else "")
+        text = f"no answer to {request_text(request)}, which had waited {duration(waited)} when {ending_text}"
         if overtaking is None:
             yield Problem(
                 text,
                 severity=Severity.WARNING if timed_out else Severity.INFO,
                 blame="broker" if timed_out else None,
-                hint=_NO_REASON if timed_out else None,
+                hint=_UNKNOWN_REASON_HINT if timed_out else None,
                 cause=f"{_request_kind(request)} {timed_out}",
                 request=ConcernedRequest.of(request),
             )
@@ -160,7 +163,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
 
 
 def _skipped_problems(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Requests that the server did not answer although it answered newer ones."""
+    """Report requests that the server did not answer although it answered newer ones."""
     for request, overtaking in connection.state(InFlight).take_skipped(event.at, connection):
         yield Problem(
             f"no answer to {request_text(request)}: the server answered the newer {request_text(overtaking.newer)} "

@@ -24,7 +24,7 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def out_of_order_response(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that responses come in the order of their requests.
+    """Checks that responses arrive in the order of their requests.
 
     ## Why it matters
     Kafka guarantees the order on a connection, and clients rely on it: the Java client fails with "Correlation id for
@@ -80,7 +80,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/redpanda-data/redpanda/issues/25636
     https://github.com/IBM/sarama/issues/992
     """
-    overtaking = connection.state(InFlight).late_after
+    overtaking = connection.state(InFlight).overtaken_by
     if overtaking is None or event.request is None:
         return
     yield Problem(

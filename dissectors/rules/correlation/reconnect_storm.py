@@ -86,7 +86,7 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    Clients start with such a connection and then work on others; a health check every 5 s is slower:
+    Clients start with such a connection and then work on other connections; a health check every 5 s is slower:
     ```story
     open 1 client=10.0.0.9:50001
     1> Metadata v8 {"topics": []}
@@ -144,7 +144,7 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     if len(visits) < count or event.at - visits[-count] > connection.run.limit(WITHIN) * SECOND:
         return
     if is_refused(connection):
-        return  # librdkafka connects again after each refusal of a coordinator
+        return  # librdkafka reconnects after each refusal by a coordinator
     host, client_id = client_key(connection)
     yield Problem(
         f"client {client_id!r} at {host} opened and closed {count} connections to {connection.server} within"

@@ -1,4 +1,4 @@
-"""C020: a request that waits for its response."""
+"""C020: a request that is still waiting for its response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import LATE_AFTER, LATE_DEADLINE, InFlight, request_text
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.waits import wait_of
+from dissectors.trackers.waits import explain_wait
 
 
 @rule(
@@ -29,12 +29,12 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     """Reports that the oldest request of a connection waits for its response, 5 s longer than it allows.
 
     ## Why it matters
-    A server answers the requests of a connection in order: what hangs is this one, and everything behind it. C004 (C007
-    for Produce) follows 30 s after the time that the request itself allows.
+    A server answers the requests of a connection in order: this request hangs, and so does everything behind it. C004
+    (C007 for Produce) follows 30 s after the time that the request itself allows.
 
     ## Usual cause
     A server that drops the response, or that is stuck on this request. The finding says what the server did last, on
-    this connection and on the client's other ones. The allowed time counts max_wait_ms of a Fetch, the rebalance
+    this connection and on the client's other ones. The allowed time includes max_wait_ms of a Fetch, the rebalance
     timeout of a group, and a throttle time.
 
     ## Example
@@ -64,7 +64,7 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     """
     request = connection.state(InFlight).take_late_request(event.at, connection)
     if request is not None:
-        waited, wait = duration(event.at - request.at), wait_of(request, event.at, connection)
+        waited, wait = duration(event.at - request.at), explain_wait(request, event.at, connection)
         yield Problem(
             f"{request_text(request)} has waited {waited} for its response: {wait.text}",
             hint="find out why the server does not answer it; what the client sends on this connection waits behind it",

@@ -30,9 +30,9 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     the right one until the request times out.
 
     ## Usual cause
-    The server does not copy the request's id: it counts by itself, or uses a template with a fixed id. Or a header
-    field is missing or duplicated, so the id is read two or four bytes off. Reported once per server; the requests
-    that were probably meant are not reported as unanswered as well.
+    The server does not copy the request's id: it uses its own counter, or a template with a fixed id. Or a header field
+    is missing or duplicated, so the id is read two or four bytes off. Reported once per server; the requests that were
+    probably meant are not reported as unanswered as well.
 
     ## Example
     ```story
@@ -67,16 +67,16 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     if kind != ANSWERS_NOTHING:
         return
     correlation_id = event.correlation_id
-    message, expected = f"no request in flight has correlation id {correlation_id}", None
+    text, expected = f"no request in flight has correlation id {correlation_id}", None
     if oldest is not None:
         oldest_message = oldest.message
         expected = str(oldest_message.correlation_id)
-        message += (
+        text += (
             f"; it probably answers the oldest, {oldest_message.api} v{oldest_message.version}, which has {expected}:"
             f" the id is off by {correlation_id - oldest_message.correlation_id:+}"
         )
     yield Problem(
-        message,
+        text,
         4,
         8,
         "header.correlation_id",

@@ -20,7 +20,7 @@ _MS = 1_000_000
 #: The waits that the protocol defines are not counted. Responses after less than a second are not examined.
 MAX_DURATION = Limit("duration", 5, "s", "the server works on a request for longer than this", 1)
 
-#: How much later than max_wait_ms the response to a fetch may come (ns) before that is info.
+#: How much later than max_wait_ms (ns) the response to a fetch may come before it is reported as info.
 MAX_DELAY = 1500 * _MS
 
 
@@ -41,7 +41,8 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     Clients time out after 10 s to 60 s, close the connection and retry, which slows down an overloaded server even
     more.
 
-    A fetch that took more than 5 s, and 1.5 s longer than max_wait_ms, is info: records come late, but nobody gives up.
+    A fetch that took more than 5 s, and 1.5 s longer than max_wait_ms, is reported as info: records come late, but
+    nobody gives up.
 
     ## Usual cause
     An overloaded or stalled broker (disk, garbage collection, a full request queue), or a network that loses packets.

@@ -18,7 +18,7 @@ from dissectors.trackers.triggers import FrameFlags
 MAX_IN_FLIGHT = 1000
 
 #: How many of the newest requests are searched for batches of the same producer.
-_SEARCHED = 32
+_SEARCHED_REQUESTS = 32
 
 
 class _ReportState:
@@ -93,12 +93,14 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
             f"{len(waiting)} requests are in flight on the connection; each waits for all earlier ones",
             hint="limit the requests in flight (max.in.flight.requests.per.connection)",
         )
-    elif (batch := _first_batch(event)) is not None:
-        newest = islice(reversed(waiting.values()), _SEARCHED)
-        count = sum(request.message.api_key == PRODUCE and _first_batch(request) == batch for request in newest)
+    elif (batch_key := _first_batch_key(event)) is not None:
+        newest_requests = islice(reversed(waiting.values()), _SEARCHED_REQUESTS)
+        count = sum(
+            request.message.api_key == PRODUCE and _first_batch_key(request) == batch_key for request in newest_requests
+        )
         if count > USUAL_IN_FLIGHT:
             state.reported = True
-            topic, partition, producer_id = batch
+            topic, partition, producer_id = batch_key
             yield Problem(
                 f"idempotent producer {producer_id} has {count} batches for {topic}[{partition}] in flight,"
                 f" but the broker remembers only {USUAL_IN_FLIGHT}",
@@ -109,8 +111,8 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
             )
 
 
-def _first_batch(produce: RequestReceived) -> tuple[str, int | None, int] | None:
-    """Topic, partition and producer id of the first batch of a Produce; None if its producer is not idempotent."""
+def _first_batch_key(produce: RequestReceived) -> tuple[str, int | None, int] | None:
+    """Return topic, partition and producer id of a Produce's first batch; None if its producer is not idempotent."""
     for topic in topic_records(produce.message)[:1]:
         for records in topic.partitions[:1]:
             if records.batch is not None and records.batch.producer_id >= 0:

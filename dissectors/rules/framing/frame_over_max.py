@@ -66,6 +66,6 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
 
 
 def _prefix_text(event: FramingLost) -> str | None:
-    """The length prefix as text, None unless its four bytes are printable ASCII."""
+    """Return the length prefix as text, or None unless its four bytes are printable ASCII."""
     raw = (event.size or 0).to_bytes(4, "big")
     return raw.decode("ascii") if all(0x20 <= byte < 0x7F for byte in raw) else None

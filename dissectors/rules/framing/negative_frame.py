@@ -21,7 +21,7 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     report a frame of 4 GB.
 
     ## Usual cause
-    Extra bytes were written between two frames, or a length was computed wrong or in too few bits. These bytes were
+    Extra bytes were written between two frames, or a length was computed wrongly or in too few bits. These bytes were
     not meant as a length.
 
     ## Example

@@ -26,11 +26,11 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def request_inside_request(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a request is sent to its last byte before the next one.
+    """Checks that a request is sent completely before the next one begins.
 
     ## Why it matters
-    The broker takes the next request for the rest of the one before, and what follows for a length prefix. It closes
-    the connection, or writes what is no record: until then, requests are lost without an error.
+    The broker takes the next request for the rest of the previous one, and the bytes after that for a length prefix. It
+    closes the connection, or writes bytes that are not records; until then, requests are lost without an error.
 
     ## Usual cause
     A request that was sent only partly times out or fails. The client drops it, but keeps the connection, and sends the
@@ -44,7 +44,7 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A value that quotes a request, in a request that is whole:
+    A value that quotes a request, in a complete request:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"records": [{"value": {"hex": "0000000d 00120000 00000006 0003 617070"}}]}]}]}]}

@@ -63,7 +63,7 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     that would report this are dropped, so small requests work and large ones hang. A receiver that does not read its
     socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info. If the
     bytes are a complete message already, its length prefix is too large; that is an error. So is a length of records
-    that was cast to 16 bits: it takes fewer bytes than the writer counted.
+    that was cast to 16 bits: it covers fewer bytes than the writer counted.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""G011: offsets of a member are not stored, because the coordinator refuses its commit."""
+"""G011: a member's offsets are not stored because the coordinator refuses its commit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G011", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def commit_refused(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that offsets of a member are not stored, because the coordinator refuses its commit.
+    """Reports that a member's offsets are not stored because the coordinator refuses its commit.
 
     ## Why it matters
-    The records since the last stored offset are read again, by whoever gets the partition.
+    Whichever member gets the partition reads the records since the last stored offset again.
 
     ## Usual cause
     A member that was removed because it took longer than max.poll.interval.ms between two polls.

@@ -1,4 +1,4 @@
-"""G012: a member stays at an old epoch, so that partitions that others wait for are not revoked."""
+"""G012: a member stays at an old epoch, so partitions that other members are waiting for are not revoked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G012", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def epoch_lags(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a member stays at an old epoch, so that partitions that others wait for are not revoked.
+    """Reports that a member stays at an old epoch, so partitions that other members are waiting for are not revoked.
 
     ## Why it matters
     In the consumer protocol (KIP-848), a partition moves only when its previous owner confirms that it has given it up.

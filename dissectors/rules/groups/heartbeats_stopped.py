@@ -1,4 +1,4 @@
-"""G006: a member sends no heartbeats any more, although its connection is open."""
+"""G006: a member no longer sends heartbeats although its connection is open."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G006", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def heartbeats_stopped(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a member sends no heartbeats any more, although its connection is open.
+    """Reports that a member no longer sends heartbeats although its connection is open.
 
     ## Why it matters
-    After session.timeout.ms the coordinator removes it, and the group rebalances. Until then
+    After session.timeout.ms the coordinator removes the member, and the group rebalances. Until then
     nobody reads its partitions.
 
     ## Usual cause
-    A blocked process: a debugger, garbage collection, a suspended container, no CPU.
+    A process that is blocked by a debugger or garbage collection, suspended with its container, or starved of CPU.
 
     ## Example
     ```story

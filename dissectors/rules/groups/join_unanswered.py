@@ -1,4 +1,4 @@
-"""G002: a JoinGroup has no response although others of the same round have."""
+"""G002: a JoinGroup request has no response although others in the same round have."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G002", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="broker")
 def join_unanswered(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a JoinGroup has no response although others of the same round have.
+    """Reports that a JoinGroup request has no response although others in the same round have.
 
     ## Why it matters
-    The coordinator answers all members of a round together. Who is left out waits until its request times out, and the
-    others read without it.
+    The coordinator answers all members of a round together. A member that is left out waits until its request times
+    out, while the others read without it.
 
     ## Usual cause
-    A coordinator that loses the request, for example of a member that joined twice, or a gateway that drops the
+    A coordinator that loses the request, for example from a member that joined twice, or a gateway that drops the
     response.
 
     ## Example

@@ -1,4 +1,4 @@
-"""G001: members wait for the JoinGroup response, because another member has not rejoined."""
+"""G001: members wait for the JoinGroup response because another member has not rejoined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G001", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def join_waits(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that members wait for the JoinGroup response, because another member has not rejoined.
+    """Reports that members wait for the JoinGroup response because another member has not rejoined.
 
     ## Why it matters
     The coordinator answers JoinGroup when every member of the group has joined. Until then the whole group
@@ -22,7 +22,7 @@ def join_waits(event: GroupStalled, _connection: ConnectionState) -> Iterator[Pr
 
     ## Usual cause
     A member that is busy between two polls, that disappeared without LeaveGroup, or whose process is blocked. The
-    finding names it. It is an error from 10 s on.
+    finding names that member. Its severity is error once the wait has lasted 10 s.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""G010: another process has taken the place of a member."""
+"""G010: another process has taken a member's place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G010", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def member_fenced(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that another process has taken the place of a member.
+    """Reports that another process has taken a member's place.
 
     ## Why it matters
-    Two processes with one group.instance.id fence each other: each gets the partitions of the other, in turns.
+    Two processes with the same group.instance.id fence each other: they take each other's partitions in turn.
 
     ## Usual cause
-    Two copies of a process that run with the same group.instance.id, or an old one that still runs.
+    Two copies of a process that run with the same group.instance.id, or an old copy that is still running.
 
     ## Example
     ```story

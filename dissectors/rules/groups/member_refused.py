@@ -17,11 +17,11 @@ def member_refused(event: GroupStalled, _connection: ConnectionState) -> Iterato
     """Reports that the coordinator keeps refusing a member.
 
     ## Why it matters
-    A member that is refused reads nothing, or works on with partitions that others have.
+    A refused member reads nothing, or keeps working on partitions that other members have been assigned.
 
     ## Usual cause
-    The error says it; the finding explains it. ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID mean that the group has gone on
-    without the member, which must rejoin.
+    The error shows the cause, and the finding explains it. ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID mean that the group
+    has gone on without the member, which must rejoin.
 
     ## Example
     ```story

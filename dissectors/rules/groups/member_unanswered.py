@@ -1,4 +1,4 @@
-"""G013: a member of a group waits for a response that normally comes at once."""
+"""G013: a member of a group waits for a response that normally arrives immediately."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G013", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="broker")
 def member_unanswered(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a member of a group waits for a response that normally comes at once.
+    """Reports that a member of a group waits for a response that normally arrives immediately.
 
     ## Why it matters
     A member without an answer to its heartbeat, commit or offset request stops reading, and may lose its partitions.
 
     ## Usual cause
-    A coordinator that hangs, or something in between that drops packets.
+    A coordinator that hangs, or a device on the network path that drops packets.
 
     ## Example
     ```story

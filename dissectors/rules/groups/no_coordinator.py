@@ -1,4 +1,4 @@
-"""G014: a group has no coordinator, or that it has moved."""
+"""G014: a group has no coordinator, or its coordinator has moved."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G014", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="broker")
 def no_coordinator(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a group has no coordinator, or that it has moved.
+    """Reports that a group has no coordinator, or that its coordinator has moved.
 
     ## Why it matters
-    Without a coordinator, members can neither join nor commit. Clients wait without a message.
+    Without a coordinator, members can neither join nor commit. Clients wait without an error message.
 
     ## Usual cause
-    A broker that restarts; `__consumer_offsets` without a leader; an address that leads to the wrong broker.
+    A broker that is restarting; `__consumer_offsets` without a leader; an address that leads to the wrong broker.
 
     ## Example
     ```story

@@ -17,10 +17,10 @@ def not_rejoining(event: GroupStalled, _connection: ConnectionState) -> Iterator
     """Reports that a member keeps getting REBALANCE_IN_PROGRESS but does not rejoin.
 
     ## Why it matters
-    All other members wait for it, at most for its max.poll.interval.ms (5 minutes by default).
+    All other members wait for this one, for up to its max.poll.interval.ms (5 minutes by default).
 
     ## Usual cause
-    An application that works on records and does not call poll(), while a thread of the client sends heartbeats.
+    An application that processes records without calling poll() while a thread of the client sends heartbeats.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""G015: one process causes one rebalance after the other."""
+"""G015: one process causes one rebalance after another."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G015", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def rebalances_of_one_member(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that one process causes one rebalance of its group after the other.
+    """Reports that one process causes one rebalance of its group after another.
 
     ## Why it matters
     At each rebalance all members stop, rejoin and fetch their offsets again. All of them look as if they were at fault;
-    the sentence names the one that is, and how: it left, joined as a new member, let its session expire, or rejoined
-    by itself. Reported at the fifth rebalance, if at most 15 s lie between two.
+    the finding names the member that is, and what it did: leave, join as a new member, let its session expire, or
+    rejoin by itself. It is reported at the fifth rebalance if consecutive rebalances are at most 15 s apart.
 
     ## Usual cause
-    A consumer that subscribes, or closes, for each batch; a leader whose view of the topics alternates, so that it
-    rejoins; an application that creates a consumer and closes it at each error. A process is known by its connection,
-    so one that restarts is not counted.
+    A consumer that subscribes or closes for each batch; a leader whose view of the topics alternates, so that it keeps
+    rejoining; an application that creates a consumer and closes it after each error. A process is identified by its
+    connection, so one that restarts is not counted.
 
     ## Example
     ```story
@@ -61,8 +61,8 @@ def rebalances_of_one_member(event: GroupStalled, _connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A cooperative member, which joins again after a rebalance in which it gave up partitions. And a member that rejoins
-    because the coordinator says so:
+    A cooperative member, which rejoins after a rebalance in which it gave up partitions, and a member that rejoins
+    because the coordinator tells it to:
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "a"}
     1< {"generation_id": 1, "leader": "a", "member_id": "a"}

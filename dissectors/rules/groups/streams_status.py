@@ -21,13 +21,13 @@ _MAX_DETAIL = 500
 
 
 class _Status(NamedTuple):
-    """A status: its name, what it means, what to change, how long it may last (ns), and if it is about one member."""
+    """A status: its name and meaning, what to change, how long it may last (ns), and whether it concerns one member."""
 
     name: str
     meaning: str
     hint: str
     grace_period: int = 0
-    of_member: bool = False
+    per_member: bool = False
     blame: str = "client"
 
 
@@ -38,7 +38,7 @@ _STATUSES: Final = {
         "its topology has another epoch than the group's, so it gets no new tasks",
         "finish the rollout: run one version of the application, with the same topology, in all instances; after a "
         "change of the topology, raise its epoch",
-        60 * SECOND, of_member=True,
+        60 * SECOND, per_member=True,
     ),
     1: _Status(
         "MISSING_SOURCE_TOPICS", "source topics of the topology do not exist, so the group has no tasks",
@@ -74,7 +74,7 @@ _STATUSES: Final = {
 
 
 class _Statuses:
-    """Since when a group or member has a status; who requested the shutdown of a group."""
+    """When each group or member got its statuses, and which client requested the shutdown of a group."""
 
     def __init__(self) -> None:
         self.since: BoundedDict[tuple[str, str, int], int] = BoundedDict(_MAX_GROUPS * 4)
@@ -83,7 +83,7 @@ class _Statuses:
 
 @rule("G016", severity=Severity.WARNING, events=(ResponseReceived,), apis=("StreamsGroupHeartbeat",), since="0.1")
 def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports a status with which the coordinator of a streams group says why members have no tasks.
+    """Reports a status in which the coordinator of a streams group says why members have no tasks.
 
     ## Why it matters
     The heartbeat succeeds, so nothing looks like an error. But the group, or the member, processes nothing.
@@ -94,11 +94,11 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     - STALE_TOPOLOGY: instances with different versions of the application. Reported after 60 s, because it is normal
       while a new version is rolled out.
     - MISSING_SOURCE_TOPICS: a topic was not created, or its name is wrong.
-    - INCORRECTLY_PARTITIONED_TOPICS: topics of a join with different numbers of partitions.
+    - INCORRECTLY_PARTITIONED_TOPICS: joined topics have different numbers of partitions.
     - MISSING_INTERNAL_TOPICS: the coordinator cannot create changelog or repartition topics. Reported after 15 s,
-      because each new group has it at first.
+      because each new group has this status at first.
     - SHUTDOWN_APPLICATION: the handler of an uncaught exception in one instance returned SHUTDOWN_APPLICATION. The
-      sentence names the instance if its request was observed.
+      finding names the instance if its request was observed.
     - ASSIGNMENT_DELAYED: reported after 30 s.
     - MISSING_CLIENT_TAGS: instances without the tags for rack-aware standby tasks.
 
@@ -120,7 +120,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    A new group whose internal topics are created meanwhile:
+    A new group whose internal topics are still being created:
     ```story
     > StreamsGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": 0}
     < {"member_id": "m", "member_epoch": 1, "status": [{"status_code": 3, "status_detail": "t-changelog"}]}
@@ -149,7 +149,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
         status.get("status_code"): (index, status) for index, status in enumerate(message.body.get("status") or ())
     }
     for code, status in _STATUSES.items():
-        key = group, member if status.of_member else "", code
+        key = group, member if status.per_member else "", code
         if code not in statuses:
             state.since.pop(key, None)
             continue
@@ -159,9 +159,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
         index, row = statuses[code]
         detail = printable_text((row.get("status_detail") or "")[:_MAX_DETAIL])
         requester = state.shutdown_by.get(group) if code == _SHUTDOWN else None
-        subject = (
-            f"member {member[:MAX_NAME_LENGTH]!r} of {client_address_label(connection)} in " if status.of_member else ""
-        )
+        subject = f"member {member!r} of {client_address_label(connection)} in " if status.per_member else ""
         yield Problem(
             f"{subject}streams group {group!r} has status {status.name}"
             + (f" for {duration(event.at - since)}" if event.at > since else "")

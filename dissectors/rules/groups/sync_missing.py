@@ -1,4 +1,4 @@
-"""G003: a member has joined but sends no SyncGroup."""
+"""G003: a member has joined but sends no SyncGroup request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("G003", severity=Severity.WARNING, events=(GroupStalled,), since="0.1", blame="client")
 def sync_missing(event: GroupStalled, _connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a member has joined but sends no SyncGroup.
+    """Reports that a member has joined but sends no SyncGroup request.
 
     ## Why it matters
     Without SyncGroup a member gets no assignment. If it is the leader, nobody does.

@@ -17,7 +17,7 @@ def sync_waits(event: GroupStalled, _connection: ConnectionState) -> Iterator[Pr
     """Reports that a member waits for the SyncGroup response.
 
     ## Why it matters
-    The response has the member's partitions: until then it reads nothing.
+    The response contains the member's partitions: until it arrives, the member reads nothing.
 
     ## Usual cause
     A leader that has not sent the assignment, or a coordinator that cannot write it to __consumer_offsets.

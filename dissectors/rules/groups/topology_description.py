@@ -18,15 +18,15 @@ from dissectors.trackers.transactions import client_address_label
 
 _MAX_GROUPS = 1_000
 _ERROR = 2  # topology_description_status of StreamsGroupDescribe
-#: Kafka's coordinator waits 30 s, then 60 s, before it requests the description again; one member may just end.
-_MAX_REQUESTS = 3
-#: A stored description is not requested again; a second one may come from a coordinator that moved meanwhile.
-_MAX_PUSHES = 3
+#: Kafka's coordinator waits 30 s, then 60 s, before it requests the description again: one member may just be ending.
+_MIN_REQUESTS = 3
+#: A stored description is not requested again, except perhaps once by a new coordinator after the group has moved.
+_MIN_PUSHES = 3
 _PLUGIN = "group.streams.topology.description.plugin.class"
 
 
 class _Description:
-    """Requests for the description of a group since the last push, and its successful pushes of one epoch."""
+    """The requests for a group's description since the last push, and the successful pushes for one epoch."""
 
     def __init__(self) -> None:
         self.requests = self.requested_at = 0
@@ -36,7 +36,7 @@ class _Description:
 
 class _Descriptions:
     def __init__(self) -> None:
-        self.of_group: BoundedDict[str, _Description] = BoundedDict(_MAX_GROUPS)
+        self.by_group: BoundedDict[str, _Description] = BoundedDict(_MAX_GROUPS)
 
 
 _APIS: Final = ("StreamsGroupHeartbeat", "StreamsGroupTopologyDescriptionUpdate", "StreamsGroupDescribe")
@@ -47,19 +47,19 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
     """Reports a description of a streams group's topology that is not pushed, not kept or not readable (KIP-1331).
 
     ## Why it matters
-    A coordinator with a plugin for topology descriptions requests the description with a heartbeat response
+    A coordinator with a plugin for topology descriptions requests the description in a heartbeat response
     (topology_description_required). The group runs without it, but tools cannot show its topology. A description that
-    is pushed again and again is load for nothing.
+    is pushed again and again is needless load.
 
     ## Usual cause
     - Requested 3 times without a push (info): `topology.description.push.enabled=false` in the application, or a client
       that ignores the flag. Kafka's coordinator waits 30 s after the first request, then twice as long each time.
-    - Pushed 3 times with success, for the same epoch: a coordinator that requests what it has, because its plugin or
-      its group record loses it; or a client that pushes without a request.
-    - topology_description_status ERROR of StreamsGroupDescribe: the plugin could not read the description. NOT_STORED
-      is no error: the broker has no plugin, or no member has pushed.
+    - Pushed successfully 3 times for the same epoch: a coordinator that requests a description that it should have,
+      because its plugin or its group record loses it; or a client that pushes without a request.
+    - topology_description_status ERROR in StreamsGroupDescribe: the plugin could not read the description. NOT_STORED
+      is not an error: the broker has no plugin, or no member has pushed.
 
-    A push that the broker refuses is E001's or X014's.
+    E001 or X014 reports a push that the broker refuses.
 
     ## Example
     ```story
@@ -119,7 +119,7 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
         return
     request_body = request.message.body
     group = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH]
-    descriptions = connection.run.state(_Descriptions).of_group
+    descriptions = connection.run.state(_Descriptions).by_group
     if message.api == "StreamsGroupHeartbeat":
         if message.body.get("topology_description_required"):
             description = descriptions.setdefault(group, _Description())
@@ -136,7 +136,7 @@ def _check_requests(message: Message, group: str, description: _Description, at:
     if not description.requests:
         description.requested_at = at
     description.requests += 1
-    if description.requests >= _MAX_REQUESTS:
+    if description.requests >= _MIN_REQUESTS:
         yield Problem(
             f"the coordinator has requested the topology description of streams group {printable_text(group)!r} "
             f"{description.requests} times within {duration(at - description.requested_at)}, and no member has pushed "
@@ -158,7 +158,7 @@ def _check_pushes(push: Message, group: str, description: _Description, at: int,
     description.pushes += 1
     description.unrequested += not description.requests
     description.requests = 0
-    if description.pushes < _MAX_PUSHES:
+    if description.pushes < _MIN_PUSHES:
         return
     elapsed = duration(at - description.pushed_at)
     description_text = f"topology description of streams group {printable_text(group)!r} at epoch {epoch}"

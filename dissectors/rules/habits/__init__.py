@@ -1,1 +1,1 @@
-"""Habits: what a client does again and again that costs it, or the broker, more than it has to. Each has limits."""
+"""Habits: repeated behaviour of a client that costs it or the broker more than necessary. Each rule has limits."""

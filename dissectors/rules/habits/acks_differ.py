@@ -20,11 +20,10 @@ _ALL = -1
 
 
 class _Topics:
-    """By topic: a client that writes it with acks=all, and one that has written it so often with acks=1."""
+    """The last client that wrote each topic with acks=all, by topic name."""
 
     def __init__(self) -> None:
-        self.safe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MAX_TOPICS)
-        self.unsafe: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MAX_TOPICS)
+        self.safe_clients: BoundedDict[str, tuple[str, str | None]] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -43,11 +42,11 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
     """Reports producers with acks=1 for topics that other clients write with acks=all.
 
     ## Why it matters
-    With acks=1, the leader acknowledges a record before any other broker has it: if the leader fails then, the record
-    is lost although its producer got an offset. Who reads the topic cannot tell which records are that safe.
+    With acks=1, the leader acknowledges a record before any other broker has it: if the leader fails at that moment,
+    the record is lost although its producer got an offset. Consumers of the topic cannot tell which records are safe.
 
     ## Usual cause
-    An old default: acks=1 was that of Java's producers before Kafka 3.0, and is that of several other libraries.
+    An old default: acks=1 was the default of Java producers before Kafka 3.0, and still is in several other libraries.
 
     ## Example
     ```story
@@ -61,7 +60,7 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
     ```
 
     ## Looks alike
-    A topic that is written with acks=1 by all:
+    A topic that all its producers write with acks=1:
     ```story
     rule H002:requests=2
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": []}]}
@@ -81,11 +80,11 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
     for topic in topic_records(event.message):
         name = run.topic_names.get(topic.key, topic.key)
         if acks == _ALL:
-            topics.safe[name] = client
+            topics.safe_clients[name] = client
         elif (
             acks == 1
             and habits.sent == run.limit(ACKS_1)
-            and (safe_client := topics.safe.get(name))
+            and (safe_client := topics.safe_clients.get(name))
             and safe_client != client
         ):
             yield Problem(

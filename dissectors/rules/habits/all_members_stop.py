@@ -19,14 +19,14 @@ from dissectors.trackers.versions import Versions
 REBALANCES = Limit("rebalances", 5, "rebalances", "a group of several members has so many", 2)
 WITHIN = Limit("within", 600, "s", "within this time")
 
-#: The assignors of Kafka that revoke all partitions first.
+#: Kafka's assignors that revoke all partitions before each rebalance.
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _MAX_GROUPS = 10_000
 
 
 @dataclass(slots=True)
 class _Group:
-    """The eager rebalances of a group with several members since a time (ns)."""
+    """The eager rebalances of a group with several members since `since` (ns)."""
 
     since: int
     generation: int = -1
@@ -34,7 +34,7 @@ class _Group:
 
 
 class _Groups(BoundedDict[str, _Group]):
-    """By name."""
+    """The groups by name."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_GROUPS)
@@ -51,15 +51,16 @@ class _Groups(BoundedDict[str, _Group]):
     blame="client",
 )
 def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports groups that rebalance often with an assignor for which all members stop reading.
+    """Reports groups that rebalance often with an assignor that makes all members stop reading.
 
     ## Why it matters
     With an eager assignor, each member gives up all its partitions before it rejoins: the whole group stops until the
-    slowest one has. With cooperative rebalancing, or with KIP-848, only partitions that move are given up.
+    slowest member has rejoined. With cooperative rebalancing, or with KIP-848, members give up only the partitions that
+    move.
 
     ## Usual cause
-    `partition.assignment.strategy` was never set: its default uses `range` while all members support it. Find out why
-    the group rebalances, too (G015, S012, S021).
+    `partition.assignment.strategy` was never set: its default uses `range` as long as all members support it. Also find
+    out why the group rebalances (G015, S012, S021).
 
     ## Example
     ```story
@@ -90,11 +91,11 @@ def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> It
     message, request_body, run = event.message, event.request_body, connection.run
     if message is None or request_body is None or message.body.get("error_code"):
         return
-    body, name = message.body, request_body.get("group_id") or ""
+    body, group_id = message.body, request_body.get("group_id") or ""
     members = body.get("members") or ()
-    if len(members) < 2 or body.get("protocol_name") not in _EAGER:  # only the leader gets the members
+    if len(members) < 2 or body.get("protocol_name") not in _EAGER:  # only the leader's response lists the members
         return
-    group = run.state(_Groups).touch(name, lambda: _Group(event.at))
+    group = run.state(_Groups).touch(group_id, lambda: _Group(event.at))
     if event.at - group.since > run.limit(WITHIN) * SECOND:
         group.since, group.count = event.at, 0
     if body.get("generation_id") == group.generation:
@@ -108,8 +109,8 @@ def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> It
     is_offered = ApiKey.CONSUMER_GROUP_HEARTBEAT in ranges
     advice = "set group.protocol=consumer, which this broker offers (KIP-848), or " if is_offered else "set "
     yield Problem(
-        f"group {name!r} rebalanced {count} times within {duration(event.at - group.since)} with assignor"
+        f"group {group_id!r} rebalanced {count} times within {duration(event.at - group.since)} with assignor"
         f" {body['protocol_name']!r}: each time all {len(members)} members stopped reading",
         hint=f"{advice}partition.assignment.strategy to the cooperative sticky assignor in all members",
-        cause=name,
+        cause=group_id,
     )

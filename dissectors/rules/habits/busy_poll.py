@@ -33,7 +33,7 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     """Checks that consumers let the broker wait: frequent empty fetches with max_wait_ms near 0 waste CPU.
 
     ## Why it matters
-    A Fetch that may wait returns as soon as there is a record, so that waiting costs no latency. Without it, consumer,
+    A Fetch that may wait returns as soon as there is a record, so waiting costs no latency. Without the wait, consumer,
     network and broker are busy with empty responses.
 
     ## Usual cause
@@ -51,7 +51,7 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ```
 
     ## Looks alike
-    A short poll now and then; and a broker that returns early although it may wait is another fault (S088):
+    An occasional short poll. A broker that returns early although it may wait is a different fault (S088):
     ```story
     rule S031:responses=3
     > Fetch v11 {"max_wait_ms": 1, "min_bytes": 1, "topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}
@@ -73,11 +73,12 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     request_body = event.request_body
     if fetches.polls == 0 or fetches.polls % limit or request_body is None:
         return
-    ns = max(event.at - fetches.polls_since, 1)
-    if limit * SECOND >= run.limit(RATE) * ns:
+    elapsed = max(event.at - fetches.polls_since, 1)
+    if limit * SECOND >= run.limit(RATE) * elapsed:
         yield Problem(
-            f"{client_label(connection)} got {limit} empty Fetch responses in a row within {duration(ns)}: it requests "
-            f"them with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes {request_body.get('min_bytes')}",
+            f"{client_label(connection)} got {limit} empty Fetch responses in a row within {duration(elapsed)}: it "
+            f"requests them with max_wait_ms {request_body.get('max_wait_ms')} and min_bytes "
+            f"{request_body.get('min_bytes')}",
             hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records",
             cause="busy poll",
         )

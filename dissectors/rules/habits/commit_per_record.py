@@ -17,11 +17,11 @@ from dissectors.trackers.state import ConnectionState
 RECORDS = Limit("records", 2, "records", "each moves offsets on by fewer records than this, on average")
 RATE = Limit("rate", 10, "commits", "and there are at least so many per second")
 
-#: One who commits what each fetch brought has no more to commit.
+#: The minimum number of commits per fetch: a consumer that commits after each fetch has no more records to commit.
 _PER_FETCH = 2
 
-#: The least share of commits that move an offset; S092 is about the others.
-_MOVING = 0.9
+#: The minimum share of commits that move an offset; S092 covers the other case.
+_MIN_MOVING_SHARE = 0.9
 
 
 @rule(
@@ -46,7 +46,8 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     A synchronous commit in the loop over the records, instead of after it. It rarely helps: after a crash, the records
     since the last commit are processed again, so processing has to tolerate that anyway.
 
-    Reported only if the member's client got records in fewer than half as many Fetch responses.
+    It is reported only if the member's client sent more than twice as many commits as it got Fetch responses with
+    records.
 
     ## Example
     ```story
@@ -66,7 +67,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     ```
 
     ## Looks alike
-    A member that commits now and then, and one that commits many records each time:
+    A member that commits occasionally, and one that commits many records each time:
     ```story
     rule S091:commits=3
     > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
@@ -106,17 +107,17 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     https://docs.confluent.io/platform/current/clients/consumer.html#offset-management
     """
     window = connection.run.state(CommitHabits).window
-    if window is None or window.records <= 0 or window.offset_moves < _MOVING * window.commits:
+    if window is None or window.records <= 0 or window.offset_moves < _MIN_MOVING_SHARE * window.commits:
         return
-    run, ns = connection.run, max(window.ns, 1)
+    run, elapsed = connection.run, max(window.ns, 1)
     if (
         window.records < window.commits * run.limit(RECORDS)
-        and window.commits * SECOND >= run.limit(RATE) * ns
+        and window.commits * SECOND >= run.limit(RATE) * elapsed
         and window.fetches * _PER_FETCH < window.commits
     ):
         yield Problem(
             f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group "
-            f"{window.group!r} within {duration(ns)}",
+            f"{window.group!r} within {duration(elapsed)}",
             hint="commit once per poll, after the loop over its records, or leave it to enable.auto.commit",
             cause=window.group,
         )

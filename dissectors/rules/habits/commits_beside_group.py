@@ -1,4 +1,4 @@
-"""H019: a client without membership that commits for a group with members."""
+"""H019: a client that is not a member commits for a group that has members."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MAX_CLIENTS = 10_000
 _NO_GENERATION = -1
 
 
-class _Count:
-    """The commits of a client since a time (ns)."""
+class _CommitCount:
+    """How many commits a client has sent since `since` (ns)."""
 
     def __init__(self) -> None:
         self.count = self.since = 0
 
 
-class _Clients(BoundedDict[tuple[str, str, str | None], _Count]):
-    """By group, host and client id."""
+class _CommitCounts(BoundedDict[tuple[str, str, str | None], _CommitCount]):
+    """The commit counts by group, host and client id."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -50,7 +50,7 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
 
     ## Why it matters
     While the group has members, the coordinator refuses such commits (UNKNOWN_MEMBER_ID). While it has none, it accepts
-    them, and the members continue there when they are back: records are skipped, or read twice.
+    them, and returning members continue from those offsets: records are skipped, or read twice.
 
     ## Usual cause
     Two programs with one `group.id`: one subscribes, the other calls `assign` and commits. Or a tool that resets
@@ -70,7 +70,7 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     ```
 
     ## Looks alike
-    A group that is only a name for offsets:
+    A group without members that is only used to store offsets:
     ```story
     rule H019:commits=2
     > OffsetCommit v7 {"group_id": "g", "member_id": "", "generation_id_or_member_epoch": -1,
@@ -92,7 +92,7 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     members = run.state(Members)
     if not members.has_members(group, event.at):
         return
-    commits = run.state(_Clients).touch((group, *client_key(connection)), _Count)
+    commits = run.state(_CommitCounts).touch((group, *client_key(connection)), _CommitCount)
     commits.since = event.at if commits.count == 0 else commits.since
     commits.count += 1
     if commits.count >= run.limit(COMMITS):

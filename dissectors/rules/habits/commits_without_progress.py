@@ -14,8 +14,8 @@ from dissectors.trackers.commit_habits import CommitHabits
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-#: The largest share of commits that move an offset.
-_MOVING = 0.1
+#: The maximum share of commits that move an offset.
+_MAX_MOVING_SHARE = 0.1
 
 RATE = Limit("rate", 2, "commits", "commits move no offset on, and there are at least so many per second")
 
@@ -35,12 +35,12 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
 
     ## Why it matters
     Each commit is a record in `__consumer_offsets`, which is replicated and compacted, and a round trip for the
-    consumer. One that moves nothing is wasted.
+    consumer. A commit that moves no offset is wasted.
 
     ## Usual cause
-    A commit after each poll, also after those that returned no records. Or a consumer that does not get on: it reads
-    the same records again (S065 and others report the reason if it is visible). As many commits as `commits` of S091
-    are judged together.
+    A commit after each poll, even if the poll returned no records. Or a consumer without progress, which reads the
+    same records again (S065 and others report the reason if it is visible). Commits are judged in groups of the
+    size that the limit `commits` of S091 sets.
 
     ## Example
     ```story
@@ -60,7 +60,7 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     ```
 
     ## Looks alike
-    Automatic commits repeat the offsets every few seconds:
+    Automatic commits, which repeat the offsets every few seconds:
     ```story
     rule S091:commits=3
     > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
@@ -84,13 +84,13 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
     """
     window = connection.run.state(CommitHabits).window
-    if window is None or window.offset_moves > _MOVING * window.commits:
+    if window is None or window.offset_moves > _MAX_MOVING_SHARE * window.commits:
         return
-    ns = max(window.ns, 1)
-    if window.commits * SECOND >= connection.run.limit(RATE) * ns:
+    elapsed = max(window.ns, 1)
+    if window.commits * SECOND >= connection.run.limit(RATE) * elapsed:
         yield Problem(
             f"{window.commits - window.offset_moves} of {window.commits} commits that {client_label(connection)} sent "
-            f"for group {window.group!r} within {duration(ns)} moved no offset",
+            f"for group {window.group!r} within {duration(elapsed)} moved no offset",
             hint="commit only after a poll that returned records",
             cause=window.group,
         )

@@ -1,4 +1,4 @@
-"""C018: a client that opens a connection, and mostly a whole client, for every one or two requests."""
+"""C018: a client that opens a connection, and often creates a whole client, for every one or two requests."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ CONNECTIONS = Limit("connections", 20, "connections", "a client ends so many con
 REQUESTS = Limit("requests", 2, "requests", "with one to so many requests besides log-in and Metadata on each")
 WITHIN = Limit("within", 300, "s", "opened within this time")
 
-#: The largest share of connections with more requests.
-_OTHERS = 0.1
+#: The maximum number of connections with more requests, as a share of those with few.
+_MAX_LONG_SHARE = 0.1
 
 _MAX_CLIENTS = 10_000
 
 
 @dataclass(slots=True)
-class _Count:
+class _ConnectionCount:
+    """A client's ended connections, opened between `since` and `until` (ns): with few requests, and with more."""
+
     since: int
     until: int = 0
     short: int = 0
     work_requests: int = 0
-    others: int = 0
+    long: int = 0
     apis: set[int] = field(default_factory=set)
 
 
-class _ShortConnections(BoundedDict[tuple[str, str | None, str], _Count]):
-    """The ended connections of each client at a server."""
+class _ShortConnections(BoundedDict[tuple[str, str | None, str], _ConnectionCount]):
+    """The ended connections, by client and server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -57,14 +59,14 @@ class _ShortConnections(BoundedDict[tuple[str, str | None, str], _Count]):
     blame="client",
 )
 def connection_per_request(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients reuse connections: a connection per one or two requests costs a handshake each time.
+    """Checks that clients reuse connections: a new one for every one or two requests costs a handshake each time.
 
     ## Why it matters
-    Each connection costs the broker a handshake, with TLS and SASL much more than the request itself, and the client
+    Each connection costs the broker a handshake (much more than the request itself with TLS and SASL) and the client
     several round trips before its first record is sent.
 
     ## Usual cause
-    A program that creates a producer, consumer or admin client for each message or call, and closes it, or forgets it.
+    A program that creates a producer, consumer or admin client for each message or call, and closes or forgets it.
     Up to a tenth of the connections may have more requests.
 
     ## Example
@@ -91,7 +93,7 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A client that restarts now and then; other clients of the same host have their own client ids:
+    A client that restarts occasionally; other clients on the same host have their own client ids:
     ```story
     rule C018:connections=3
     open 1 client=10.0.0.9:50001
@@ -121,23 +123,23 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     """
     flight, run = connection.state(InFlight), connection.run
     if connection.midstream or event.by not in ("client", "server") or not flight.work_requests:
-        return  # C017 and C019 are about connections without errands
+        return  # C017 and C019 cover connections that do no work
     counts = run.state(_ShortConnections)
     client = (*client_key(connection), connection.server)
-    count = counts.touch(client, lambda: _Count(connection.opened_at))
+    count = counts.touch(client, lambda: _ConnectionCount(connection.opened_at))
     opened_at = connection.opened_at
     if abs(opened_at - count.since) > run.limit(WITHIN) * SECOND:
-        count = counts[client] = _Count(opened_at)
+        count = counts[client] = _ConnectionCount(opened_at)
     count.since, count.until = min(count.since, opened_at), max(count.until, opened_at)
     if flight.work_requests > run.limit(REQUESTS):
-        count.others += 1
+        count.long += 1
         return
     count.short += 1
     count.work_requests += flight.work_requests
     count.apis |= {api for api, _ in flight.served}
-    if count.short >= run.limit(CONNECTIONS) and count.others <= _OTHERS * count.short:
+    if count.short >= run.limit(CONNECTIONS) and count.long <= _MAX_LONG_SHARE * count.short:
         if is_refused(connection):
-            return  # it connects again because of the error
+            return  # it reconnects because of the error
         del counts[client]
         kind = "producer" if ApiKey.PRODUCE in count.apis else "consumer" if ApiKey.FETCH in count.apis else "client"
         yield Problem(

@@ -1,4 +1,4 @@
-"""S048: clients that cannot be told apart, because they have their library's default client id, or none."""
+"""S048: clients that cannot be told apart because they have their library's default client id, or none."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from dissectors.trackers.triggers import FrameFlags
 CONNECTIONS = Limit("connections", 10, "connections", "so many connections to a server have the same default id", 1)
 
 _DEFAULTS: Final = re.compile(DEFAULT_CLIENT_IDS)
-_MAX_IDS, _MAX_HOSTS, _LONGEST = 1_000, 1_000, 100
+_MAX_IDS, _MAX_HOSTS, _MAX_MATCHED = 1_000, 1_000, 100
 
 
-class _Users:
-    """The connections with an id, and their hosts."""
+class _IdUsers:
+    """The number of connections with a client id, and their hosts."""
 
     def __init__(self) -> None:
         self.connections = 0
         self.hosts: BoundedDict[str, None] = BoundedDict(_MAX_HOSTS)
 
 
-class _Ids(BoundedDict[tuple[str, str | None], _Users]):
-    """By server and client id."""
+class _UsersById(BoundedDict[tuple[str, str | None], _IdUsers]):
+    """The users of each client id, by server and client id."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_IDS)
 
 
 class _CountState:
-    """Whether a connection is counted."""
+    """Whether a connection has been counted."""
 
     is_counted = False
 
@@ -61,8 +61,8 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
     nobody.
 
     ## Usual cause
-    `client.id` is not set. The defaults of Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python, aiokafka,
-    ruby-kafka and kafka-node are known, and no id is one, too.
+    `client.id` is not set. kproxy knows the defaults of Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python,
+    aiokafka, ruby-kafka and kafka-node. A missing id also counts as a default.
 
     ## Example
     ```story
@@ -88,10 +88,10 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
     https://kafka.apache.org/documentation/#producerconfigs_client.id
     """
     name, count_state, run = connection.client_id, connection.state(_CountState), connection.run
-    if count_state.is_counted or (name and not _DEFAULTS.match(name[:_LONGEST])):
+    if count_state.is_counted or (name and not _DEFAULTS.match(name[:_MAX_MATCHED])):
         return
     count_state.is_counted = True
-    users = run.state(_Ids).touch((connection.server, name), _Users)
+    users = run.state(_UsersById).touch((connection.server, name), _IdUsers)
     users.connections += 1
     users.hosts[host_of(connection.client)] = None
     if users.connections == run.limit(CONNECTIONS):

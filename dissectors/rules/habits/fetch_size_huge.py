@@ -1,4 +1,4 @@
-"""H012: a consumer that requests more than brokers send and it can hold."""
+"""H012: a consumer that requests more than brokers send and more than it can hold."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ BYTES = Limit("bytes", 128 << 20, "bytes", "a consumer requests so many bytes of
     blame="client",
 )
 def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports consumers that request hundreds of megabytes of a partition at a time.
+    """Reports consumers that request hundreds of megabytes from a partition at a time.
 
     ## Why it matters
-    The client must hold what it requests, for each broker: a backlog ends in `OutOfMemoryError`, often when it restarts
-    after a failure. The first partition fills the response, and others wait.
+    The client must be able to hold all that it requests from each broker: a backlog ends in `OutOfMemoryError`, often
+    when the client restarts after a failure. The first partition fills the response, and the others wait.
 
     ## Usual cause
-    `max.partition.fetch.bytes` and `fetch.max.bytes` were set to the largest number to get large records through. That
-    is not needed: a broker sends the first batch in any case. It sends at most 55 MB (`fetch.max.bytes` of brokers
-    since Kafka 2.5); other servers may not.
+    `max.partition.fetch.bytes` and `fetch.max.bytes` were set to the maximum to let large records through. That is not
+    necessary: a broker always sends the first batch. It sends at most 55 MB (`fetch.max.bytes` of brokers since Kafka
+    2.5); other servers may send more.
 
     ## Example
     ```story
@@ -46,7 +46,7 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    Java's defaults, and one large limit that the other one bounds:
+    Java's defaults, and a large limit that the other, smaller one bounds:
     ```story
     > Fetch v11 {"max_wait_ms": 500, "max_bytes": 52428800, "topics": [
       {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1048576}]}]}

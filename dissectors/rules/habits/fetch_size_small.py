@@ -22,7 +22,7 @@ RESPONSES = Limit("responses", 50, "responses", "and so many responses in a row 
 
 
 class _SmallFetches:
-    """The bytes that a connection requests of a partition, if few; its full responses in a row, and their records."""
+    """The bytes that a connection requests from a partition, if few, and its consecutive full responses."""
 
     def __init__(self) -> None:
         self.bytes = self.count = self.size = self.since = 0
@@ -39,15 +39,15 @@ class _SmallFetches:
     blame="client",
 )
 def fetch_size_small(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a consumer that lags does not fetch a few kilobytes at a time.
+    """Checks that a lagging consumer does not fetch only a few kilobytes at a time.
 
     ## Why it matters
-    Each response is a round trip. A consumer that gets one batch for each never catches up over a slow network, and
-    keeps the broker busy.
+    Each response is a round trip. A consumer that gets one batch per round trip never catches up over a slow network,
+    and keeps the broker busy.
 
     ## Usual cause
     `max.partition.fetch.bytes` (`fetch.message.max.bytes` in librdkafka) of a few kilobytes, to save memory. The
-    default is 1 MB. A broker answers with one batch at least, however large.
+    default is 1 MB. A broker answers with at least one batch, however large.
 
     ## Example
     ```story
@@ -63,7 +63,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     ```
 
     ## Looks alike
-    It has read everything:
+    A consumer that has read everything:
     ```story
     rule H011:responses=2
     > Fetch v11 {"max_wait_ms": 500, "max_bytes": 52428800, "topics": [
@@ -92,7 +92,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
     message = event.message
     if not small_fetches.bytes or message is None:
         return
-    size, is_full = _records_size(message, small_fetches.bytes)
+    size, is_full = _measure_records(message, small_fetches.bytes)
     if not size:
         return
     if not is_full:
@@ -114,14 +114,14 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
         small_fetches.count = 0
 
 
-def _records_size(message: Message, limit: int) -> tuple[int, bool]:
-    """The bytes of records in a response, and whether a partition has as many as requested, and more records."""
+def _measure_records(message: Message, limit: int) -> tuple[int, bool]:
+    """Return the size of a response's records, and whether a partition fills `limit` although more records follow."""
     size, is_full = 0, False
     for topic in topic_records(message):
         for records in topic.partitions:
             if records.data and records.batch is not None:
                 size += len(records.data)
                 end = outline(records.data, records.batches).next_offset
-                more = end is not None and records.row.get("high_watermark", -1) > end
-                is_full = is_full or (more and 2 * len(records.data) >= limit)
+                has_more = end is not None and records.row.get("high_watermark", -1) > end
+                is_full = is_full or (has_more and 2 * len(records.data) >= limit)
     return size, is_full

@@ -1,4 +1,4 @@
-"""H014: a session timeout in which fewer than three heartbeats fit."""
+"""H014: a session timeout into which fewer than three heartbeats fit."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def few_heartbeats(event: RequestReceived, connection: ConnectionState) -> Itera
     """Reports members of a group whose session ends after one or two lost heartbeats.
 
     ## Why it matters
-    One slow response, a pause of the garbage collector or a reconnect is then enough to lose the membership, and the
-    group rebalances.
+    One slow response, garbage collection pause or reconnect is then enough for the member to be removed and the group
+    to rebalance.
 
     ## Usual cause
     `session.timeout.ms` was lowered to notice crashes sooner, and `heartbeat.interval.ms` (3 s) was not. Kafka

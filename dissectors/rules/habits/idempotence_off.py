@@ -1,4 +1,4 @@
-"""H003: a producer that wants all acknowledgements, but not idempotence."""
+"""H003: a producer that requests all acknowledgements but does not enable idempotence."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def idempotence_off(event: RequestReceived, connection: ConnectionState) -> Iter
 
     ## Why it matters
     If a response is lost, the producer sends the batch again. With a producer id and sequence numbers, the broker
-    recognizes it; without them, it is written a second time, perhaps after later ones.
+    recognizes the repeated batch; without them, it is written a second time, perhaps after later batches.
 
     ## Usual cause
-    `enable.idempotence=false`, the default of librdkafka, of Sarama and of Java clients before Kafka 3.0. It costs
-    nothing that could be measured. Reported only if the broker offers producer ids (InitProducerId).
+    `enable.idempotence=false`, the default of librdkafka, of Sarama and of Java clients before Kafka 3.0. Idempotence
+    has no measurable cost. It is reported only if the broker offers producer ids (InitProducerId).
 
     ## Example
     ```story

@@ -20,7 +20,7 @@ REQUESTS = Limit("requests", 6, "requests", "so many Produce requests for a part
 
 
 class _ReportState:
-    """Whether the connection was reported, or is that of an idempotent producer."""
+    """Whether the connection has been reported or belongs to an idempotent producer."""
 
     is_done = False
 
@@ -45,7 +45,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
 
     ## Usual cause
     `max.in.flight.requests.per.connection` at its default (5 in Java, 1,000,000 in librdkafka) and
-    `enable.idempotence=false`. C010 is about idempotent producers, which may have five.
+    `enable.idempotence=false`. C010 covers idempotent producers, which may have five.
 
     ## Example
     ```story
@@ -64,7 +64,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     ```
 
     ## Looks alike
-    As many for several partitions:
+    The same number of requests for several partitions:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [
       {"index": 0, "records": [{"records": [{"value": "1"}]}]}]}]}

@@ -1,4 +1,4 @@
-"""H006: a producer whose records mostly have one key."""
+"""H006: a producer whose records mostly have the same key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dissectors.trackers.produce_habits import SKEW, SKEW_RECORDS, ProduceHabits
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: The most bytes of a batch of which the keys are read, and the share that the most frequent one needs.
+#: The largest batch (bytes) whose keys are read, and the minimum share of its most frequent key.
 _MAX_BYTES = 1 << 20
-_SHARE = 0.5
+_MIN_SHARE = 0.5
 
 
 @rule(
@@ -33,7 +33,7 @@ _SHARE = 0.5
     blame="client",
 )
 def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports producers that write most records of a topic to one of several partitions, because of one key.
+    """Reports producers that write most records of a topic to one of several partitions because of one key.
 
     ## Why it matters
     All records of a key go to one partition. Its broker and its one consumer do most of the work, and adding partitions
@@ -41,8 +41,8 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
 
     ## Usual cause
     A key with few values, such as a country, a tenant or a type, or a default like "unknown" for records without one.
-    kproxy reads the keys of one batch of that partition. It does not print them. The topic must have three partitions
-    in use by the connection.
+    kproxy reads the keys of one batch for that partition, but does not print them. The connection must use at least
+    three partitions of the topic.
 
     ## Example
     ```story
@@ -56,7 +56,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     ```
 
     ## Looks alike
-    Records without a key fill one batch after the other, and different keys may meet in a partition:
+    Records without a key, which fill one batch after another, and different keys that share a partition:
     ```story
     rule H006:records=8
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [
@@ -85,11 +85,12 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     habits.skew = None
     [(key, most_frequent_count)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
     total = keys.total()
-    if key is not None and most_frequent_count >= _SHARE * total:
+    if key is not None and most_frequent_count >= _MIN_SHARE * total:
         partition_name = label((skew.topic, skew.partition or 0), connection)
         yield Problem(
             f"{client_label(connection)} sent {skew.records:,} of {skew.total:,} records to {partition_name}, one of "
-            f"{skew.places} partitions in use: {most_frequent_count:,} of {total:,} records in its latest batch have "
+            f"{skew.partition_count} partitions in use: {most_frequent_count:,} of {total:,} records in its latest "
+            "batch have "
             "the same key",
             hint="choose a key with more values, such as an id, or leave it out if order does not matter",
             cause=skew.topic,
@@ -97,7 +98,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
 
 
 def _batch_keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
-    """The keys in the request's batch for the partition, none of a large one; None if it has no batch."""
+    """Return the keys in the request's batch for the partition: None without a batch, no keys if it is too large."""
     keys: Counter[bytes | None] | None = None
     for topic in topic_records(event.message):
         for records in topic.partitions if topic.key == skew.topic else ():

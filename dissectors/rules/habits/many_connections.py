@@ -27,7 +27,7 @@ class _OpenConnections(BoundedDict[tuple[str, str | None, str], int]):
 
 
 class _CountedConnection:
-    """The client and server for which a connection is counted."""
+    """The client and server for which a connection has been counted."""
 
     key: tuple[str, str | None, str] | None = None
 
@@ -42,16 +42,16 @@ class _CountedConnection:
     blame="client",
 )
 def many_connections(event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a client has few connections to one broker: a Kafka client needs one or two, for any load.
+    """Checks that a client has few connections to one broker: a Kafka client needs one or two, whatever the load.
 
     ## Why it matters
-    Each connection costs the broker memory, and with TLS and SASL a handshake when it restarts; `max.connections` and
-    `max.connections.per.ip` shut others out.
+    Each connection costs the broker memory and, with TLS and SASL, a handshake after the broker restarts;
+    `max.connections` and `max.connections.per.ip` shut other clients out.
 
     ## Usual cause
-    Producers, consumers or admin clients that are created again and again and never closed; or a pool of producers,
-    where one is enough. Clients are told apart by host and client id: processes behind one address with one client id
-    count as one.
+    Producers, consumers or admin clients that are created again and again and never closed; or a pool of producers
+    where one would be enough. Clients are told apart by host and client id: processes that share an address and a
+    client id count as one.
 
     ## Example
     ```story

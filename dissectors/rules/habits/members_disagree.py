@@ -19,18 +19,18 @@ SUBSCRIPTIONS = Limit("generations", 3, "generations", "the subscriptions of mem
 ASSIGNORS = Limit("generations", 3, "generations", "the assignors of members differ in so many in a row")
 
 _MAX_GROUPS, _MAX_MEMBERS = 1_000, 10_000
-#: The most members that are compared, and the most names that a sentence has.
-_COMPARED, _NAMED = 200, 3
+#: The maximum number of members that are compared, and of names in a message.
+_MAX_COMPARED, _MAX_NAMED = 200, 3
 
 
 class _Generations(BoundedDict[str, tuple[int, int]]):
-    """By group: the last generation in which its members differed, and how many in a row."""
+    """By group: the last generation in which its members differed, and the number of such generations in a row."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_GROUPS)
 
     def count(self, group: str, generation: int) -> int:
-        """Count a generation, and return how many in a row."""
+        """Count a generation in which members differed, and return how many there have been in a row."""
         last, count = self.get(group, (generation, 0))
         if last != generation or count == 0:
             count += 1
@@ -39,15 +39,15 @@ class _Generations(BoundedDict[str, tuple[int, int]]):
 
 
 class _SubscriptionGenerations(_Generations):
-    """Those in which subscriptions differed."""
+    """The generations in which subscriptions differed."""
 
 
 class _AssignorGenerations(_Generations):
-    """Those in which assignors differed."""
+    """The generations in which assignors differed."""
 
 
 class _Assignors(BoundedDict[tuple[str, str], tuple[str, ...]]):
-    """The assignors of each member, by group and member id, in its order of preference."""
+    """Each member's assignors in its order of preference, by group and member id."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_MEMBERS)
@@ -66,11 +66,11 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
     """Reports consumer groups whose members subscribe to different topics for several generations.
 
     ## Why it matters
-    Kafka allows it, but each rebalance of one topic's consumers then stops those of all others, and a topic has only as
-    many readers as subscribe to it.
+    Kafka allows this, but each rebalance caused by one topic's consumers also stops the consumers of all other topics,
+    and only the members that subscribe to a topic can share its partitions.
 
     ## Usual cause
-    Two applications with one `group.id`, often copied with the configuration. During a deployment that changes the
+    Two applications with the same `group.id`, often copied with the configuration. During a deployment that changes the
     subscription, old and new members differ for a while.
 
     ## Example
@@ -98,24 +98,24 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_group.id
     """
-    led_group = _led_group(event)
-    if led_group is None:
+    leader_group = _group_of_leader(event)
+    if leader_group is None:
         return
-    group, generation, members = led_group
-    by_topics: dict[tuple[str, ...], str] = {}
-    for member in members[:_COMPARED]:
+    group, generation, members = leader_group
+    members_by_topics: dict[tuple[str, ...], str] = {}
+    for member in members[:_MAX_COMPARED]:
         topics = _subscribed_topics(member.get("metadata"))
         if topics is None:
             return
-        by_topics.setdefault(topics, member.get("member_id") or "")
+        members_by_topics.setdefault(topics, member.get("member_id") or "")
     generations = connection.run.state(_SubscriptionGenerations)
-    if len(by_topics) < 2:
+    if len(members_by_topics) < 2:
         generations.pop(group, None)
     elif generations.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
-        (first_topics, first_member), (second_topics, second_member), *_ = by_topics.items()
+        (first_topics, first_member), (second_topics, second_member), *_ = members_by_topics.items()
         yield Problem(
-            f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
-            f" members: {first_member!r} to {_name_list(first_topics)}, {second_member!r} to "
+            f"members of group {group!r} subscribe to different topics, {len(members_by_topics)} sets among "
+            f"{len(members)} members: {first_member!r} to {_name_list(first_topics)}, {second_member!r} to "
             f"{_name_list(second_topics)}",
             hint="give each application a group.id of its own",
             cause=group,
@@ -135,12 +135,12 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     """Reports consumer groups whose members have different assignors for several generations.
 
     ## Why it matters
-    The group uses one that all have: a member with an old list keeps the whole group at an old assignor. A member that
-    shares none with the others cannot join (INCONSISTENT_GROUP_PROTOCOL).
+    The group uses an assignor that all members have: a member with an old list keeps the whole group on an old
+    assignor. A member that shares none with the others cannot join (INCONSISTENT_GROUP_PROTOCOL).
 
     ## Usual cause
-    `partition.assignment.strategy` was changed in some members, or members are of different libraries, whose defaults
-    differ. It is right for the time of a deployment that changes the assignor.
+    `partition.assignment.strategy` was changed in some members, or members use different libraries, whose defaults
+    differ. Different lists are normal during a deployment that changes the assignor.
 
     ## Example
     ```story
@@ -172,23 +172,26 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     message, run = event.message, connection.run
     assignors_by_member = run.state(_Assignors)
     if isinstance(event, RequestReceived):
-        _store_assignors(event.message.body, event.message.body, assignors_by_member)
+        _store_assignors(event.message.body, event.message.body.get("member_id"), assignors_by_member)
         return
     request_body = event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
         return
-    _store_assignors(request_body, message.body, assignors_by_member)  # a new member gets its id with the response
-    led_group = _led_group(event)
-    if led_group is None:
+    member_id = message.body.get("member_id")  # a new member gets its id with the response
+    _store_assignors(request_body, member_id, assignors_by_member)
+    leader_group = _group_of_leader(event)
+    if leader_group is None:
         return
-    group, generation, members = led_group
-    ids = (member.get("member_id") or "" for member in members[:_COMPARED])
-    by_names = {assignors: member_id for member_id in ids if (assignors := assignors_by_member.get((group, member_id)))}
+    group, generation, members = leader_group
+    ids = (member.get("member_id") or "" for member in members[:_MAX_COMPARED])
+    members_by_assignors = {
+        assignors: member_id for member_id in ids if (assignors := assignors_by_member.get((group, member_id)))
+    }
     generations = run.state(_AssignorGenerations)
-    if len(by_names) < 2:
+    if len(members_by_assignors) < 2:
         generations.pop(group, None)
     elif generations.count(group, generation) >= run.limit(ASSIGNORS):
-        (first_names, first_member), (second_names, second_member), *_ = by_names.items()
+        (first_names, first_member), (second_names, second_member), *_ = members_by_assignors.items()
         yield Problem(
             f"members of group {group!r} have different assignors: {first_member!r} {_name_list(first_names)}, "
             f"{second_member!r} {_name_list(second_names)}; the group uses {message.body.get('protocol_name')!r}",
@@ -197,13 +200,13 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
         )
 
 
-def _store_assignors(request_body: dict[str, Any], member: dict[str, Any], assignors_by_member: _Assignors) -> None:
+def _store_assignors(request_body: dict[str, Any], member_id: str | None, assignors_by_member: _Assignors) -> None:
     names = tuple(protocol.get("name") or "" for protocol in request_body.get("protocols") or ())
-    assignors_by_member[request_body.get("group_id") or "", member.get("member_id") or ""] = names
+    assignors_by_member[request_body.get("group_id") or "", member_id or ""] = names
 
 
-def _led_group(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
-    """The group, generation and members of a leader of a consumer group with several members."""
+def _group_of_leader(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
+    """Return the group, generation and members that a consumer group's leader learns, if it has several members."""
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
         return None
@@ -218,7 +221,7 @@ def _led_group(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]]
 
 
 def _subscribed_topics(metadata: object) -> tuple[str, ...] | None:
-    """The topics of a subscription, sorted; None if it cannot be read."""
+    """Return the sorted topics of a subscription, or None if it cannot be read."""
     data = bytes(metadata) if isinstance(metadata, bytes | memoryview) else b""
     try:
         values = decode(subscription(data), data).values.get("data") or {}
@@ -229,5 +232,5 @@ def _subscribed_topics(metadata: object) -> tuple[str, ...] | None:
 
 
 def _name_list(names: tuple[str, ...]) -> str:
-    more_text = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (", ".join(repr(name) for name in names[:_NAMED]) or "none") + more_text
+    more_text = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return (", ".join(repr(name) for name in names[:_MAX_NAMED]) or "none") + more_text

@@ -22,7 +22,7 @@ _REFUSED = FrameFlags.REFUSED.value
 
 
 class _Responses:
-    """The Metadata responses of a connection without an error since a time (ns)."""
+    """The number of Metadata responses without an error on a connection since `since` (ns)."""
 
     def __init__(self) -> None:
         self.count = self.since = 0
@@ -38,10 +38,10 @@ class _Responses:
     blame="client",
 )
 def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients do not request Metadata more often than they should refresh it, or for all topics.
+    """Checks that clients do not request Metadata much more often than they need to refresh it.
 
     ## Why it matters
-    Metadata of large clusters is large, and brokers answer it from the same threads as everything else.
+    The Metadata of large clusters is large, and brokers answer it on the same threads as everything else.
 
     ## Usual cause
     A program that lists topics or partitions for each message, or `metadata.max.age.ms` (the default is 5 minutes) set

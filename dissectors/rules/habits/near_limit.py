@@ -21,20 +21,20 @@ BATCHES = Limit("batches", 3, "batches", "so many of a connection to a topic")
 
 _MAX_TOPICS = 10_000
 _TOPIC_RESOURCE = 2
-#: Of a batch, before its length counts.
+#: The bytes at the start of a batch that its length does not count.
 _PREFIX = 12
 _TOO_LARGE = (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE)
 
 
 class _Limits(BoundedDict[tuple[str, str], int]):
-    """The size limits of topics (bytes) that were set, described, or enforced, by server and topic."""
+    """The size limits (bytes) that were set, described or enforced for topics, by server and topic."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_TOPICS)
 
 
 class _LargeBatches:
-    """The large batches of a connection: how many of each topic, and the largest."""
+    """The large batches of a connection: how many there are for each topic, and the size of the largest."""
 
     def __init__(self) -> None:
         self.topics: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_TOPICS)
@@ -55,11 +55,11 @@ class _LargeBatches:
     blame="client",
 )
 def near_limit(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports batches above 80 % of a size limit that the cluster was seen to enforce.
+    """Reports batches above 80 % of a topic's size limit, if kproxy has seen that limit.
 
     ## Why it matters
-    A batch over the limit is refused as a whole (MESSAGE_TOO_LARGE). One that is barely below it will be over it with
-    one more record, a longer value, or data that compresses less.
+    A batch over the limit is refused as a whole (MESSAGE_TOO_LARGE). A batch barely below the limit will exceed it with
+    one more record, a longer value, or data that compresses less well.
 
     ## Usual cause
     `batch.size` or `max.request.size` of the producer is near `max.message.bytes` of the topic. kproxy knows a topic's
@@ -108,7 +108,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
             continue
         for records in topic.partitions:
             size = 0 if records.batch is None else records.batch.batch_length + _PREFIX
-            if size > limit or size * 100 < limit * share:  # what is over it is refused (R021)
+            if size > limit or size * 100 < limit * share:  # a batch over it is refused (R021)
                 continue
             count, largest = large_batches.get(name, (0, 0))
             large_batches[name] = count, largest = count + 1, max(largest, size)
@@ -122,7 +122,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
 
 
 def _learn_limits(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
-    """Store the limits in a response; return whether there was one."""
+    """Store the limits in a response, and return whether there were any."""
     message, request_body = event.message, event.request_body
     if message is None or request_body is None:
         return False
@@ -150,7 +150,7 @@ def _learn_limits(event: ResponseReceived, connection: ConnectionState, limits: 
 
 
 def _size_limit(configs: object) -> int:
-    """The size limit among configs, 0 if it is not there."""
+    """Return the size limit among a topic's configs, or 0 if there is none."""
     for config in configs if isinstance(configs, list) else ():
         if config.get("name") == "max.message.bytes" and str(config.get("value")).isdecimal():
             return min(int(config["value"][:20]), 1 << 31)
@@ -158,11 +158,11 @@ def _size_limit(configs: object) -> int:
 
 
 def _refused_limits(event: ResponseReceived, connection: ConnectionState) -> Iterator[tuple[str, int]]:
-    """Topics with a batch that was too large, each with a limit below its size."""
+    """Yield each topic with a batch that was too large, and a limit below the size of that batch."""
     assert event.message is not None
     assert event.request is not None
     refused = {
-        refusal.place
+        refusal.topic_partition
         for refusal in refusals(event.message.body, "partition_responses", "index")
         if refusal.code in _TOO_LARGE
     }

@@ -1,4 +1,4 @@
-"""S090: a producer that wants no acknowledgements."""
+"""S090: a producer that requests no acknowledgements."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from dissectors.trackers.triggers import FrameFlags
     blame="client",
 )
 def no_acknowledgements(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports producers that send with acks=0: what the broker refuses or loses is lost without an error.
+    """Reports producers that send with acks=0: records that the broker refuses or loses are lost without an error.
 
     ## Why it matters
-    The broker does not answer such a request. The producer counts its records as delivered when they are in the
+    The broker does not answer such a request. The producer counts its records as delivered once they are written to the
     socket: it notices no error, does not retry, and gets no offsets.
 
     ## Usual cause
-    `acks=0` for speed. With acks=1 or all and several requests in flight, throughput is about the same. It is right for
-    data that may be lost, such as samples of metrics.
+    `acks=0` for speed. With acks=1 or all and several requests in flight, throughput is about the same. acks=0 is fine
+    for data that may be lost, such as metric samples.
 
     ## Example
     ```story

@@ -14,8 +14,8 @@ from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: A batch with the same bytes sooner than this (ns) may be another one.
-_SHORTEST = 1_000_000
+#: A batch with the same bytes that follows sooner than this (ns) may be a different batch.
+_MIN_RETRY_DELAY = 1_000_000
 
 
 @rule(
@@ -32,12 +32,12 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
     """Checks that a retry does not put records after later ones of the same partition.
 
     ## Why it matters
-    Consumers read records in the order in which the broker has accepted them: after such a retry, an older value of a
-    key comes last, and wins.
+    Consumers read records in the order in which the broker accepted them: after such a retry, an older value of a key
+    comes last and wins.
 
     ## Usual cause
-    Several requests in flight without idempotence: one fails, the next ones are accepted, and the first is repeated
-    (H004). S034 is about a batch that was accepted before.
+    Several requests are in flight without idempotence: one fails, the next ones are accepted, and the first is repeated
+    (H004). S034 covers the repetition of a batch that was already accepted.
 
     ## Example
     ```story
@@ -52,7 +52,7 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    All are repeated in their order:
+    All batches are repeated in their original order:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
@@ -71,7 +71,7 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
     """
     producers = connection.run.state(Producers)
     for topic_partition, batch, _, attempt, path in producers.resent:
-        if batch.producer_id >= 0 or event.at - attempt.at < _SHORTEST:
+        if batch.producer_id >= 0 or event.at - attempt.at < _MIN_RETRY_DELAY:
             continue
         if attempt.answered and not attempt.refused.get(topic_partition):
             continue  # S034

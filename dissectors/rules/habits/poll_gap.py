@@ -1,4 +1,4 @@
-"""H013: a consumer that polls barely in time."""
+"""H013: a consumer that polls only just in time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _MS = 1_000_000
 class _Consumer:
     """A client's group, its max.poll.interval.ms (ns), and its long gaps in a row.
 
-    `records` are those that it got since it last sent a fetch, None while nobody counts them: before its first gap.
+    `records` is the number of records that it has got since its last fetch. They are not counted (None) before its
+    first long gap.
     """
 
     def __init__(self, group: str, interval: int) -> None:
@@ -54,7 +55,7 @@ class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
     only=FrameFlags.IRREGULAR,
     also=(
         Trigger((RequestReceived,), ("JoinGroup",)),
-        Trigger((ResponseReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),  # once there was a gap
+        Trigger((ResponseReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),  # once there has been a gap
     ),
     needs=(ConnectionsByClient, Fetches),
     limits=(SHARE, GAPS, RECORDS),
@@ -63,18 +64,18 @@ class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
     blame="client",
 )
 def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a consumer polls well before `max.poll.interval.ms` is over.
+    """Checks that a consumer polls well before `max.poll.interval.ms` has elapsed.
 
     ## Why it matters
-    A consumer that polls later leaves its group, its partitions move to others, its next commit fails, and the records
-    are processed twice. One that is barely in time will be too late one day.
+    A consumer that polls too late leaves its group: its partitions move to other members, its next commit fails, and
+    the records are processed twice. A consumer that is barely in time will be too late one day.
 
     ## Usual cause
-    Slow work on the records of a poll, such as a call for each of 500 records.
+    Slow processing of the records from a poll, such as a call for each of 500 records.
 
-    kproxy sees fetches, not polls: Java clients send fetches only while they poll, librdkafka also meanwhile. A
+    kproxy sees fetches, not polls: Java clients send fetches only while they poll, librdkafka also between polls. A
     response with many records is enough for several polls (`max.poll.records` is 500 by default), so only gaps after
-    smaller ones count.
+    smaller responses count.
 
     ## Example
     ```story
@@ -93,7 +94,8 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     ```
 
     ## Looks alike
-    A short gap; and one longer than the interval, in which it must have polled with paused partitions, or left:
+    A short gap, and one longer than the interval, in which the consumer must have polled with paused partitions, or
+    left the group:
     ```story
     rule H013:gaps=1
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
@@ -116,7 +118,7 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     consumers = run.state(_Consumers)
     if isinstance(event, ResponseReceived):
         if (reader := consumers.get(client)) is not None and reader.records is not None:
-            reader.records += _records(event)
+            reader.records += _count_records(event)
         return
     if event.message.api == "JoinGroup":
         body = event.message.body
@@ -132,12 +134,12 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     if consumer is None:
         return
     other_connections = run.state(ConnectionsByClient).others(connection)
-    last = max(
+    last_answered_at = max(
         (other_connection.state(Fetches).answered_at for other_connection in (connection, *other_connections)),
         default=0,
     )
-    gap, interval = event.at - last, consumer.interval
-    is_long = last > 0 and gap * 100 >= interval * run.limit(SHARE)
+    gap, interval = event.at - last_answered_at, consumer.interval
+    is_long = last_answered_at > 0 and gap * 100 >= interval * run.limit(SHARE)
     records = consumer.records
     if records is not None:
         consumer.records = 0
@@ -162,8 +164,8 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
         )
 
 
-def _records(event: ResponseReceived) -> int:
-    """The number of records in a response."""
+def _count_records(event: ResponseReceived) -> int:
+    """Return the number of records in a response."""
     if event.message is None:
         return 0
     return sum(

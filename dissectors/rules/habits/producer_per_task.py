@@ -1,4 +1,4 @@
-"""H001: a client that gets one producer id after the other: it creates a producer for each task."""
+"""H001: a client that gets one producer id after another because it creates a producer for each task."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MAX_CLIENTS = 10_000
 
 
 class _NewIds:
-    """The producer ids that a client got since a time (ns)."""
+    """The number of new producer ids that a client has got since `since` (ns)."""
 
     def __init__(self) -> None:
         self.count = self.since = 0
 
 
-class _Clients(BoundedDict[tuple[str, str | None], _NewIds]):
-    """By client."""
+class _NewIdsByClient(BoundedDict[tuple[str, str | None], _NewIds]):
+    """The new producer ids of each client."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -48,12 +48,12 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
     """Checks that a program keeps its producer: a new one for each task is slow, and leaks if it is not closed.
 
     ## Why it matters
-    Each producer has buffers (32 MB in Java), a thread and connections of its own, and several round trips before its
+    Each producer has its own buffers (32 MB in Java), thread and connections, and needs several round trips before its
     first record. The broker remembers each producer id for a day (`producer.id.expiration.ms`).
 
     ## Usual cause
-    A producer that is created in a function that handles one request or message. Those that are never closed keep their
-    memory and connections (H007). C018 reports the same by connections that end.
+    A producer that is created in a function that handles one request or message. Producers that are never closed keep
+    their memory and connections (H007). C018 detects the same habit by the connections that end.
 
     ## Example
     ```story
@@ -92,7 +92,7 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
         return
     if request_body.get("transactional_id") is not None or request_body.get("producer_id", -1) >= 0:
         return
-    new_ids = run.state(_Clients).touch(client_key(connection), _NewIds)
+    new_ids = run.state(_NewIdsByClient).touch(client_key(connection), _NewIds)
     if new_ids.count == 0 or event.at - new_ids.since > run.limit(WITHIN) * SECOND:
         new_ids.count, new_ids.since = 0, event.at
     new_ids.count += 1

@@ -1,4 +1,4 @@
-"""H009: a consumer that commits more rarely than its session lasts."""
+"""H009: a consumer whose commits are further apart than its session timeout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_MEMBERS = 10_000
 
 @dataclass(slots=True)
 class _LastCommit:
-    """A member's last commit (ns), what its client had fetched then; late ones in a row, and their records."""
+    """When a member last committed (ns), the fetches of its client by then, and its late commits in a row."""
 
     at: int
     fetches: int
@@ -35,8 +35,8 @@ class _LastCommit:
     since: int = 0
 
 
-class _Members(BoundedDict[tuple[str, str], _LastCommit]):
-    """By group and member."""
+class _LastCommits(BoundedDict[tuple[str, str], _LastCommit]):
+    """The last commits by group and member id."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_MEMBERS)
@@ -54,14 +54,14 @@ class _Members(BoundedDict[tuple[str, str], _LastCommit]):
     blame="client",
 )
 def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports members of a group that read continuously, but commit more rarely than their session timeout.
+    """Reports group members that read continuously but whose commits are further apart than their session timeout.
 
     ## Why it matters
     If the member crashes, its partitions move after the session timeout, and all records since its last commit are
     processed a second time.
 
     ## Usual cause
-    `auto.commit.interval.ms` of minutes, or a program that commits by the clock. A member that gets few records has
+    `auto.commit.interval.ms` of minutes, or a program that commits on a timer. A member that gets few records has
     little to commit: it is reported only if its client got records in many fetches between two commits.
 
     ## Example
@@ -89,7 +89,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    A member that had nothing to read meanwhile:
+    A member that had nothing to read in the meantime:
     ```story
     rule H009:commits=2,fetches=1
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
@@ -117,7 +117,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if member is None or not member.session:
         return
     fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
-    last_commit = run.state(_Members).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
+    last_commit = run.state(_LastCommits).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
     advance = run.state(Commits).advance or 0
     if (
         event.at - last_commit.at > member.session

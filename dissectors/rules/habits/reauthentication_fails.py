@@ -29,7 +29,7 @@ class _Failures:
 
 
 class _Clients(BoundedDict[tuple[str, str | None, str], _Failures]):
-    """By client and server."""
+    """The failures by client and server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -50,11 +50,11 @@ def reauthentication_fails(event: ResponseReceived, connection: ConnectionState)
     """Reports clients that log in, but whose re-authentication fails each time the session ends.
 
     ## Why it matters
-    The broker closes the connection, and what is in flight fails; the client connects anew, logs in, and works until
-    the next time. It looks like a network that fails on a schedule.
+    The broker closes the connection, and requests in flight fail; the client reconnects, logs in, and works until the
+    next re-authentication. It looks like a network that fails on a schedule.
 
     ## Usual cause
-    A client that sends its first token again when that has expired (OAUTHBEARER), or another user, which Kafka forbids
+    A client that resends its first token after it has expired (OAUTHBEARER), or sends another user, which Kafka forbids
     on a connection. X008 reports the first failure with the server's reason.
 
     ## Example

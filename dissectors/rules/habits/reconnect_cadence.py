@@ -1,4 +1,4 @@
-"""H008: connections that end after the same time, one after the other."""
+"""H008: successive connections of a client end after the same time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CONNECTIONS = Limit("connections", 10, "connections", "so many connections of a 
 DIFFERENCE = Limit("difference", 5, "%", "after times that differ by at most this share")
 MIN_INTERVAL = Limit("least", 1, "s", "and that are at least so long", 0.001)
 
-#: A client of one or two requests for each connection (C018) is another habit.
-_ERRANDS = 3
+#: A client that sends only one or two requests on each connection has another habit (C018).
+_MIN_WORK_REQUESTS = 3
 _MAX_CLIENTS = 10_000
 
 _HINTS = {
@@ -33,10 +33,10 @@ _HINTS = {
 
 
 @dataclass(slots=True)
-class _ConnectionLives:
-    """Connections in a row that the same side ended: the shortest and longest time (ns) that they existed.
+class _ConnectionLifetimes:
+    """The shortest and longest lifetime (ns) of consecutive connections that the same side ended.
 
-    `ended_at` is when the last of them ended: those that were open at the same time are not in a row.
+    `ended_at` is when the last of them ended: connections that were open at the same time are not consecutive.
     """
 
     by: str
@@ -46,8 +46,8 @@ class _ConnectionLives:
     count: int = 0
 
 
-class _Clients(BoundedDict[tuple[str, str | None, str], _ConnectionLives]):
-    """By client and server."""
+class _Clients(BoundedDict[tuple[str, str | None, str], _ConnectionLifetimes]):
+    """The lifetimes by client and server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -65,11 +65,11 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     """Reports clients whose connections end again and again after the same time, although they are used.
 
     ## Why it matters
-    Someone closes them on a schedule. What is in flight then fails, and each new connection costs a handshake.
+    The connections are closed on a schedule. Requests in flight then fail, and each new connection costs a handshake.
 
     ## Usual cause
-    A load balancer, proxy or firewall that limits the time of a connection, not its idle time; a client that cannot
-    re-authenticate (X010); a job that starts every minute. The finding says which side closes.
+    A load balancer, proxy or firewall that limits the lifetime of a connection, not its idle time; a client that cannot
+    re-authenticate (X010); a job that starts every minute. The finding says which side closes the connections.
 
     ## Example
     ```story
@@ -104,7 +104,7 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     ```
 
     ## Looks alike
-    Restarts now and then:
+    Occasional restarts:
     ```story
     rule H008:connections=3
     open 1 client=10.0.0.9:50001
@@ -140,26 +140,26 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     https://kafka.apache.org/documentation/#brokerconfigs_connections.max.idle.ms
     """
     flight, run = connection.state(InFlight), connection.run
-    life = event.at - connection.opened_at
-    if connection.midstream or event.by not in _HINTS or flight.work_requests < _ERRANDS:
+    lifetime = event.at - connection.opened_at
+    if connection.midstream or event.by not in _HINTS or flight.work_requests < _MIN_WORK_REQUESTS:
         return
-    if life < run.limit(MIN_INTERVAL) * SECOND:
+    if lifetime < run.limit(MIN_INTERVAL) * SECOND:
         return
     clients, key = run.state(_Clients), (*client_key(connection), connection.server)
-    lives = clients.touch(key, lambda: _ConnectionLives(event.by or "", life, life))
-    if connection.opened_at < lives.ended_at:
+    lifetimes = clients.touch(key, lambda: _ConnectionLifetimes(event.by or "", lifetime, lifetime))
+    if connection.opened_at < lifetimes.ended_at:
         return
-    shortest, longest = min(lives.shortest, life), max(lives.longest, life)
-    if lives.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
-        clients[key] = _ConnectionLives(event.by, life, life, event.at, 1)
+    shortest, longest = min(lifetimes.shortest, lifetime), max(lifetimes.longest, lifetime)
+    if lifetimes.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
+        clients[key] = _ConnectionLifetimes(event.by, lifetime, lifetime, event.at, 1)
         return
-    lives.shortest, lives.longest, lives.ended_at = shortest, longest, event.at
-    lives.count += 1
-    if lives.count >= run.limit(CONNECTIONS):
+    lifetimes.shortest, lifetimes.longest, lifetimes.ended_at = shortest, longest, event.at
+    lifetimes.count += 1
+    if lifetimes.count >= run.limit(CONNECTIONS):
         del clients[key]
         yield Problem(
-            f"{lives.count} connections in a row of {client_label(connection)} to {connection.server} were closed by "
-            f"the {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
+            f"{lifetimes.count} connections in a row of {client_label(connection)} to {connection.server} were closed "
+            f"by the {event.by} after the same time, {duration(shortest)} to {duration(longest)}",
             hint=_HINTS[event.by],
             blame="client" if event.by == "client" else None,
             cause=str(key),

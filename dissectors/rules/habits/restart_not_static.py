@@ -25,7 +25,7 @@ _MAX_CLIENTS = 10_000
 
 @dataclass(slots=True)
 class _Restarts:
-    """When a client left its group (ns; 0: it has joined since), its restarts in a row, and when the first was."""
+    """When a client left its group (ns; 0 if it has rejoined), its restarts in a row, and when the first one began."""
 
     left_at: int = 0
     count: int = 0
@@ -33,7 +33,7 @@ class _Restarts:
 
 
 class _Clients(BoundedDict[tuple[str, str, str | None], _Restarts]):
-    """By group, host and client id."""
+    """The restarts by group, host and client id."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -50,15 +50,15 @@ class _Clients(BoundedDict[tuple[str, str, str | None], _Restarts]):
     blame="client",
 )
 def restart_not_static(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports consumers that restart soon and often, without a `group.instance.id`.
+    """Reports consumers without a `group.instance.id` that restart quickly and often.
 
     ## Why it matters
-    Each restart is two rebalances: one when the consumer leaves, one when it is back. A static member has its old
-    partitions back if it returns within the session timeout, and nobody else notices.
+    Each restart causes two rebalances: one when the consumer leaves, and one when it returns. A static member gets its
+    old partitions back if it returns within the session timeout, and no other member notices.
 
     ## Usual cause
-    Rolling deployments, or an orchestrator that moves containers, of consumers without `group.instance.id`. S021 is
-    about clients that leave and rejoin without a restart.
+    Rolling deployments of consumers without `group.instance.id`, or an orchestrator that moves their containers. S021
+    covers clients that leave and rejoin without a restart.
 
     ## Example
     ```story
@@ -80,7 +80,7 @@ def restart_not_static(event: RequestReceived | ResponseReceived, connection: Co
     ```
 
     ## Looks alike
-    A static member, which does not leave; and one that is back after a long time:
+    A static member, which does not leave, and a member that returns after a long time:
     ```story
     rule H015:restarts=2
     1> JoinGroup v5 {"group_id": "g", "member_id": "m1", "group_instance_id": "i", "session_timeout_ms": 10000}

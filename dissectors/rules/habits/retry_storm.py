@@ -25,10 +25,10 @@ _MAX_APIS = 100
 
 
 class _FailureStreak:
-    """Failures of an API in a row."""
+    """Consecutive failures of an API with the same error code."""
 
     def __init__(self) -> None:
-        self.code = self.count = self.since = self.last = 0
+        self.code = self.count = self.since = self.last_at = 0
 
 
 class _FailureStreaks(BoundedDict[str, _FailureStreak]):
@@ -51,11 +51,11 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     """Checks that clients wait before they retry a request that failed with a retriable error.
 
     ## Why it matters
-    A retriable error means "later". Retries without a pause load a broker that has a problem already, and use up a
-    limit of retries within milliseconds.
+    A retriable error means "later". Retries without a pause load a broker that already has a problem, and use up the
+    client's retry limit within milliseconds.
 
     ## Usual cause
-    `retry.backoff.ms=0`, or a loop in the program around a client's call.
+    `retry.backoff.ms=0`, or a loop in the program around a client call.
 
     ## Example
     ```story
@@ -93,11 +93,11 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if error is None or not error.retriable:
         return
     run, streak = connection.run, connection.state(_FailureStreaks).touch(message.api, _FailureStreak)
-    is_next = streak.code == code and 0 <= request.at - streak.last < run.limit(PAUSE) * SECOND
-    if not is_next or event.at - streak.since > run.limit(WITHIN) * SECOND:
+    is_immediate_retry = streak.code == code and 0 <= request.at - streak.last_at < run.limit(PAUSE) * SECOND
+    if not is_immediate_retry or event.at - streak.since > run.limit(WITHIN) * SECOND:
         streak.code, streak.count, streak.since = code, 0, request.at
     streak.count += 1
-    streak.last = event.at
+    streak.last_at = event.at
     if streak.count >= run.limit(RETRIES):
         count, streak.count, streak.code = streak.count, 0, 0
         yield Problem(

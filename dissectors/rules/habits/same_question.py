@@ -1,4 +1,4 @@
-"""H020: a client that asks the same of the cluster again and again."""
+"""H020: a client that asks the cluster the same question again and again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dissectors.trackers.versions import client_key
 CALLS = Limit("calls", 60, "calls", "a client sends the same request so often", 2)
 WITHIN = Limit("within", 60, "s", "within this time")
 
-#: Administrative requests, and what consumers request once when they start. Metadata has S009.
+#: Administrative requests, and requests that consumers send once when they start. S009 covers Metadata.
 _APIS = (
     "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups", "ListGroups", "CreateTopics", "CreatePartitions",
     "DescribeConfigs", "IncrementalAlterConfigs", "AlterConfigs", "DescribeAcls", "DescribeCluster",
@@ -28,19 +28,19 @@ _APIS = (
 )  # fmt: skip
 
 _MAX_QUESTIONS = 10_000
-#: Size, API key, version and correlation id, which differs each time.
+#: The bytes of the size, API key, version and correlation id, which differs each time.
 _HEADER = 12
 
 
-class _Count:
-    """How often a request was sent since a time (ns)."""
+class _RequestCount:
+    """How often a request has been sent since `since` (ns)."""
 
     def __init__(self) -> None:
         self.count = self.since = 0
 
 
-class _Questions(BoundedDict[tuple[str, str | None, int, int], _Count]):
-    """By client, API and a hash of the request."""
+class _RequestCounts(BoundedDict[tuple[str, str | None, int, int], _RequestCount]):
+    """The counts by client, API and hash of the request."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_QUESTIONS)
@@ -59,11 +59,11 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     """Reports clients that send the same administrative request for each message or call.
 
     ## Why it matters
-    Some of these requests go to the controller or read many files, and all of them wait in the same queue of the broker
-    as records do. The program waits for a round trip each time.
+    Some of these requests go to the controller or read many files, and all of them wait in the same broker queue as
+    records. The program waits for a round trip each time.
 
     ## Usual cause
-    "Create the topic if it does not exist", a look at the committed offset, at the end of a partition or at the
+    "Create the topic if it does not exist", or a lookup of the committed offset, the end of a partition or the
     configuration, in the function that handles one message.
 
     ## Example
@@ -78,7 +78,7 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    Different requests, such as those of a monitoring program, and the same one once in a while:
+    Different requests, such as those of a monitoring program, and the same request once in a while:
     ```story
     rule H020:calls=3
     > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
@@ -100,7 +100,7 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     """
     message, run = event.message, connection.run
     key = (*client_key(connection), message.api_key, hash(bytes(message.frame[_HEADER:])))
-    counter = run.state(_Questions).touch(key, _Count)
+    counter = run.state(_RequestCounts).touch(key, _RequestCount)
     if counter.count == 0 or event.at - counter.since > run.limit(WITHIN) * SECOND:
         counter.count, counter.since = 0, event.at
     counter.count += 1

@@ -42,11 +42,11 @@ def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Ite
     """Reports clients that repeatedly offer telemetry to brokers that refuse it.
 
     ## Why it matters
-    It costs little, but fills logs, and the metrics that somebody expects are missing.
+    The requests cost little, but they fill logs, and metrics that somebody expects are missing.
 
     ## Usual cause
     `enable.metrics.push` is on by default in clients since Kafka 3.7, and the broker has no receiver, or a quota or
-    size limit (`telemetry.max.bytes`) stops it. The first refusal is how a client learns of it.
+    size limit (`telemetry.max.bytes`) stops the telemetry. A client learns of this from its first refusal.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""S036: a client that a quota throttles."""
+"""S036: a client that is throttled by a quota."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MS = 1_000_000
 
 
 class _ThrottledResponses:
-    """Throttled responses of a client since a time (ns), and their throttle times in ms."""
+    """The number of throttled responses of a client since `since` (ns), and their total throttle time."""
 
     def __init__(self) -> None:
         self.since = self.count = self.total_ms = 0
 
 
 class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _ThrottledResponses]):
-    """What was throttled, by client and server."""
+    """The throttled responses by client and server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)
@@ -49,14 +49,14 @@ class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _ThrottledRespo
     blame="broker",
 )
 def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports clients that a quota throttled, and for how long in total.
+    """Reports clients that were throttled by a quota, and for how long in total.
 
     ## Why it matters
     A throttled client waits before its next request. It reports no error: it is only slow.
 
     ## Usual cause
     A quota for the client id or user (`producer_byte_rate`, `consumer_byte_rate`, `request_percentage`), or a default
-    one that nobody remembers. A client that sends many small requests exceeds `request_percentage`.
+    quota that nobody remembers. A client that sends many small requests exceeds `request_percentage`.
 
     ## Example
     ```story
@@ -68,7 +68,7 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     ```
 
     ## Looks alike
-    A burst that is throttled once, for a moment:
+    A burst that is throttled once and briefly:
     ```story
     > Produce v7 {"acks": 1, "topic_data": []}
     < {"throttle_time_ms": 2500}

@@ -21,19 +21,20 @@ FLUSH_RATE = Limit(
     "flush_rate", 10, "records", "the same for a producer that waits for each response before it sends more"
 )
 
-#: What a linger time should collect, and the default of Kafka 4.0.
+#: The number of records that a linger time should collect, and Kafka 4.0's default linger time.
 _COLLECTED, _LINGER_MS = 5, 5
 
-#: A producer that awaits each response sends almost all requests when it awaits none.
-_ALONE = 0.9
-#: It surely flushes if it waits for half of the time or more, or if the mean time until it sends again is at most the
-#: first one (ns); and probably up to the second one: without a flush, a record waits for the linger time.
-_BUSY, _AT_ONCE, _AFTER_LINGER = 0.5, 1_000_000, 7_000_000
+#: A producer that waits for each response sends at least this share of its requests while it awaits no other response.
+_MIN_ALONE_SHARE = 0.9
+#: Such a producer certainly flushes if it waits for at least this share of the time, or if the mean time until it sends
+#: again is at most `_AT_ONCE` (ns). Up to `_AFTER_LINGER` it probably does: without a flush, a record waits for the
+#: linger time.
+_WAITING_SHARE, _AT_ONCE, _AFTER_LINGER = 0.5, 1_000_000, 7_000_000
 
 _FLUSH = "do not flush or wait for the result after each record: send several, then wait once"
 
-#: Frames that arrive together have the same time.
-_SHORTEST = 1_000_000
+#: The time (ns) assumed for a shorter window: frames that arrive together have the same timestamp.
+_MIN_WINDOW = 1_000_000
 
 
 @rule(
@@ -56,7 +57,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
 
     ## Usual cause
     A call of `flush`, or a wait for the result, after each record; or `linger.ms=0` (the default of Java clients before
-    Kafka 4.0) at a rate at which a few milliseconds would collect several records. The finding says which.
+    Kafka 4.0) at a rate at which a few milliseconds would collect several records. The finding says which it is.
 
     ## Example
     ```story
@@ -78,7 +79,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     ```
 
     ## Looks alike
-    A producer that has a record only now and then, which no setting could batch:
+    A producer that has a record only occasionally, which no setting could batch:
     ```story
     rule R026:requests=4
     > Produce v9 {"acks": -1, "topic_data": [
@@ -105,20 +106,20 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     window = connection.state(ProduceHabits).window
     if window is None:
         return
-    ns = max(window.ns, _SHORTEST)
-    rate = window.requests * SECOND / ns / window.places
-    waits = window.alone >= _ALONE * (window.singles - 1)
-    flushes = waits and window.idle_ns <= max((1 - _BUSY) * ns, _AT_ONCE * window.requests)
+    elapsed = max(window.ns, _MIN_WINDOW)
+    rate = window.requests * SECOND / elapsed / window.partition_count
+    waits = window.alone >= _MIN_ALONE_SHARE * (window.singles - 1)
+    flushes = waits and window.idle_ns <= max((1 - _WAITING_SHARE) * elapsed, _AT_ONCE * window.requests)
     sends_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
     if rate < connection.run.limit(FLUSH_RATE if sends_soon else RATE):
         return
-    partitions_text = f"to {window.places} partition{'s' if window.places > 1 else ''}"
+    partitions_text = f"to {window.partition_count} partition{'s' if window.partition_count > 1 else ''}"
     linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
     collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
     wait_text = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
-        f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} "
-        f"with one record each, {partitions_text}{wait_text}",
+        f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within "
+        f"{duration(elapsed)} with one record each, {partitions_text}{wait_text}",
         hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
         cause="flush" if waits else "linger",
     )

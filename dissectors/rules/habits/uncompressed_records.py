@@ -1,4 +1,4 @@
-"""R029: a producer that does not compress what compresses well."""
+"""R029: a producer that does not compress records that would compress well."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ SAVED = Limit("saved", 60, "%", "and samples of them shrink by at least this sha
     blame="client",
 )
 def uncompressed_records(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports producers that send uncompressed batches which would compress well.
+    """Reports producers that send uncompressed batches that would compress well.
 
     ## Why it matters
-    Brokers store and replicate batches as the producer compressed them, and consumers receive them so: without
-    compression, network and disks carry a multiple of what they need to.
+    Brokers store and replicate batches as the producer compressed them, and consumers receive them in that form:
+    without compression, network and disks carry several times as much data as necessary.
 
     ## Usual cause
-    `compression.type=none`, the default of most clients. kproxy measures it: it compresses parts of some batches of a
-    connection, at most 16 KiB each. The topic may compress instead (`compression.type` of the topic), which costs the
-    broker CPU.
+    `compression.type=none`, the default of most clients. kproxy measures the savings by compressing parts of some
+    batches of a connection, at most 16 KiB each. The broker may compress instead (`compression.type` of the topic),
+    which costs it CPU.
 
     ## Example
     ```story

@@ -1,4 +1,4 @@
-"""H010: a consumer whose records wait until fetch.max.wait.ms is over, for bytes that do not come."""
+"""H010: a consumer whose records are held back for fetch.max.wait.ms because fetch.min.bytes never arrive."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MS = 1_000_000
     blame="client",
 )
 def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports consumers for which the broker holds back records, because they are less than `fetch.min.bytes`.
+    """Reports consumers for which the broker holds back records because they are smaller than `fetch.min.bytes`.
 
     ## Why it matters
-    The broker answers when there are so many bytes, or when `fetch.max.wait.ms` is over. If the bytes never come, that
-    wait is the delay of the records.
+    The broker answers when that many bytes are available, or when `fetch.max.wait.ms` has elapsed. If the bytes never
+    arrive, this wait delays the records.
 
     ## Usual cause
     `fetch.min.bytes` was raised for throughput, on a topic with less traffic than that.
@@ -53,7 +53,7 @@ def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) ->
     ```
 
     ## Looks alike
-    With the default of 1, a record that comes after a while is not held back:
+    With the default of 1, a record that arrives after a while is not held back:
     ```story
     rule H010:responses=2
     > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1, "topics": [

@@ -8,7 +8,7 @@ from dissectors.trackers.versions import MAX_NAME_SHOWN
 
 
 def client_label(connection: ConnectionState) -> str:
-    """The client of a connection, as the subject of a sentence: ``client 'app' at 10.0.0.9``."""
+    """Return the client of a connection as the subject of a sentence: ``client 'app' at 10.0.0.9``."""
     name = connection.client_id
     return f"client {name[:MAX_NAME_SHOWN]!r} at {host_of(connection.client)}" if name else (
         f"a client without an id at {host_of(connection.client)}"

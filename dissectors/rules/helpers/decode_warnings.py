@@ -15,26 +15,26 @@ _VARINT_MAX = 10
 
 
 def warnings_of(message: Message, *kinds: str) -> list[DecodeWarning]:
-    """The decode warnings of these kinds. Empty if a diagnosis explains the frame: the root cause is reported once."""
+    """Return the decode warnings of these kinds, none if a diagnosis explains the frame and thus their root cause."""
     if not message.decode_warnings or message.diagnosis is not None:
         return []
     return [warning for warning in message.decode_warnings if warning.kind in kinds]
 
 
 def is_unexplained(message: Message, kind: str) -> bool:
-    """Whether decoding stopped with an error of this kind and no other layout explains the frame."""
+    """Return whether decoding stopped with an error of this kind and no other layout explains the frame."""
     if message.error is None or message.error.kind != kind:
         return False
     return message.diagnosis is None or message.diagnosis.edit.kind == "truncated"
 
 
-def warning_place(message: Message, warning: DecodeWarning) -> ProblemLocation:
-    """The path and byte range of a decode warning."""
+def warning_location(message: Message, warning: DecodeWarning) -> ProblemLocation:
+    """Return the path and byte range of a decode warning."""
     return ProblemLocation(path=_path_text(message, warning.path), start=warning.start, end=warning.end)
 
 
-def error_place(message: Message) -> ProblemLocation:
-    """The path and byte range of the number (a length, count or tag) at which decoding stopped."""
+def error_location(message: Message) -> ProblemLocation:
+    """Return the path and byte range of the number (a length, count or tag) at which decoding stopped."""
     error = message.error
     assert error is not None
     start, frame = error.offset, message.frame
@@ -49,25 +49,25 @@ def error_place(message: Message) -> ProblemLocation:
 
 
 def _path_text(message: Message, path: Iterable[str]) -> str:
-    """A field path as text; fields of the header get the prefix ``header``."""
+    """Return a field path as text; header fields get the prefix ``header``."""
     names = list(path)
     in_header = bool(names) and any(names[0] == field.name for field in message.header_layout.fields)
     return render(["header", *names] if in_header else names)
 
 
 def others_suffix(count: int) -> str:
-    """The end of a message that reports only the first of `count` occurrences."""
+    """Return the end of a message that reports only the first of `count` occurrences."""
     minimum = "at least " if count >= MAX_WARNINGS else ""
     return f", as are {minimum}{count - 1} more in this frame" if count > 1 else ""
 
 
 def sender_of(message: Message) -> str:
-    """The side that wrote the message, as a value of `Problem.blame`."""
+    """Return the side that wrote the message, as a value of `Problem.blame`."""
     return "client" if message.is_request else "broker"
 
 
 def _encoding(message: Message, path: tuple[str, ...]) -> str | None:
-    """The encoding of the length at the end of a path, None if unknown."""
+    """Return the encoding of the length at the end of a path, or None if it is unknown."""
     layout: Layout | None = message.layout
     if path and any(path[0] == field.name for field in message.header_layout.fields):
         layout = message.header_layout

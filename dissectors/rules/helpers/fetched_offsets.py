@@ -9,9 +9,9 @@ from typing import Any
 def fetched_groups(
     body: Mapping[str, Any], request_body: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Mapping[str, Any]], tuple[str | int, ...]]]:
-    """Each group of an OffsetFetch response with its topics and its path. From version 8 on, there may be several."""
+    """Yield each group in an OffsetFetch response with its topics and path. Since version 8 there may be several."""
     if "groups" in body:
-        for i, group in enumerate(body["groups"] or ()):
-            yield group.get("group_id") or "", group.get("topics") or [], ("groups", i)
+        for index, group in enumerate(body["groups"] or ()):
+            yield group.get("group_id") or "", group.get("topics") or [], ("groups", index)
     elif group_id := request_body.get("group_id"):
         yield group_id, body.get("topics") or [], ()

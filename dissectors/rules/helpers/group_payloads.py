@@ -1,4 +1,4 @@
-"""The payloads of group protocols in a message, and how those that are not whole were written."""
+"""The payloads of group protocols in a message, and how malformed payloads were written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from dissectors.messages.message import Message
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
-#: The most payloads of one message that are examined.
+#: The maximum number of payloads examined in one message.
 MAX_PAYLOADS = 200
 
-#: The steps of diagnosing a payload, from those of its message: the most, and for each byte.
+#: The steps of its message's budget that the diagnosis of a payload takes: the maximum, and the number per byte.
 _MAX_STEPS = 40_000
-_STEPS_OF_BYTE = 20
+_STEPS_PER_BYTE = 20
 
-#: The most bytes of payloads that are compared with one that departs.
+#: The maximum bytes of payloads that are compared with a malformed one.
 MAX_COMPARED = 32 << 10
 
 
 class GroupPayload(NamedTuple):
-    """The bytes of a payload, its path in the message and in the schema, the enclosing structs, its possible names."""
+    """A payload: its bytes, its paths in the message and in the schema, its enclosing structs, its possible names."""
 
     data: bytes
     path: tuple[str | int, ...]
@@ -45,11 +45,11 @@ class GroupPayload(NamedTuple):
 
 
 def group_payloads(message: Message, protocol_type: str | None = None) -> Iterator[GroupPayload]:
-    """The payloads of a message that are not empty.
+    """Yield the non-empty payloads of a message.
 
     Args:
         message: A message that decodes.
-        protocol_type: The group's protocol type, if known: some versions do not have it.
+        protocol_type: The group's protocol type, if known: some versions of the message do not have it.
     """
     if message.layout is None:
         return
@@ -88,17 +88,17 @@ def _find_payloads(
 
 
 def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
-    """How a payload was written, with edits of the message; None if it is whole, or if no edit explains it."""
-    message.spend(min(_MAX_STEPS, _STEPS_OF_BYTE * len(payload.data)))
+    """Diagnose how a payload was written, as edits of the message; None if it is well-formed or no edit explains it."""
+    message.spend(min(_MAX_STEPS, _STEPS_PER_BYTE * len(payload.data)))
     return departure(payload.data, payload.names, payload.rows, payload.field)
 
 
 def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> PayloadDiagnosis | None:
-    """How the payload in a field was written, or one inside it, with edits of what has the field.
+    """Diagnose how the payload in a field, or a payload inside it, was written, as edits of what contains the field.
 
     Args:
         data: The payload, not empty.
-        names: Kafka's names of the payloads that it may be.
+        names: Kafka's names for the payloads that it may be.
         rows: The enclosing structs, outermost first.
         field: The path of its field in the schema.
     """
@@ -115,14 +115,14 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
 
 
 class Departures:
-    """`payload_departure` of the payloads of one message, by their paths. The payloads are listed once."""
+    """Finds the departures of one message's payloads by path. The payloads are listed only once."""
 
     def __init__(self, message: Message, protocol_type: str | None = None) -> None:
         self._message, self._protocol_type = message, protocol_type
         self._payloads: dict[tuple[str | int, ...], GroupPayload] | None = None
 
     def at(self, *path: str | int) -> PayloadDiagnosis | None:
-        """How the payload at a path was written."""
+        """Diagnose how the payload at a path was written."""
         if self._payloads is None:
             self._payloads = {payload.path: payload for payload in group_payloads(self._message, self._protocol_type)}
         payload = self._payloads.get(path)
@@ -130,7 +130,7 @@ class Departures:
 
 
 def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
-    """How a payload inside a payload was written: user data of Kafka Streams, tasks of Connect, members of a group."""
+    """Diagnose a payload inside a payload: user data of Kafka Streams, tasks of Connect, or members of a group."""
     header, _, version = layouts_as_stated(name, data)
     payload_layout = with_prefix(name, version, *header.fields)
     values = decode(payload_layout, data).values
@@ -144,18 +144,18 @@ def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | N
     return None
 
 
-def payloads_departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
-    """The payloads with the edit of another one, from `payload_departure`, in the first `MAX_COMPARED` bytes."""
+def payloads_with_same_edit(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
+    """Yield the payloads, within the first `MAX_COMPARED` bytes, that another payload's edit also explains."""
     remaining = MAX_COMPARED
     for payload in payloads:
         remaining -= len(payload.data)
         if remaining < 0:
             return
-        if _departs_likewise(payload, edit):
+        if _is_explained_by(payload, edit):
             yield payload
 
 
-def _departs_likewise(payload: GroupPayload, edit: Edit) -> bool:
+def _is_explained_by(payload: GroupPayload, edit: Edit) -> bool:
     details = dict(edit.detail)
     data, name, inner = payload.data, details["payload"], details["edit"]
     if inner.kind == "embedded_layout":
@@ -165,7 +165,7 @@ def _departs_likewise(payload: GroupPayload, edit: Edit) -> bool:
 
 
 def _user_data(data: bytes, name: str) -> bytes:
-    """The user data in a payload of consumers; empty if there is none."""
+    """Return the user data in a consumer's payload, or no bytes if there is none."""
     try:
         header, body, _ = layouts_as_stated(name, data)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Problems of family L, made from the diagnosis of a frame."""
+"""Problems of family L, built from the diagnosis of a frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dissectors.findings import Problem, Severity
 def layout_problems(
     event: RequestReceived | ResponseReceived, *kinds: str, only: Callable[[Edit], bool] = lambda edit: True
 ) -> Iterator[Problem]:
-    """The problem of a frame whose best diagnosis is an edit of one of these kinds.
+    """Yield the problem of a frame whose best diagnosis is an edit of one of these kinds.
 
     It is a warning if the frame is certainly malformed but the diagnosis is unlikely to be the right one.
     """
@@ -47,19 +47,19 @@ class _Sizes(TypedDict, total=False):
 
 
 def _sizes(size: int, diagnosis: Diagnosis) -> _Sizes:
-    """The expected and actual frame size without the length prefix; empty if they do not differ."""
+    """Return the expected and actual frame sizes without the length prefix, or nothing if they are equal."""
     if not diagnosis.surplus:
         return {}
     return {"expected": f"{size - diagnosis.surplus} bytes", "got": f"{size} bytes"}
 
 
 def is_records_edit(edit: Edit) -> bool:
-    """Whether an edit applies to a records field."""
+    """Return whether an edit applies to a records field."""
     return edit.field.rpartition(".")[2].removesuffix("[]") in ("records", "unaligned_records")
 
 
 def add_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
-    """The problem with a certain diagnosis, if the edit that wrote the bytes is known."""
+    """Return the problem, with a certain diagnosis if the edit that produced the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
     diagnosis = certain_diagnosis(
@@ -69,7 +69,7 @@ def add_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
 
 
 def add_payload_diagnosis(problem: Problem, payload_diagnosis: PayloadDiagnosis | None) -> Problem:
-    """The problem with the diagnosis of a payload, if there is one."""
+    """Return the problem, with the diagnosis of a payload if there is one."""
     diagnosed_problem = add_diagnosis(problem, payload_diagnosis.edit if payload_diagnosis else None)
     if payload_diagnosis is None or diagnosed_problem.diagnosis is None:
         return problem

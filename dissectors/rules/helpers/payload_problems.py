@@ -11,15 +11,15 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.paths import render
 
 
-def payload_error(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
-    """Why the bytes are not a complete payload of the version in their first two bytes; None if they are.
+def payload_error(data: bytes, find_layout: Callable[[bytes], Layout]) -> str | None:
+    """Return why the bytes are not a complete payload of the version in their first two bytes; None if they are.
 
     Bytes after the last field are accepted, because a later version may have more fields.
     """
     if not data:
         return "is empty"
     try:
-        error = decode(reader(data), data).error
+        error = decode(find_layout(data), data).error
     except DecodeError as decode_error:
         error = decode_error
     if error is None:
@@ -27,7 +27,7 @@ def payload_error(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
     version = int.from_bytes(data[:2], "big", signed=True)
     if len(data) < 2 or version < 0:
         return f"has no version: {error.message}"
-    field_path = render(part for part in error.path if part != "data")
+    field_path = render(name for name in error.path if name != "data")
     if error.offset >= len(data):
         return f"has version {version} but ends after {count_text(len(data), 'byte')}, before its {field_path}"
     return f"has version {version} but cannot be read at {field_path}: {error.message}"

@@ -1,4 +1,4 @@
-"""What the rules about payloads share: the problems of keys and values, and how users read of them."""
+"""Helpers of the rules about payloads: the problems of keys and values, and their wording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dissectors.wire.paths import render
 
 
 def parts_with_problem(event: RecordsDecoded, kind: ProblemKind) -> Iterator[DecodedPart]:
-    """The keys and values with a problem of a kind, except those with two envelopes (P005)."""
+    """Yield the keys and values with a problem of one kind, except any with two envelopes (P005)."""
     for part in event.parts:
         problem = part.value.problem
         if problem is not None and problem.kind is kind and not is_repeated(part.data):
@@ -36,7 +36,7 @@ def record_problem(
     expected: str | None = None,
     got: str | None = None,
 ) -> Problem:
-    """The problem that a rule reports for a key or value. In a Fetch, the producer is unknown, so nobody is blamed."""
+    """Return a rule's problem with a key or value. In a Fetch, the producer is unknown, so nobody is blamed."""
     start, end = _problem_span(event, part)
     return Problem(
         f"{part.topic or 'a topic of unknown name'}, {part.part}: {message}",
@@ -53,7 +53,7 @@ def record_problem(
 
 
 def _problem_span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
-    """The bytes of a key or value from its problem on; of compressed records, all of them."""
+    """Return the byte range of a key or value from its problem onwards, or of all records if they are compressed."""
     if event.spans is None:  # one walk for all problems of the frame
         event.spans = dict(_part_spans(embedded.expanded_body(event.message).children, ()))
     frame = event.message.frame
@@ -65,7 +65,7 @@ def _problem_span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
     return end - len(part.data) + offset, end
 
 
-#: The nodes of a record, and the fields in its body. Without headers, their count stands for them.
+#: The field of a record's body for each of its nodes. Without headers, the node of their count stands for them.
 _FIELDS: Final = {
     "key": "key", "value": "value", "headers_count": "headers", "headers": "headers", "timestamp_delta": "timestamp",
 }  # fmt: skip
@@ -80,25 +80,25 @@ def _part_spans(nodes: Iterable[Node], path: tuple[str, ...]) -> Iterator[tuple[
 
 
 def schema_name(part: DecodedPart) -> str:
-    """The schema of a key or value, e.g. ``schema id 17 (shop.Order)``."""
+    """Return the name of a key's or value's schema, e.g. ``schema id 17 (shop.Order)``."""
     key = part.value.schema
     type_or_subject = part.value.type or part.value.subject
     return f"schema {key}" + (f" ({type_or_subject})" if type_or_subject else "")
 
 
 def problem_text(part: DecodedPart) -> str:
-    """The text of a key's or value's problem."""
+    """Return the text of a key's or value's problem, empty if it has none."""
     return part.value.problem.text if part.value.problem is not None else ""
 
 
 def schema_list(keys: Iterable[object]) -> str:
-    """Some schemas, e.g. ``id 17, id 18, ...``."""
+    """Return the first schemas as text, e.g. ``id 17, id 18, ...``."""
     first, *other_keys = [str(key) for key in keys]
     return ", ".join([first, *other_keys[:2], *(["..."] if len(other_keys) > 2 else [])])
 
 
 def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
-    """How a value without a valid prefix has the id of a schema that its topic uses after all; a clause."""
+    """Return, as a clause, how a value with a broken prefix still has the id of a schema that its topic uses."""
     ids = {int(key.value).to_bytes(4, "big") for key in schemas.used if key.form == "id"}
     if data[:1] == b"\0" and data[1:PREFIX_SIZE][::-1] in ids:
         return "the id is written in little-endian order"

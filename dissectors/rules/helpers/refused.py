@@ -1,4 +1,4 @@
-"""ReturnedError: an error of a response with what it is about, and the sentence that describes it."""
+"""ReturnedError: an error in a response and its target, with the texts that describe them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from dissectors.wire.paths import parts
 _MAX_TEXT = 200
 _MAX_TARGETS = 3
 
-#: Elements with the same error that are read; a response may have as many as fit into it.
+#: The maximum number of elements with the same error that are read: a response may have as many as fit into it.
 _MAX_ELEMENTS = 100
-#: Elements of a response that are read in all.
+#: The maximum number of elements that are read from a response.
 MAX_RESULTS = 1_000
 
-#: Fields that name what a struct of a response is about, with their kinds.
+#: Fields that name what a struct in a response is about, with their kinds.
 _KINDS = {
     "group_id": "group",
     "transactional_id": "transactional id",
@@ -46,17 +46,17 @@ _KINDS = {
     "index": "partition",
     "partition_id": "partition",
 }
-_IN_TOPICS = ("topic", "partition")
+_TOPIC_KINDS = ("topic", "partition")
 _COORDINATOR_KEYS = {0: "group", 1: "transactional id", 2: "share partition"}
 
 #: What an error is about: kinds with names, e.g. ``(("group", "g"), ("topic", "orders"), ("partition", 0))``.
 Target = tuple[tuple[str, Any], ...]
-#: The path of an error code without indexes, as ``("responses", "partition_responses", "error_code")``.
+#: The path of an error code without indexes, e.g. ``("responses", "partition_responses", "error_code")``.
 Pattern = tuple[str, ...]
 
 
 class ReturnedError(NamedTuple):
-    """An error in a response. `contradicted`: the request or the response shows that the broker is wrong."""
+    """An error in a response. It is `contradicted` if the request or the response shows that the broker is wrong."""
 
     path: tuple[str, ...]
     code: int
@@ -73,7 +73,7 @@ class ReturnedError(NamedTuple):
 
 
 def refusals(event: ResponseReceived) -> list[ReturnedError]:
-    """The errors of a response, in wire order, a limited number of each; none if its layout is only a diagnosis."""
+    """Return a response's errors in wire order, a limited number of each; none if its layout is only diagnosed."""
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
@@ -106,9 +106,9 @@ def _read_refusals(event: ResponseReceived, message: Message) -> list[ReturnedEr
 
 
 def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target, int]]:
-    """What a response answers at a pattern: the target of each element, and its error code, which may be 0.
+    """Return the target and the error code, which may be 0, of each element of a response at a pattern.
 
-    At most `MAX_RESULTS` elements.
+    There are at most `MAX_RESULTS` elements.
     """
     assert event.message is not None
     return islice(_find_results(event.message.body, pattern, _request_target(event)), MAX_RESULTS)
@@ -130,10 +130,10 @@ def _find_results(values: Any, pattern: Sequence[str], target: Target) -> Iterat
         yield from _find_results(value, below, target)
 
 
-def _error_target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple[Target, dict[str, Any]]:
-    """What the error at a path is about, and the struct with the error."""
+def _error_target(body: dict[str, Any], path: tuple[str, ...], request_target: Target) -> tuple[Target, dict[str, Any]]:
+    """Return what the error at a path is about, and the struct that contains it."""
     value: Any = body
-    target, row = _extended_target(body, about), body
+    target, row = _extended_target(body, request_target), body
     for part in path[:-1]:
         value = value[int(part)] if isinstance(value, list) else value.get(part)
         if isinstance(value, dict):
@@ -142,7 +142,7 @@ def _error_target(body: dict[str, Any], path: tuple[str, ...], about: Target) ->
 
 
 def _extended_target(row: dict[str, Any], target: Target) -> Target:
-    """A target, and what a struct names; the name of a topic is better than its id."""
+    """Return a target extended by what a struct names. The name of a topic takes precedence over its id."""
     names: dict[str, Any] = {}
     for name, value in row.items():
         kind = _KINDS.get(name)
@@ -156,7 +156,7 @@ def _extended_target(row: dict[str, Any], target: Target) -> Target:
 
 
 def _request_target(event: ResponseReceived) -> Target:
-    """The group, transaction or key that the whole request is about."""
+    """Return the group, transaction or key that the whole request is about."""
     request = event.request
     if request is None or not request.message.well_formed:
         return ()
@@ -173,12 +173,12 @@ def _request_target(event: ResponseReceived) -> Target:
 
 
 def drop_partition(target: Target) -> Target:
-    """A target without its partition, which is not a root cause of its own."""
+    """Return a target without its partition, which is not a root cause of its own."""
     return tuple(part for part in target if part[0] != "partition")
 
 
 def target_text(target: Target, connection: ConnectionState) -> str:
-    """A target as text: ``group 'g', orders[0]``."""
+    """Return a target as text: ``group 'g', orders[0]``."""
     texts, topic, partition = [], "", None
     for kind, name in target:
         if kind == "topic":
@@ -193,12 +193,12 @@ def target_text(target: Target, connection: ConnectionState) -> str:
 
 
 def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
-    """Several targets in a sentence, with ``for`` before them; empty if no field names any."""
-    shared = {tuple(part for part in target if part[0] not in _IN_TOPICS) for target in targets}
+    """Return several targets as part of a sentence that begins with ``for``, or nothing if no field names any."""
+    shared = {tuple(part for part in target if part[0] not in _TOPIC_KINDS) for target in targets}
     if len(shared) == 1 and len(targets) > 1 and (common := target_text(next(iter(shared)), connection)):
-        of_topics = [tuple(part for part in target if part[0] in _IN_TOPICS) for target in targets]
-        topics = targets_text(of_topics, connection)
-        return f" for {common}" + (topics.replace(" for ", ", ", 1) if topics else "")
+        topic_targets = [tuple(part for part in target if part[0] in _TOPIC_KINDS) for target in targets]
+        topics_text = targets_text(topic_targets, connection)
+        return f" for {common}" + (topics_text.replace(" for ", ", ", 1) if topics_text else "")
     texts = list(dict.fromkeys(filter(None, (target_text(target, connection) for target in targets))))
     if not texts:
         return ""
@@ -207,19 +207,19 @@ def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
 
 
 def client_name(connection: ConnectionState) -> str:
-    """The client in a sentence: its client id, else its host."""
+    """Return how a sentence names the client: by its client id, or else by its host."""
     if connection.client_id:
         return f"client {one_line(repr(connection.client_id), MAX_NAME_LENGTH)}"
     return f"client {host_of(connection.client)}" if connection.client else "the client"
 
 
 def client_key(connection: ConnectionState) -> tuple[str, str | None]:
-    """The identity of a client across its connections: host and client id."""
+    """Return the identity of a client across its connections: host and client id."""
     return host_of(connection.client), connection.client_id
 
 
 def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
-    """What the broker says about an error, as a clause; empty if nothing, or if it may quote a secret."""
+    """Return the broker's text about an error as a clause, or nothing if there is none or it may quote a secret."""
     assert event.message is not None
     row = refusal.row
     texts = [row.get("error_message"), row.get("acknowledge_error_message")]
@@ -237,7 +237,7 @@ def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
 
 
 def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
-    """The values of the request's fields that an error is about: `` (session_timeout_ms is 1000)``."""
+    """Return the values of the request fields that an error is about: `` (session_timeout_ms is 1000)``."""
     request_body = event.request_body
     if request_body is None or not refusal.judgement.fields:
         return ""
@@ -253,7 +253,7 @@ def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
 
 
 def _find_element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
-    """The struct of a request about a target: that of the partition, else that of the topic."""
+    """Return the struct in a request about a target's partition, or else about its topic."""
     topic, partition = target.get("topic"), target.get("partition")
     if topic is None:
         return None
@@ -267,12 +267,12 @@ def _find_element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[
 
 
 def _structs(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The structs in the arrays of a struct."""
+    """Yield the structs in the arrays of a struct."""
     for value in row.values():
         if isinstance(value, list):
             yield from (element for element in value if isinstance(element, dict))
 
 
 def one_line(text: str, limit: int) -> str:
-    """A text of a peer as one line of at most `limit` characters."""
+    """Return a peer's text as one line, cut off after `limit` characters."""
     return printable_text(text if len(text) <= limit else f"{text[:limit]}...")

@@ -7,14 +7,14 @@ from dissectors.messages.locate import ProblemLocation, locate
 
 
 def is_from_client(event: RequestReceived | ResponseReceived | TokenReceived) -> bool:
-    """Whether the client sent it."""
+    """Return whether the client sent the message."""
     if isinstance(event, TokenReceived):
         return event.direction is Direction.REQUEST
     return isinstance(event, RequestReceived)
 
 
-def token_place(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemLocation:
-    """Where the message is in its frame; nowhere if that has no fields."""
+def token_location(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemLocation:
+    """Return where the SASL message is in its frame, or no location if the frame has no fields."""
     if isinstance(event, TokenReceived) or event.message is None:
         return {}
     return locate(event.message, "auth_bytes")

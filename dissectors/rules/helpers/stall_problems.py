@@ -1,4 +1,4 @@
-"""The problem of a stalled group, for the rules that report one kind of stall each."""
+"""The problem of a stalled group, for rules that each report one kind of stall."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dissectors.groups.model import StallKind
 
 
 def stall_problems(event: GroupStalled, kind: StallKind) -> Iterator[Problem]:
-    """The problem of an event if it is about a stall of this kind: once per stall and severity."""
+    """Yield the problem of an event about a stall of this kind. It is reported once per stall and severity."""
     if event.kind is kind:
         yield Problem(
             f"group {event.group_id!r}: {event.text}",

@@ -1,4 +1,4 @@
-"""Which transaction holds a partition, whose fault that is, and what to do."""
+"""Which transaction holds a partition, whose fault it is, and what to do."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dissectors.trackers.stable_offsets import StableOffset, StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions, OutsideBatch, TransactionalProducer
 
-#: Coordinators look for transactions to abort every 10 s, and write the markers of a transaction within moments.
+#: Coordinators look for transactions to abort every 10 s, and write a transaction's markers within moments.
 _ENDED_WITHIN = 20 * SECOND
 #: The default of the broker's transaction.max.timeout.ms: no transaction may be open for longer.
 _MAX_TIMEOUT = 900 * SECOND
 
 
 class Holder(NamedTuple):
-    """What holds a partition, as the rest of a sentence; `kind` is for `once_per`."""
+    """What holds a partition: `text` continues a sentence, and `kind` identifies the holder for `once_per`."""
 
     text: str
     hint: str
@@ -31,26 +31,26 @@ class Holder(NamedTuple):
 
 def holder_of(
     topic_partition: TopicPartition,
-    stable: int,
+    held_offset: int,
     since: int,
     at: int,
     connection: ConnectionState,
     *,
     waits: bool = False,
 ) -> Holder:
-    """What holds a partition at its last stable offset, which has not moved since then; `waits`: a consumer does.
+    """Return what holds a partition at its last stable offset, which has not moved since `since`.
 
-    The producer of the batch at the offset holds it, if a reader has got that; otherwise the one whose transaction with
-    the partition is open for the longest time.
+    The producer of the batch at that offset holds the partition, if a reader has got the batch; otherwise it is the
+    producer whose transaction with the partition has been open longest. `waits` says whether a consumer is waiting.
     """
     transactions = connection.run.state(OpenTransactions)
     topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
     stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(
         topic_partition, connection
     )
-    if stable_offset is None or stable_offset.offset != stable or stable_offset.producer_id < 0:
+    if stable_offset is None or stable_offset.offset != held_offset or stable_offset.producer_id < 0:
         stable_offset = transactions.outside_batch(topic_partition, connection)
-    if stable_offset is None or stable_offset.offset != stable:
+    if stable_offset is None or stable_offset.offset != held_offset:
         open_producers = transactions.holders(topic_partition, connection)
         return (
             _open_holder(open_producers[0], at, connection)
@@ -58,67 +58,73 @@ def holder_of(
             else _unknown_holder("a transaction holds it whose producer was not observed here")
         )
     producer = transactions.by_id(stable_offset.producer_id)
-    ids = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
+    ids_text = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
     if producer is None:
-        return _unobserved_holder(ids, topic_partition, stable, at - since, waits=waits)
+        return _unobserved_holder(ids_text, topic_partition, held_offset, at - since, waits=waits)
     is_open = producer.begun_at is not None and producer.epoch == stable_offset.producer_epoch
     if is_open:
         return _open_holder(producer, at, connection)
     if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.is_fully_observed:
-        return _hanging_holder(producer, ids, topic_partition, stable, at)
-    return _unknown_holder(f"a transaction of transactional id {producer.name!r} {ids} holds it")
+        return _hanging_holder(producer, ids_text, topic_partition, held_offset, at)
+    return _unknown_holder(f"a transaction of transactional id {producer.name!r} {ids_text} holds it")
 
 
-def _abort_command(topic_partition: TopicPartition, stable: int) -> str:
+def _abort_command(topic_partition: TopicPartition, held_offset: int) -> str:
     topic, partition = topic_partition
-    return f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {stable}"
+    return f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {held_offset}"
 
 
-def _open_holder(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
-    text = f"the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}"
-    expires, idle = holder.expires_at, is_idle(holder, at, connection)
-    if expires is not None and at >= expires + _ENDED_WITHIN:
+def _open_holder(producer: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
+    text = f"the transaction of {producer_text(producer)} holds it; it {state_text(producer, at, connection)}"
+    expires_at = producer.expires_at
+    if expires_at is not None and at >= expires_at + _ENDED_WITHIN:
         hint = (
             "the coordinator should have aborted it: check it with kafka-transactions.sh find-hanging, and end it with "
             "abort"
         )
-        return Holder(text, hint, Severity.WARNING, "broker", f"{holder.name} overdue")
-    if idle:
+        return Holder(text, hint, Severity.WARNING, "broker", f"{producer.name} overdue")
+    if is_idle(producer, at, connection):
         hint = (
             "make the producer commit or abort; if it has gone, start it again with the same transactional.id, "
             "which aborts the transaction, or lower transaction.timeout.ms"
         )
-        return Holder(text, hint, Severity.WARNING, "client", f"{holder.name} idle")
+        return Holder(text, hint, Severity.WARNING, "client", f"{producer.name} idle")
     hint = "commit more often: consumers that read committed records get them only then"
-    return Holder(text, hint, Severity.INFO, "client", holder.name)
+    return Holder(text, hint, Severity.INFO, "client", producer.name)
 
 
 def _hanging_holder(
-    producer: TransactionalProducer, ids: str, topic_partition: TopicPartition, stable: int, at: int
+    producer: TransactionalProducer, ids_text: str, topic_partition: TopicPartition, held_offset: int, at: int
 ) -> Holder:
     ending = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
     text = (
-        f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {ending} "
+        f"a hanging transaction of transactional id {producer.name!r} {ids_text} holds it: its latest one {ending} "
         f"{duration(at - (producer.ended_at or at))} ago, but this partition has no marker of it"
     )
     return Holder(
-        text, f"end it with {_abort_command(topic_partition, stable)}", Severity.WARNING, "broker", f"{ids} hanging"
+        text,
+        f"end it with {_abort_command(topic_partition, held_offset)}",
+        Severity.WARNING,
+        "broker",
+        f"{ids_text} hanging",
     )
 
 
-def _unobserved_holder(ids: str, topic_partition: TopicPartition, stable: int, still: int, *, waits: bool) -> Holder:
-    text = f"a transaction {ids}, whose requests were not observed here, holds it"
-    if still < _MAX_TIMEOUT:
+def _unobserved_holder(
+    ids_text: str, topic_partition: TopicPartition, held_offset: int, unmoved_for: int, *, waits: bool
+) -> Holder:
+    text = f"a transaction {ids_text}, whose requests were not observed here, holds it"
+    if unmoved_for < _MAX_TIMEOUT:
         hint = (
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
-            f"does not know it, then {_abort_command(topic_partition, stable)} ends it"
+            f"does not know it, then {_abort_command(topic_partition, held_offset)} ends it"
         )
-        return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids)
+        return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids_text)
     hint = (
         "no transaction may be open for so long, unless transaction.max.timeout.ms was raised: "
-        f"{_abort_command(topic_partition, stable)}"
+        f"{_abort_command(topic_partition, held_offset)}"
     )
-    return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
+    return Holder(text, hint, Severity.WARNING, "broker", f"{ids_text} long")
 
 
 def _unknown_holder(text: str) -> Holder:

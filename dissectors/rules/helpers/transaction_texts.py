@@ -13,7 +13,7 @@ _IDLE_AFTER = 10 * SECOND
 
 
 def producer_text(producer: TransactionalProducer) -> str:
-    """A producer with its ids: ``transactional id 'pay' (producer 9001, epoch 0, app at 10.0.0.1:5000)``."""
+    """Return a producer with its ids: ``transactional id 'pay' (producer 9001, epoch 0, app at 10.0.0.1:5000)``."""
     return (
         f"transactional id {producer.name!r} (producer {producer.producer_id}, epoch {producer.epoch}, "
         f"{producer.client})"
@@ -21,20 +21,20 @@ def producer_text(producer: TransactionalProducer) -> str:
 
 
 def last_activity(producer: TransactionalProducer, connection: ConnectionState) -> int:
-    """When a producer last sent a request or a batch."""
+    """Return when a producer last sent a request or a batch (ns)."""
     return max(producer.last_at, connection.run.state(Producers).last_sent(producer.producer_id))
 
 
 def is_idle(producer: TransactionalProducer, at: int, connection: ConnectionState) -> bool:
-    """Whether a producer is gone, or has sent nothing for a while."""
+    """Return whether a producer is gone or has sent nothing for a while."""
     return producer.gone_at is not None or at - last_activity(producer, connection) >= _IDLE_AFTER
 
 
 def state_text(producer: TransactionalProducer, at: int, connection: ConnectionState) -> str:
-    """How long a transaction has been open, and what its producer does: it follows the name of the producer."""
+    """Return how long a transaction has been open and what its producer does, to follow the producer's name."""
     begun_at = producer.begun_at or at
-    timeout = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
-    text = f"has been open for {duration(at - begun_at)}{timeout}"
+    timeout_text = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
+    text = f"has been open for {duration(at - begun_at)}{timeout_text}"
     if producer.asked is not None:
         text += f", and its EndTxn ({'commit' if producer.asked else 'abort'}) has no response"
     if producer.gone_at is not None:

@@ -31,7 +31,7 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
     The first one listed may be wrong: the bytes alone cannot tell, for example if all values are zero.
 
     ## Usual cause
-    A short or empty response. Inspect one with more content, of the same API and version.
+    A short or empty response. Inspect a response with more content of the same API and version.
 
     ## Example
     ```story
@@ -53,11 +53,11 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
     diagnosis = message.diagnosis if message is not None else None
     if message is None or diagnosis is None or diagnosis.confidence >= _CERTAIN or not diagnosis.rivals:
         return
-    right = right_layout(message)
-    if right is None:
+    correct_layout = right_layout(message)
+    if correct_layout is None:
         return
     alternatives = "; or ".join(
-        f"{wording.sentence(rival.edit, right)} ({rival.confidence:.0%})" for rival in diagnosis.rivals[:3]
+        f"{wording.sentence(rival.edit, correct_layout)} ({rival.confidence:.0%})" for rival in diagnosis.rivals[:3]
     )
     yield Problem(
         f"{diagnosis.sentence} is only {diagnosis.confidence:.0%} likely; alternatives: {alternatives}",

@@ -21,13 +21,13 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def body_of_other_api(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that a body is that of its request's API.
+    """Checks that a body belongs to the API of its request.
 
     ## Why it matters
     The peer reads the fields of the API that it expects, from bytes that have another meaning.
 
     ## Usual cause
-    A server whose handler of one API returns the response of another one with a similar name.
+    A server whose handler for one API returns the response of another API with a similar name.
 
     ## Example
     ```story

@@ -27,8 +27,8 @@ def body_version_mismatch(event: RequestReceived | ResponseReceived, _: Connecti
     The client reads the fields of the version that it requested: it sees garbage, or bytes are left over.
 
     ## Usual cause
-    A server with one layout per API, or a proxy that passes on the response to another version than the client
-    requested.
+    A server with only one layout per API, or a proxy that passes on a response for a version other than the one that
+    the client requested.
 
     ## Example
     ```story

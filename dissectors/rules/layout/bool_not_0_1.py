@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_location, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -27,7 +27,7 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     fields around it are misread too.
 
     ## Usual cause
-    An earlier field is missing, extra or of another width, in a message whose end still fits by accident.
+    An earlier field is missing, extra or of the wrong width, in a message whose end still fits by chance.
 
     ## Example
     ```hex request
@@ -54,7 +54,7 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     """
     message = event.message
     if message is not None and (warnings := warnings_of(message, "bool", "length")):
-        location = warning_place(message, warnings[0])
+        location = warning_location(message, warnings[0])
         yield Problem(
             f"{location['path']} of {message.api} v{message.version}: "
             f"{warnings[0].message}{others_suffix(len(warnings))}",

@@ -28,7 +28,7 @@ def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionSta
     elements or none.
 
     ## Usual cause
-    A server that advertises a flexible version but answers in the layout of the version before, or a field that was
+    A server that advertises a flexible version but answers in the layout of the previous version, or a field that was
     missed when the message became flexible.
 
     ## Example

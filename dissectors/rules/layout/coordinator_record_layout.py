@@ -1,4 +1,4 @@
-"""L040: a coordinator's record in another layout than that of its version."""
+"""L040: a coordinator's record that does not have the layout of its version."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import departure
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_place, record_data
+from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: The most records of one batch that are examined.
+#: The maximum number of records examined in one batch.
 _MAX_RECORDS = 200
 
 
@@ -35,16 +35,17 @@ _MAX_RECORDS = 200
 def coordinator_record_layout(
     event: RequestReceived | ResponseReceived, connection: ConnectionState
 ) -> Iterator[Problem]:
-    r"""Checks that the records of coordinators, and payloads of groups inside them, have the layout of their version.
+    r"""Checks that the records of coordinators, and the group payloads inside them, have the layout of their version.
 
     It checks keys and values in ``__consumer_offsets``, ``__transaction_state`` and ``__share_group_state``.
 
     ## Why it matters
-    The broker that becomes the coordinator loads these records: with one that it cannot read, it loses commits, groups
-    or transactions, or does not become the coordinator.
+    The broker that becomes the coordinator loads these records: if it cannot read one, it loses commits, groups or
+    transactions, or does not become the coordinator.
 
     ## Usual cause
-    A server of Kafka's protocol with its own writer of these records; a tool that copies or edits the topic.
+    A server that implements Kafka's protocol with its own writer for these records; a tool that copies or edits the
+    topic.
 
     ## Example
     ```story
@@ -71,14 +72,14 @@ def coordinator_record_layout(
     message = event.message
     if message is None:
         return
-    for part in record_data(event, connection).parts:
-        topic = connection.run.topic_names.get(part.place[0], part.place[0])
+    for partition_data in record_data(event, connection).parts:
+        topic = connection.run.topic_names.get(partition_data.topic_partition[0], partition_data.topic_partition[0])
         if topic in COMPONENTS and connection.state(BatchSampler).selects("coordinator", topic):
-            for index, name, diagnosis in _departures(part, topic):
-                batch = part.batches[index]
+            for index, name, diagnosis in _departures(partition_data, topic):
+                batch = partition_data.batches[index]
                 problem = Problem(
-                    f"{label(part.place, connection)}, batch {index}: {diagnosis.edit}",
-                    **problem_place(event, part, batch.start, batch.end, str(index)),
+                    f"{label(partition_data.topic_partition, connection)}, batch {index}: {diagnosis.edit}",
+                    **problem_location(event, partition_data, batch.start, batch.end, str(index)),
                     hint=_hint(name, diagnosis.edit),
                     blame="client" if message.is_request or _is_member_payload(diagnosis.edit) else "broker",
                     severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
@@ -88,7 +89,7 @@ def coordinator_record_layout(
 
 
 def _is_member_payload(edit: Edit) -> bool:
-    """Whether the edit is that of a payload inside the record, which a member of the group sent."""
+    """Return whether the edit is in a payload inside the record, which a member of the group sent."""
     inner: Edit = dict(edit.detail)["edit"]
     return inner.kind == "embedded_layout"
 
@@ -99,10 +100,10 @@ def _hint(name: str, edit: Edit) -> str:
     return f"write every field of the version that the {name} states: the next coordinator reads it"
 
 
-def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:
-    """The first record of each batch that departs: the index of the batch, the payload, its diagnosis."""
-    field = f"{part.path[0]}[].{part.path[2]}[].records"
-    for index, batch in enumerate(records.decode(part.row["records"])[: len(part.batches)]):
+def _departures(partition_data: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:
+    """Yield the first malformed record of each batch: the index of the batch, the payload's name, its diagnosis."""
+    field = f"{partition_data.path[0]}[].{partition_data.path[2]}[].records"
+    for index, batch in enumerate(records.decode(partition_data.row["records"])[: len(partition_data.batches)]):
         if not batch.get("crc_valid") or batch.get("is_control"):
             continue
         if first_departure := next(_record_departures(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):

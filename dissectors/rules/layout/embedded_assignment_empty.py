@@ -22,12 +22,12 @@ _Member = tuple[str, int, str]  # group, generation, member id
 
 
 class _Assignments:
-    """Per run: protocol type of each group, sizes of the leaders' assignments, and members that got an empty one."""
+    """Each group's protocol type, the sizes of assignments from leaders, and the members that got an empty one."""
 
     def __init__(self) -> None:
-        self.types: BoundedDict[str, str] = BoundedDict(_MAX_MEMBERS)
-        self.sent: BoundedDict[_Member, int] = BoundedDict(_MAX_MEMBERS)
-        self.empty: BoundedDict[_Member, None] = BoundedDict(_MAX_MEMBERS)
+        self.protocol_types: BoundedDict[str, str] = BoundedDict(_MAX_MEMBERS)
+        self.sent_sizes: BoundedDict[_Member, int] = BoundedDict(_MAX_MEMBERS)
+        self.empty_members: BoundedDict[_Member, None] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(
@@ -49,8 +49,8 @@ def embedded_assignment_empty(
 
     ## Usual cause
     A server that answers SyncGroup before the leader has sent the assignments, or loses them. A leader that omits
-    members without partitions (Sarama before 1.35): Kafka then sends them an empty assignment, so this is info where
-    the leader may have done that.
+    members without partitions (Sarama before 1.35): Kafka then sends them an empty assignment, so the severity is info
+    where the leader may have done so.
 
     ## Example
     ```story
@@ -95,13 +95,13 @@ def embedded_assignment_empty(
             yield from _check_member_response(event, event.request_body, assignments)
     elif event.message.api == "JoinGroup":
         body = event.message.body
-        assignments.types[body.get("group_id", "")] = body.get("protocol_type", "")
+        assignments.protocol_types[body.get("group_id", "")] = body.get("protocol_type", "")
     else:
         yield from _check_leader_request(event, assignments)
 
 
 def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> Iterator[Problem]:
-    """Check the assignments in a SyncGroup request. Only the leader sends any."""
+    """Check the assignments in a SyncGroup request. Only the leader of a group sends any."""
     message, body = event.message, event.message.body
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
     if not _is_consumer_group(body, assignments):
@@ -109,7 +109,7 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
     departures = Departures(message, "consumer")
     for index, assignment in enumerate(body.get("assignments") or ()):
         name, data = assignment.get("member_id", ""), assignment.get("assignment") or b""
-        assignments.sent[member := (group, generation, name)] = len(data)
+        assignments.sent_sizes[member := (group, generation, name)] = len(data)
         if data and (error := payload_error(data, consumer.assignment)):
             problem = Problem(
                 f"the assignment that the leader of group {group!r} sends for member {name!r} {error}",
@@ -119,8 +119,8 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
                 cause=group,
             )
             yield add_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
-        elif data and member in assignments.empty:
-            del assignments.empty[member]
+        elif data and member in assignments.empty_members:
+            del assignments.empty_members[member]
             yield Problem(
                 f"member {name!r} of group {group!r} got an empty assignment before the "
                 f"leader sent its {len(data)} bytes",
@@ -142,11 +142,11 @@ def _check_member_response(
     if (error := payload_error(data, consumer.assignment)) is None:
         return
     key = (group, request_body.get("generation_id", -1), member)
-    sent = assignments.sent.get(key)
+    sent = assignments.sent_sizes.get(key)
     if data and sent == len(data):
         return  # the leader wrote it, and its request was reported
     if not data and not sent:
-        assignments.empty[key] = None
+        assignments.empty_members[key] = None
     problem = Problem(
         f"the assignment for member {member!r} of group {group!r} {error}"
         + (f", although the leader sent {sent} bytes" if sent else ""),
@@ -162,5 +162,5 @@ def _check_member_response(
 
 
 def _is_consumer_group(body: dict[str, Any], assignments: _Assignments) -> bool:
-    """Whether it is a consumer group. SyncGroup has the protocol type from version 5 on, JoinGroup in all versions."""
-    return (body.get("protocol_type") or assignments.types.get(body.get("group_id", ""))) == "consumer"
+    """Return whether the group is a consumer group. JoinGroup always has its protocol type, SyncGroup since v5."""
+    return (body.get("protocol_type") or assignments.protocol_types.get(body.get("group_id", ""))) == "consumer"

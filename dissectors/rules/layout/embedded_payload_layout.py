@@ -1,4 +1,4 @@
-"""L037: a payload of a group protocol in another layout than that of its version."""
+"""L037: a payload of a group protocol that does not have the layout of its version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dissectors.rules.helpers.group_payloads import (
     GroupPayload,
     group_payloads,
     payload_departure,
-    payloads_departing_likewise,
+    payloads_with_same_edit,
 )
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
@@ -26,10 +26,10 @@ _MAX_REPORTED = 1_000
 
 
 class _Groups:
-    """Per run: the protocol type of each group, and payloads that were reported where a client sent them."""
+    """Each group's protocol type, and the payloads that have already been reported."""
 
     def __init__(self) -> None:
-        self.types: BoundedDict[str, str] = BoundedDict(_MAX_GROUPS)
+        self.protocol_types: BoundedDict[str, str] = BoundedDict(_MAX_GROUPS)
         self.reported: BoundedDict[bytes, None] = BoundedDict(_MAX_REPORTED)
 
 
@@ -46,15 +46,15 @@ def embedded_payload_layout(
 ) -> Iterator[Problem]:
     """Checks that the payloads of group protocols have the layout of their version.
 
-    It checks those of consumers, Kafka Connect and Kafka Streams, in requests and in responses. L028 and L029 report
-    the payloads of consumers that end too early in JoinGroup and SyncGroup.
+    It checks the payloads of consumers, Kafka Connect and Kafka Streams, in requests and in responses. L028 and L029
+    report consumer payloads in JoinGroup and SyncGroup that end too early.
 
     ## Why it matters
-    Brokers do not read these bytes. The leader of the group reads the subscriptions, each member its assignment: a
+    Brokers do not read these bytes. The leader of the group reads the subscriptions, and each member its assignment: a
     payload in another layout fails far from the client that wrote it, or is read as other topics and partitions.
 
     ## Usual cause
-    The version is missing, or is not the one whose fields follow; lengths with the encoding or the width of another
+    The version is missing, or is not the one whose fields follow, or lengths have the encoding or the width of another
     protocol.
 
     ## Example
@@ -88,8 +88,8 @@ def embedded_payload_layout(
     body = (event.request_body or {}) if isinstance(event, ResponseReceived) else message.body
     group = body.get("group_id", "")
     if message.is_request and message.api == "JoinGroup":
-        groups.types[group] = body.get("protocol_type", "")
-    protocol_type = body.get("protocol_type") or groups.types.get(group)
+        groups.protocol_types[group] = body.get("protocol_type", "")
+    protocol_type = body.get("protocol_type") or groups.protocol_types.get(group)
     payloads = group_payloads(message, protocol_type)
     for payload in payloads:
         if payload.data in groups.reported:
@@ -99,12 +99,12 @@ def embedded_payload_layout(
             continue
         if (diagnosis := payload_departure(message, payload)) is None:
             continue
-        similar_payloads = [payload, *payloads_departing_likewise(payloads, diagnosis.edit)]
+        similar_payloads = [payload, *payloads_with_same_edit(payloads, diagnosis.edit)]
         for similar_payload in similar_payloads:
             groups.reported[similar_payload.data] = None
-        count = f", in {len(similar_payloads)} payloads of this frame" if len(similar_payloads) > 1 else ""
+        count_note = f", in {len(similar_payloads)} payloads of this frame" if len(similar_payloads) > 1 else ""
         problem = Problem(
-            f"{message.api} v{message.version}: {diagnosis.edit}{count}",
+            f"{message.api} v{message.version}: {diagnosis.edit}{count_note}",
             **locate(message, *payload.path),
             hint="write the version first, and every field of that version: members of the group parse these bytes",
             severity=None if diagnosis.confidence >= LIKELY_CONFIDENCE else Severity.WARNING,
@@ -117,7 +117,7 @@ def embedded_payload_layout(
 def _is_reported_elsewhere(
     event: RequestReceived | ResponseReceived, payload: GroupPayload, protocol_type: str | None
 ) -> bool:
-    """Whether L028 or L029 reports the payload."""
+    """Return whether L028 or L029 reports the payload."""
     assert event.message is not None
     if protocol_type != "consumer":
         return False

@@ -1,4 +1,4 @@
-"""L041: a forwarded message in another layout than that of its version."""
+"""L041: a forwarded message that does not have the layout of its version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dissectors.trackers.state import ConnectionState
 
 @dataclass(slots=True)
 class _ForwardedDepartures:
-    """Per run: the departures of forwarded messages."""
+    """The known departures of the messages that were forwarded in a run."""
 
     departures: KnownDepartures = field(default_factory=KnownDepartures)
 
@@ -29,11 +29,12 @@ class _ForwardedDepartures:
 def envelope_layout(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that the messages that brokers forward to the controller have the layout of their version.
 
-    A broker puts the request of a client, for example CreateTopics, into an Envelope, and the controller its response.
+    A broker puts a client's request, for example CreateTopics, into an Envelope, and so does the controller with its
+    response.
 
     ## Why it matters
-    The receiver reads the message inside like any other one: the client's request fails, and only the logs of broker
-    and controller say why.
+    The receiver reads the message inside like any other message: the client's request fails, and only the logs of
+    broker and controller say why.
 
     ## Usual cause
     A proxy that rewrites forwarded messages; a client's request that the broker passes on unread.
@@ -98,5 +99,5 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
 
 
 def _framed_message(data: bytes | None) -> bytes | None:
-    """A message inside with a length prefix; None if there is none, or if it is shorter than any."""
+    """Return the message inside with a length prefix, or None if it is missing or shorter than any message."""
     return None if data is None or len(data) < MIN_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)

@@ -1,4 +1,4 @@
-"""L005: a field of another version."""
+"""L005: a field from another version."""
 
 from __future__ import annotations
 

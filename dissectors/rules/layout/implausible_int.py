@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_location, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -44,7 +44,7 @@ def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionStat
     if message is not None and (warnings := warnings_of(message, "implausible")):
         yield Problem(
             f"{message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
-            **warning_place(message, warnings[0]),
+            **warning_location(message, warnings[0]),
             hint="check the fields before it: one may be missing or extra",
             blame=sender_of(message),
         )

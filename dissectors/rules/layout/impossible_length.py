@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import error_place, is_unexplained, sender_of
+from dissectors.rules.helpers.decode_warnings import error_location, is_unexplained, sender_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -64,7 +64,7 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
     if message is None or event.damaged or not is_unexplained(message, "length"):
         return
     assert message.error is not None
-    location = error_place(message)
+    location = error_location(message)
     yield Problem(
         f"{message.api} v{message.version} cannot be read at {location['path']}: "
         f"{message.error.message}, in a frame of {len(message.frame)}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_location, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -51,7 +51,7 @@ def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Connection
     """
     message = event.message
     if message is not None and (warnings := warnings_of(message, "utf8")):
-        location = warning_place(message, warnings[0])
+        location = warning_location(message, warnings[0])
         yield Problem(
             f"{location['path']} of {message.api} v{message.version} is not UTF-8{others_suffix(len(warnings))}",
             **location,

@@ -1,4 +1,4 @@
-"""L042: a length of records that was cast to 16 bits."""
+"""L042: the length of records was cast to 16 bits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def length_cast(event: RequestReceived | ResponseReceived, _: ConnectionState) -
     """Checks that the length of records has all its bits.
 
     ## Why it matters
-    Batches over 32 KiB have a wrong length, while smaller ones, also those of most tests, are right. The reader takes
-    the records for the fields after them.
+    Batches over 32 KiB have a wrong length, while the length of smaller ones, including those in most tests, is right.
+    The reader takes the records for the fields after them.
 
     ## Usual cause
     A writer casts the length to int16, as for strings: 65536 becomes 0. If it has computed the size of the frame from
-    the right length, a compact length then takes fewer bytes than it counted, the frame ends early, and the reader
-    waits for the rest (M005).
+    the right length, the wrong compact length then takes fewer bytes than it counted, so the frame ends early and the
+    reader waits for the rest (M005).
 
     ## Example
     ```story
@@ -55,16 +55,16 @@ def length_cast(event: RequestReceived | ResponseReceived, _: ConnectionState) -
     https://github.com/tisonkun/kafka-api/pull/10
     """
     message = event.message
-    if message is None or event.damaged or (length := find_cast_length(message)) is None:
+    if message is None or event.damaged or (cast_length := find_cast_length(message)) is None:
         return
     kind = "request" if message.is_request else "response"
     yield Problem(
-        f"{message.api} v{message.version} {kind}: {length.sentence}",
-        length.start,
-        length.end,
-        length.path,
-        length.hint,
+        f"{message.api} v{message.version} {kind}: {cast_length.sentence}",
+        cast_length.start,
+        cast_length.end,
+        cast_length.path,
+        cast_length.hint,
         blame=sender_of(message),
-        expected=str(length.size),
-        got=str(length.written),
+        expected=str(cast_length.size),
+        got=str(cast_length.written),
     )

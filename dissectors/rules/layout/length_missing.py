@@ -1,4 +1,4 @@
-"""L038: bytes without the length before them."""
+"""L038: bytes without their length prefix."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def length_missing(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
-    """Checks that the metadata and assignments of group members have a length before them.
+    """Checks that the metadata and assignments of group members have a length prefix.
 
     ## Why it matters
-    To Kafka, they are bytes: it takes their first fields for the length, and the group gets other bytes than the member
-    wrote.
+    To Kafka, metadata and assignments are opaque bytes: it takes their first fields for the length, and the group does
+    not get the bytes that the member wrote.
 
     ## Usual cause
     A client that writes the fields of a subscription or assignment directly into the request.

@@ -28,7 +28,7 @@ def record_set_length_encoding(event: RequestReceived | ResponseReceived, _: Con
     data.
 
     ## Usual cause
-    Record data is often written by different code than the rest of the message.
+    Record data is often not written by the same code as the rest of the message.
 
     ## Example
     ```story

@@ -65,12 +65,12 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
 
 
 def _topic_names(body: dict[str, Any], layout: Layout | None) -> set[str]:
-    """The topics that a body names."""
+    """Return the topics that a body names."""
     if layout is None or (field := _topic_field(layout)) is None:
         return set()
     array, topic = field
     rows: Sequence[dict[str, Any]] = body.get(array) or ()
-    if len(rows) == 1:  # usual, and needs no loop
+    if len(rows) == 1:  # the usual case, which needs no loop
         [row] = rows
         return {row[topic]} if topic in row else set()
     return {row[topic] for row in rows if topic in row}
@@ -78,7 +78,7 @@ def _topic_names(body: dict[str, Any], layout: Layout | None) -> set[str]:
 
 @cached_on_owner
 def _topic_field(layout: Layout) -> tuple[str, str] | None:
-    """The array of topics in a message, and the field with the name of each."""
+    """Return the array of topics in a message, and the field with the name of each topic."""
     for array in layout.fields:
         if array.array and array.struct is not None:
             for field in array.struct.fields:
@@ -88,7 +88,7 @@ def _topic_field(layout: Layout) -> tuple[str, str] | None:
 
 
 def _located_names(body: dict[str, Any]) -> list[tuple[str, int, str]]:
-    """The topics that a body names, as (array field, index, topic name)."""
+    """Return the topics that a body names, as (array field, index, topic name)."""
     return [
         (array, index, name)
         for array, rows in body.items()

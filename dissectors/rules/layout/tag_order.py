@@ -9,7 +9,7 @@ from dissectors.diagnosis import certain_diagnosis
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import sender_of, warning_place, warnings_of
+from dissectors.rules.helpers.decode_warnings import sender_of, warning_location, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import schema_path
@@ -51,7 +51,7 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
     if message is None:
         return
     for warning in warnings_of(message, "tag_order"):
-        location = warning_place(message, warning)
+        location = warning_location(message, warning)
         sentence = f"{message.api} v{message.version}: {warning.message}; tags must ascend"
         hint = "write tags in ascending order, each once"
         edit = Edit.of("tag_order", schema_path(warning.path), tag=int(warning.message.split()[1]))

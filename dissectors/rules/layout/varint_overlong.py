@@ -8,11 +8,11 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.decode_warnings import (
-    error_place,
+    error_location,
     is_unexplained,
     others_suffix,
     sender_of,
-    warning_place,
+    warning_location,
     warnings_of,
 )
 from dissectors.trackers.state import ConnectionState
@@ -72,7 +72,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
         return
     if is_unexplained(message, "varint"):
         assert message.error is not None
-        location = error_place(message)
+        location = error_location(message)
         yield Problem(
             f"{message.api} v{message.version} cannot be read at {location['path']}: {message.error.message}",
             **location,
@@ -85,7 +85,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
     elif message.well_formed and (warnings := warnings_of(message, "varint")):
         yield Problem(
             f"{message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
-            **warning_place(message, warnings[0]),
+            **warning_location(message, warnings[0]),
             hint="write varints with the minimum number of bytes",
             blame=sender_of(message),
             severity=Severity.INFO,

@@ -14,13 +14,13 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("P005", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
 def envelope_repeated(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that the schema id is written before a key or value once.
+    """Checks that the schema id before a key or value is written only once.
 
     ## Why it matters
     Consumers take the second id for the beginning of the value: decoding fails, or gives wrong fields.
 
     ## Usual cause
-    Bytes that are serialized already, e.g. by a gateway, a connector or a test, are given to a serializer again.
+    A gateway, a connector or a test passes bytes that are already serialized to a serializer again.
 
     ## Example
     ```story
@@ -30,7 +30,7 @@ def envelope_repeated(event: RecordsDecoded, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    Values whose bytes repeat, but which decode:
+    Values with repeated bytes that decode nevertheless:
     ```story
     schema 17 orders-value "bytes"
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [

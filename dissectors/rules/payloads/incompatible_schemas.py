@@ -1,4 +1,4 @@
-"""P010: a schema that cannot read the records of an earlier one of its subject."""
+"""P010: a schema that cannot read the records of an earlier schema of its subject."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors.values.compatibility import conflict
 def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that the schemas of a topic's records are compatible with each other.
 
-    If only consumers with the new schema cannot read old records, it is an info: the compatibility FORWARD allows
+    If only consumers with the new schema cannot read old records, the severity is info: FORWARD compatibility allows
     that.
 
     ## Why it matters
@@ -35,7 +35,7 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    A wider number, a new field with a default, and another record in the same topic:
+    A wider number, a new field with a default, and another record type in the same topic:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [
       {"name": "id", "type": "int"}, {"name": "x", "type": "int"}]}
@@ -58,18 +58,18 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
             if schema.subject != part.schema.subject or key.form != part.value.schema.form:
                 continue
             pair = [(key.value, schema), (part.value.schema.value, part.schema)]
-            if key.form in ("id", "global_id", "content_id"):  # others do not tell which is the newer one
+            if key.form in ("id", "global_id", "content_id"):  # other forms do not tell which schema is newer
                 pair.sort(key=lambda item: item[0])
-            (old, writer), (new, reader) = pair
+            (old_id, writer), (new_id, reader) = pair
             if (reason := conflict(reader=reader, writer=writer)) is None:
                 continue
             is_masked = part.record is None or part.record.masked
             yield record_problem(
                 event,
                 part,
-                f"a consumer with schema {key.form} {new} cannot read records with {old}"
+                f"a consumer with schema {key.form} {new_id} cannot read records with {old_id}"
                 + ("" if is_masked else f": {reason}"),
                 hint="give new fields a default, keep the types of old ones, or use a new topic",
                 severity=Severity.INFO if conflict(reader=writer, writer=reader) is None else None,
-                cause=(old, new),
+                cause=(old_id, new_id),
             )

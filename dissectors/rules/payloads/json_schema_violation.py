@@ -14,7 +14,7 @@ from dissectors.values import ProblemKind
 
 @rule("P009", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
 def json_schema_violation(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that JSON values are valid by the JSON Schema that they name.
+    """Checks that JSON values are valid against the JSON Schema that they name.
 
     ## Why it matters
     Consumers that validate refuse the record. Others find missing or wrong fields.

@@ -1,4 +1,4 @@
-"""P003: the schema of keys in a value, or the other way round."""
+"""P003: a value with the schema of keys, or the other way round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.subjects import has_swapped_subject
 
 @rule("P003", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
 def key_value_schemas_swapped(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that keys have a schema of keys, and values one of values.
+    """Checks that keys have a schema for keys, and values a schema for values.
 
     ## Why it matters
     Consumers decode the key as a value and the value as a key: they fail, or read wrong fields. Partitioning and

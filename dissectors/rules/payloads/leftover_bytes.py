@@ -17,8 +17,8 @@ def leftover_bytes(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     """Checks that an Avro value ends with its last field.
 
     ## Why it matters
-    The value was probably written with another schema than its id names, so its fields may be wrong as well. Consumers
-    ignore the bytes: nobody notices.
+    The value was probably not written with the schema that its id names, so its fields may be wrong as well. Consumers
+    ignore the extra bytes, so nobody notices.
 
     ## Usual cause
     A producer that encodes with a newer schema but writes the id of the old one, or a gateway that appends bytes.

@@ -17,7 +17,7 @@ def message_index(event: RecordsDecoded, connection: ConnectionState) -> Iterato
     """Checks that the message indexes before a Protobuf value lead to a message of its schema.
 
     ## Why it matters
-    The indexes say which message of the schema the bytes are. Consumers fail, or parse the bytes as another message.
+    The indexes say which message of the schema the bytes encode. Consumers fail, or parse the bytes as another message.
 
     ## Usual cause
     A writer that leaves them out, counts from 1, writes fixed-width integers or plain varints instead of zigzag ones,

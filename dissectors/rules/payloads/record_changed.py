@@ -26,16 +26,16 @@ from dissectors.values import DecodedPart, DecodedValue, ValueProblem
 def record_changed(event: RecordsDecoded | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that records are fetched as they were produced: key, value, headers and timestamp.
 
-    It compares records with the same offset, of the same server. If a consumer gets a record before the producer gets
-    its response, the finding is at the response.
+    It compares records at the same offset on the same server. If a consumer gets a record before the producer gets its
+    response, the finding is reported at the response.
 
     ## Why it matters
-    Kafka never changes the content of records. Consumers cannot decode a value whose schema id is gone or is another,
-    and what counts, compares or signs bytes fails if a value was encoded again.
+    Kafka never changes the content of records. Consumers cannot decode a value whose schema id is missing or different,
+    and code that counts, compares or signs bytes fails if a value was encoded again.
 
     ## Usual cause
-    A gateway or broker that removes the schema id, stores the fields, and builds the record again for consumers. It
-    loses what it does not store: headers, nulls, other envelopes, the producer's encoding.
+    A gateway or broker that removes the schema id, stores the fields, and rebuilds the record for consumers. It loses
+    everything that it does not store: headers, nulls, other envelopes, the producer's encoding.
 
     ## Example
     ```story
@@ -69,8 +69,8 @@ def record_changed(event: RecordsDecoded | ResponseReceived, connection: Connect
       "records": [{"value": "a"}]}]}]}]}
     ```
 
-    A retry by an idempotent producer: the broker has the batch already, and its response has the batch's last timestamp
-    as the append time, also for topics that keep the producer's timestamps:
+    A retry by an idempotent producer: the broker already has the batch, and its response has the batch's last timestamp
+    as the append time, even for topics that keep the producer's timestamps:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
@@ -115,7 +115,7 @@ _HINT = "compare what the server stores with what it received: return keys, valu
 
 
 def _change_text(changed_record: ChangedRecord) -> str:
-    """What changed, and both frames: the produced one, and the fetched one, which may have come first."""
+    """Return what changed, which frame produced the record, and the time from there to the fetch (may be negative)."""
     produced, fetched = changed_record.produced, changed_record.fetched
     elapsed_ms = (fetched.at - produced.at) // 1_000_000
     return (

@@ -1,4 +1,4 @@
-"""P004: keys or values without the schema id that others of their topic have."""
+"""P004: keys or values without the schema id that others in their topic have."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from dissectors.values.streams_topics import FORMAT
 
 @rule("P004", severity=Severity.ERROR, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
 def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that keys and values have a schema id if others of their topic do.
+    """Checks that keys and values have a schema id if others in their topic do.
 
-    Three records of the topic must have decoded by the schema whose id they have. Nulls and empty values do not count.
+    At least three records of the topic must have decoded with the schema whose id they have. Nulls and empty values do
+    not count.
 
     ## Why it matters
     Deserializers that expect the id refuse the record ("Unknown magic byte"), and most consumers stop at it.
@@ -37,7 +38,7 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    Tombstones; keys without a schema beside values with one; a topic of which only a few records begin like a prefix:
+    Tombstones; keys without a schema beside values with one; a topic in which only a few records seem to have a prefix:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [

@@ -15,17 +15,16 @@ from dissectors.trackers.subjects import has_foreign_subject
 
 @rule("P002", severity=Severity.WARNING, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
 def schema_of_another_subject(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that records have schemas of their own topic, if others on the topic do.
+    """Checks that records have schemas of their own topic if others in the topic do.
 
-    Subjects are compared with `TOPIC-key` and `TOPIC-value`. A topic whose name contains the other one, or is
-    contained in it, may have its records: a dead letter queue, a mirrored topic.
+    Subjects are compared with `TOPIC-key` and `TOPIC-value`. A topic whose name contains the other topic's name, or is
+    contained in it, may have its records, like a dead letter queue or a mirrored topic.
 
     ## Why it matters
-    The record decodes, but as something else than the topic's consumers expect: fields are missing, or have another
-    meaning.
+    The record decodes, but not as the topic's consumers expect: fields are missing or have another meaning.
 
     ## Usual cause
-    A gateway or a producer keeps one schema id for several topics, or ids of two topics are swapped in a
+    A gateway or a producer keeps one schema id for several topics, or the ids of two topics are swapped in a
     configuration.
 
     ## Example

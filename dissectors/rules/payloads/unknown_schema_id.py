@@ -23,16 +23,16 @@ from dissectors.values import ProblemKind
 def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that the schema ids in keys and values are registered.
 
-    A prefix is not marked: on a topic without a known id, three records must have the same unknown one. Then it is a
-    warning. A directory of `--schemas` may lack schemas that are registered: then it is info, and only on a topic with
-    three records whose ids it has.
+    Nothing marks a prefix as such, so on a topic without a known id, three records must have the same unknown id, and
+    the severity is warning. A directory given by `--schemas` may lack registered schemas: the severity is then info,
+    and the rule applies only to a topic with three records whose ids are in the directory.
 
     ## Why it matters
     Consumers fetch the schema with the id. Without it they cannot decode the record, and most stop at it.
 
     ## Usual cause
-    The producer uses another registry than the consumers, the schema was deleted, the registry was restored from an
-    old backup, or a gateway copied the id wrong.
+    The producer and the consumers use different registries, the schema was deleted, the registry was restored from an
+    old backup, or a gateway copied the id wrongly.
 
     ## Example
     ```story
@@ -45,7 +45,7 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    Numbers of eight bytes, of which the first five look like a prefix:
+    Eight-byte numbers whose first five bytes look like a prefix:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [

@@ -16,8 +16,8 @@ from dissectors.values import ProblemKind
 def value_schema_mismatch(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that keys and values fit the schema that they name.
 
-    Fields that a Protobuf message does not have are only reported if it has no others, or if the bytes fit another
-    message of the schema: Protobuf keeps unknown fields when a message is passed on.
+    Fields that the Protobuf message does not define are reported only if the value has no others, or if the bytes fit
+    another message of the schema: Protobuf keeps unknown fields when a message is passed on.
 
     ## Why it matters
     Consumers cannot decode the record, or decode the wrong fields.

@@ -1,1 +1,1 @@
-"""Rules about requests that are repeated without progress. They belong to family S."""
+"""Rules about requests that are repeated without progress. The rules belong to family S."""

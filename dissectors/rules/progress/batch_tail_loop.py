@@ -1,4 +1,4 @@
-"""S061: a consumer that gets the same batch again, because no record of it is new."""
+"""S061: a consumer that keeps getting the same batch because it contains no new record."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     ## Usual cause
     Compaction deletes records but keeps the offsets of their batch: its last record may lie before base_offset +
     last_offset_delta, or the batch is empty. A client that takes its next offset from the last record stays inside the
-    batch, and gets the batch again. It must continue at base_offset + last_offset_delta + 1. A client that drops the
+    batch and gets the batch again. It must continue at base_offset + last_offset_delta + 1. A client that drops the
     records of aborted transactions has the same problem if a response has nothing else.
 
-    Reported after 5 responses over at least 1 s. S051 covers batches of transaction markers.
+    It is reported after 5 responses over at least 1 s. S051 covers batches of transaction markers.
 
     ## Example
     The batch has the offsets 96 to 108, and its last record is 97:
@@ -83,7 +83,7 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     if message is None:
         return
-    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+    for partition in connection.state(RepeatedBatches).stuck_partitions(event, connection):
         contents = partition.contents
         if contents is None or contents.newest >= partition.offset:
             continue
@@ -95,7 +95,8 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
             batch_note = "whose other records are of aborted transactions"
         next_offset = contents.last + 1
         yield Problem(
-            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} got the batch "
+            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} got "
+            "the batch "
             f"{contents.first}..{contents.last} (base_offset + last_offset_delta), {batch_note}: the client must "
             f"continue at {next_offset}",
             **locate(message, *partition.where, "records"),
@@ -103,5 +104,5 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
             "even if compaction has deleted its last records or all of them",
             expected=f"a fetch from offset {next_offset}",
             got=f"offset {partition.offset}",
-            cause=partition.place[0],
+            cause=partition.topic_partition[0],
         )

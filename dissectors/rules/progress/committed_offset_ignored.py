@@ -20,12 +20,12 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 10_000
-#: A fetch so long (ns) after the refusal has another reason.
+#: A fetch that comes later than this (ns) after the refusal has another reason.
 _WITHIN = 30 * SECOND
 _ENDS = {-1: "end", -2: "start"}
 
-#: Host and client id of a consumer, with the topic's name if known.
-_Key = tuple[str, str | None, TopicPartition]
+#: The host and client id of a consumer, and a partition with its topic's name if that is known.
+_ConsumerPartition = tuple[str, str | None, TopicPartition]
 
 
 class _Refusal(NamedTuple):
@@ -38,9 +38,9 @@ class _Positions:
     """By consumer and partition: the latest refused OffsetFetch, and the start and end that ListOffsets returned."""
 
     def __init__(self) -> None:
-        self.refused: BoundedDict[_Key, _Refusal] = BoundedDict(_MAX_PARTITIONS)
+        self.refused: BoundedDict[_ConsumerPartition, _Refusal] = BoundedDict(_MAX_PARTITIONS)
         self.refused_at = 0
-        self.listed: BoundedDict[_Key, dict[str, int]] = BoundedDict(_MAX_PARTITIONS)
+        self.listed: BoundedDict[_ConsumerPartition, dict[str, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -60,16 +60,16 @@ class _Positions:
 def committed_offset_ignored(
     event: RequestReceived | ResponseReceived, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that a consumer repeats an OffsetFetch that was refused, before it reads from the end or the start.
+    """Checks that a consumer repeats a refused OffsetFetch before it reads from the end or the start.
 
     ## Why it matters
-    The consumer reads as if its group had never committed: from the end, so that it skips records, or from the start,
-    so that it reads all of them again. Its next commit overwrites the right offset.
+    The consumer reads as if its group had never committed: from the end, so it skips records, or from the start, so it
+    reads all of them again. Its next commit overwrites the right offset.
 
     ## Usual cause
     A client that ignores the error of the group or of the partition in the response, and applies auto.offset.reset.
-    STALE_MEMBER_EPOCH means that the member has a newer epoch by now; most others pass, too. Only a committed_offset of
-    -1 without an error means that nothing is committed.
+    STALE_MEMBER_EPOCH means that the member has a newer epoch by now; most other errors are also temporary. Only a
+    committed_offset of -1 without an error means that nothing is committed.
 
     ## Example
     ```story
@@ -108,9 +108,9 @@ def committed_offset_ignored(
     if event.message is None or event.request_body is None or event.message.diagnosis is not None:
         return
     if event.message.api == "ListOffsets":
-        for topic, rows, request_body in _listed_offsets(event.message.body, event.request_body):
+        for topic, rows, timestamps in _listed_offsets(event.message.body, event.request_body):
             for row in rows:
-                kind = _ENDS.get(request_body.get((topic, row.get("partition_index", 0)), 0))
+                kind = _ENDS.get(timestamps.get((topic, row.get("partition_index", 0)), 0))
                 if kind and not row.get("error_code") and row.get("offset", -1) >= 0:
                     key = _consumer_partition((topic, row.get("partition_index", 0)), connection)
                     positions.listed.touch(key, dict)[kind] = row["offset"]
@@ -129,7 +129,7 @@ def _check_fetches(event: RequestReceived, positions: _Positions, connection: Co
         key = _consumer_partition(topic_partition, connection)
         refusal = positions.refused.pop(key, None)
         offset = row.get("fetch_offset", -1)
-        kind = next((time for time, listed in positions.listed.get(key, {}).items() if listed == offset), None)
+        kind = next((end for end, listed in positions.listed.get(key, {}).items() if listed == offset), None)
         if refusal is None or kind is None or event.at - refusal.at > _WITHIN:
             continue
         name = error_name(refusal.code) or str(refusal.code)
@@ -147,7 +147,7 @@ def _check_fetches(event: RequestReceived, positions: _Positions, connection: Co
         )
 
 
-def _consumer_partition(topic_partition: TopicPartition, connection: ConnectionState) -> _Key:
+def _consumer_partition(topic_partition: TopicPartition, connection: ConnectionState) -> _ConsumerPartition:
     topic, partition = topic_partition
     return host_of(connection.client), connection.client_id, (connection.run.topic_names.get(topic, topic), partition)
 
@@ -155,7 +155,7 @@ def _consumer_partition(topic_partition: TopicPartition, connection: ConnectionS
 def _listed_offsets(
     body: Mapping[str, Any], request_body: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Mapping[str, Any]], dict[TopicPartition, int]]]:
-    """The topics in a ListOffsets response with their rows, and the timestamps that were asked for."""
+    """Yield each topic in a ListOffsets response with its rows, and the timestamps that were requested."""
     timestamps = {
         (topic.get("name", ""), row.get("partition_index", 0)): row.get("timestamp", 0)
         for topic in request_body.get("topics") or ()
@@ -168,7 +168,7 @@ def _listed_offsets(
 def _lookup_results(
     body: Mapping[str, Any], request_body: Mapping[str, Any]
 ) -> Iterator[tuple[str, TopicPartition, int]]:
-    """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
+    """Yield each partition in an OffsetFetch request with its group and the error code of its lookup (0 for none)."""
     groups = {group.get("group_id"): group for group in body.get("groups") or ()}
     for group in request_body.get("groups") or [request_body]:
         name = group.get("group_id") or ""

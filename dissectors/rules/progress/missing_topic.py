@@ -31,7 +31,7 @@ _INTERNAL_OVER = 15 * SECOND
 _MAX_GAP = 30_000_000_000
 
 _MAX_TOPICS = 10_000
-#: With more topics than this, none with a similar name is searched.
+#: With more topics than this, no topic with a similar name is looked for.
 _MAX_NAMES = 1_000
 
 _UNKNOWN_TOPIC = Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +45,7 @@ class _MissingTopic:
 
 
 class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _MissingTopic]):
-    """Topics that a client looked up and that do not exist."""
+    """Missing topics, by the client that looked them up and their names."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_TOPICS)
@@ -65,18 +65,18 @@ class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _MissingTop
     blame="client",
 )
 def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a topic that a client needs exists.
+    """Checks that the topics that clients need exist.
 
     ## Why it matters
-    Clients take UNKNOWN_TOPIC_OR_PARTITION as temporary, and request Metadata until their timeout. Producers then fail
+    Clients consider UNKNOWN_TOPIC_OR_PARTITION temporary, and request Metadata until their timeout. Producers then fail
     with a timeout that does not name the cause; consumers wait silently, forever.
 
     ## Usual cause
-    A topic that nobody has created, while the broker does not create topics (auto.create.topics.enable=false), or the
-    client does not let it (allow_auto_topic_creation). A mistyped name, or another cluster.
+    A topic that nobody has created, on a broker that does not create topics (auto.create.topics.enable=false), or for a
+    client that does not let it (allow_auto_topic_creation). A mistyped name, or the wrong cluster.
 
-    Reported after 5 responses over at least 5 s, at most 30 s apart; for internal topics of Kafka Streams, which are
-    created at its start, over at least 15 s.
+    It is reported after 5 responses over at least 5 s, at most 30 s apart; for internal topics of Kafka Streams, which
+    are created when the application starts, over at least 15 s.
 
     ## Example
     ```story
@@ -135,14 +135,14 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
             f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {state.times} times within "
             f"{duration(elapsed)}",
             **locate(message, "topics", index, "error_code"),
-            hint=f"create the topic, or correct its name{_similar(name, connection)}; the broker creates it only with "
-            "auto.create.topics.enable, and if the request allows it (allow_auto_topic_creation)",
+            hint=f"create the topic, or correct its name{_suggestion(name, connection)}; the broker creates it only "
+            "with auto.create.topics.enable, and if the request allows it (allow_auto_topic_creation)",
             cause=name,
         )
 
 
-def _similar(name: str, connection: ConnectionState) -> str:
-    """A topic of the cluster with a similar name, as part of a sentence."""
+def _suggestion(name: str, connection: ConnectionState) -> str:
+    """Return a suggestion of a similarly named topic as part of a sentence, empty if there is none."""
     names = connection.run.topic_names
     if len(names) > _MAX_NAMES:
         return ""

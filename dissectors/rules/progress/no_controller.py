@@ -13,7 +13,7 @@ from dissectors.trackers.repetitions import Repetitions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_text
 
-#: Reported after this many responses over this time (ns): a cluster with ZooKeeper elects a controller in less.
+#: Reported after this many responses over this time (ns): a cluster with ZooKeeper elects a controller sooner.
 THRESHOLD = 5
 MIN_DURATION = 3_000_000_000
 
@@ -39,7 +39,7 @@ def no_controller(event: ResponseReceived, connection: ConnectionState) -> Itera
     if need be. Kafka with KRaft names any broker. Or a cluster that has no controller because its quorum has no
     majority.
 
-    Reported after 5 responses over at least 3 s on a connection on which the client requests nothing else.
+    It is reported after 5 responses over at least 3 s on a connection on which the client requests nothing else.
 
     ## Example
     ```story
@@ -60,7 +60,7 @@ def no_controller(event: ResponseReceived, connection: ConnectionState) -> Itera
     ```
 
     ## Looks alike
-    A client that does not need one, and goes on:
+    A client that does not need a controller and goes on to other requests:
     ```story
     > Metadata v8 {"topics": []}
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "controller_id": -1}

@@ -1,4 +1,4 @@
-"""S067: the same request with the same answer, again and again and nothing else."""
+"""S067: a client that sends nothing but the same request again and again, and gets the same answer each time."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     nothing else on this connection, and neither it nor the broker logs anything.
 
     ## Usual cause
-    A client that expects another value than the server sends, such as a group, a coordinator or an offset that it never
-    gets; or that rejects a field of the answer. Polling is no loop: it waits longer than 1 s, or has other requests in
-    between. Heartbeats, fetches and commits are not counted, and Metadata has rules of its own (S005, S065, S066).
+    A client that expects a value that the server does not send, such as a group, a coordinator or an offset that it
+    never gets; or that rejects a field of the answer. Polling is not such a loop: it waits longer than 1 s, or has
+    other requests in between. Heartbeats, fetches and commits are not counted, and Metadata has rules of its own (S005,
+    S065, S066).
 
-    Reported after 20 exchanges over at least 5 s without an error.
+    It is reported after 20 exchanges over at least 5 s without an error.
 
     ## Example
     ```story
@@ -226,7 +227,7 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if elapsed < MIN_DURATION or message.diagnosis is not None or errors(message):
         return
     if is_refused(connection):
-        return  # it asks the same between its attempts
+        return  # it repeats this request between its attempts
     yield Problem(
         f"{client_text(connection)} sent the same {message.api} v{message.version}{_subject_text(event)} "
         f"{repetition.times} times within {duration(elapsed)} and got the same answer without an error each time, and "
@@ -238,7 +239,7 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
 
 
 def _subject_text(event: ResponseReceived) -> str:
-    """What a request is about: ``for group 'g'``."""
+    """Return what a request is about: `` for group 'g'``."""
     assert event.request is not None
     request = event.request.message
     if (group := group_id(request)) is not None:

@@ -1,4 +1,4 @@
-"""S062: a consumer that gets the same new records again and again."""
+"""S062: a consumer that gets the same unread records again and again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN_DURATION = 5_000_000_000
     blame="client",
 )
 def refetched_records(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a consumer moves on after it got records.
+    """Checks that a consumer moves on after it has got records.
 
     ## Why it matters
     The consumer fetches the same offset again although the response has records from there on. Its lag grows, and the
@@ -39,11 +39,11 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
 
     ## Usual cause
     An application that seeks back to a record that it cannot process, and retries it forever. Or a client that drops
-    what it got: it cannot decode the records, checks their CRC wrongly, or takes the response for an older one. A
-    finding about the response itself explains that better. Or a client that leaves a partition in its fetch session
-    (KIP-227) after it has stopped reading it: the broker sends its records again in every response.
+    the records: it cannot decode them, checks their CRC wrongly, or takes the response for an older one. A finding
+    about the response itself explains that better. Or a client that leaves a partition in its fetch session (KIP-227)
+    after it has stopped reading it: the broker sends the partition's records again in every response.
 
-    Reported after 15 responses over at least 5 s.
+    It is reported after 15 responses over at least 5 s.
 
     ## Example
     ```story
@@ -167,7 +167,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
     message = event.message
     if message is None:
         return
-    for partition in connection.state(RepeatedBatches).stuck(event, connection):
+    for partition in connection.state(RepeatedBatches).stuck_partitions(event, connection):
         contents, elapsed = partition.contents, event.at - partition.since
         if (
             contents is None
@@ -177,7 +177,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
         ):
             continue
         fetches_text = (
-            f"{partition.times} fetches of {label(partition.place, connection)} at {partition.offset} within "
+            f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} within "
             f"{duration(elapsed)} got the same records, up to offset {contents.newest}: "
         )
         reason, hint = (
@@ -185,7 +185,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             "check whether the application seeks back to a record that it cannot process, and what the client logs "
             "about the batch",
         )
-        if _stays_in_session(event, partition.place):
+        if _stays_in_session(event, partition.topic_partition):
             reason = "the partition is still in the fetch session, although the client does not ask for it"
             hint = (
                 "fix the client: a partition that it no longer reads (revoked, paused) must be in "
@@ -197,12 +197,12 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
             hint=hint,
             expected=f"a fetch from an offset after {partition.offset}",
             got=f"offset {partition.offset}",
-            cause=partition.place[0],
+            cause=partition.topic_partition[0],
         )
 
 
 def _stays_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
-    """Whether a session has a partition that the request does not name, while it moves others on."""
+    """Return whether a session has a partition that the request does not name, although it names others."""
     request_body = event.request_body or {}
-    requested = [topic_partition for topic_partition, _, _ in requested_partitions(request_body)]
+    requested = [requested_partition for requested_partition, _, _ in requested_partitions(request_body)]
     return request_body.get("session_epoch", -1) > 0 and bool(requested) and topic_partition not in requested

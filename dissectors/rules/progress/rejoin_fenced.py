@@ -13,7 +13,7 @@ from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Reported from this refusal on.
+#: Reported from this many refusals on.
 THRESHOLD = 2
 
 _JOIN_EPOCH = 0
@@ -21,7 +21,7 @@ _FENCING_ERRORS = (Error.FENCED_MEMBER_EPOCH, Error.STALE_MEMBER_EPOCH, Error.UN
 
 
 class _RefusedJoins(Recurrence):
-    """Refused joins of a member."""
+    """The refused joins of each member."""
 
 
 @rule(
@@ -41,9 +41,9 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
     coordinator fences this too, the member is in a loop until its session expires on the coordinator.
 
     ## Usual cause
-    A coordinator that compares epoch 0 with the epoch that it has for the member, as it does for other heartbeats
-    (Kafka 4.0 and 4.1, KAFKA-19233). KIP-848 allows epoch 0 at any time: the member joins again. Restarting the client
-    with another member id helps until the broker is upgraded.
+    A coordinator that compares epoch 0 with the epoch that it has recorded for the member, as it does for other
+    heartbeats (Kafka 4.0 and 4.1, KAFKA-19233). KIP-848 allows epoch 0 at any time: the member rejoins. Restarting the
+    client with another member id helps until the broker is upgraded.
 
     ## Example
     ```story

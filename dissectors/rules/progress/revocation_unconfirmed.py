@@ -33,7 +33,7 @@ _FENCED = Error.FENCED_MEMBER_EPOCH
 
 @dataclass(slots=True)
 class _Member:
-    """What a member owns according to itself or its last assignment, and what it has to give up since `since`."""
+    """What a member owns according to itself or its last assignment, and what it has had to give up since `since`."""
 
     timeout: int = _DEFAULT_TIMEOUT_MS * _MS
     owned: frozenset[TopicPartition] = frozenset()
@@ -43,7 +43,7 @@ class _Member:
 
 
 class _Members:
-    """By group and member id."""
+    """The known members by group and member id."""
 
     def __init__(self) -> None:
         self.known: BoundedDict[tuple[str, str], _Member] = BoundedDict(_MAX_MEMBERS)
@@ -63,16 +63,16 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     """Checks that a member of the consumer protocol confirms that it has given up partitions.
 
     ## Why it matters
-    The coordinator gives a partition to its next member only after the previous one has reported the rest as its own,
-    in topic_partitions of a heartbeat. Until then nobody reads it; after the rebalance timeout the member is fenced,
-    and loses all.
+    The coordinator gives a partition to its next owner only after the previous owner has reported its remaining
+    partitions in the topic_partitions of a heartbeat. Until then nobody reads the partition; after the rebalance
+    timeout the previous owner is fenced, and loses all its partitions.
 
     ## Usual cause
-    A client that gives up partitions and does not send topic_partitions afterwards, or leaves it null because it
-    compares with what it sent last. Or an application that is busy between two polls: partitions are given up in
+    A client that gives up partitions and does not send topic_partitions afterwards, or leaves the field null because it
+    compares it with what it sent last. Or an application that is busy between two polls: partitions are given up in
     poll().
 
-    Reported if the member is fenced, or after 3 heartbeats and half of its rebalance timeout.
+    It is reported if the member is fenced, or after 3 heartbeats and half of its rebalance timeout.
 
     ## Example
     ```story
@@ -161,7 +161,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
 
 
 def _apply_heartbeat(member: _Member, request_body: Mapping[str, Any]) -> None:
-    """Apply the partitions that a heartbeat reports."""
+    """Update a member with the partitions that its heartbeat reports."""
     if member.revoked:
         member.heartbeats += 1
     if (rows := request_body.get("topic_partitions")) is not None:
@@ -171,7 +171,7 @@ def _apply_heartbeat(member: _Member, request_body: Mapping[str, Any]) -> None:
 
 
 def _apply_assignment(member: _Member, body: Mapping[str, Any], at: int) -> None:
-    """Apply the assignment in a response, if there is one."""
+    """Update a member with the assignment in a response, if there is one."""
     assignment = body.get("assignment")
     if assignment is None:
         return
@@ -183,6 +183,6 @@ def _apply_assignment(member: _Member, body: Mapping[str, Any], at: int) -> None
 
 
 def _partitions(topics: Any) -> frozenset[TopicPartition]:
-    """The partitions of a list of topics; none if they are too many to compare."""
+    """Return the partitions in a list of topics, or none if there are too many to compare."""
     partitions = [(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"] or ()]
     return frozenset(partitions) if len(partitions) <= _MAX_PARTITIONS else frozenset()

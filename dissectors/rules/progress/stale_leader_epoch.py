@@ -40,7 +40,7 @@ _INDEXES = ("partition_index", "partition")
 
 @dataclass(slots=True)
 class _EpochRefusals:
-    """Refusals of one epoch of a partition."""
+    """The refusals of one leader epoch of a partition."""
 
     epoch: int | None
     code: int
@@ -50,7 +50,7 @@ class _EpochRefusals:
 
 
 class _Refusals:
-    """By client, API and partition."""
+    """The refusals by client, API and partition."""
 
     def __init__(self) -> None:
         self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _EpochRefusals] = BoundedDict(_MAX_PARTITIONS)
@@ -74,12 +74,13 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
     reads nor validates its offset, and loads the broker with requests.
 
     ## Usual cause
-    A client that stores the epoch with the partition and does not replace it by that of newer Metadata. If Metadata
-    itself gives the epoch that the leader refuses, the cluster contradicts itself: the broker that answered Metadata is
-    behind, or fills the field in wrongly.
+    A client that stores the epoch with the partition and does not replace it with the epoch from newer Metadata. If
+    Metadata itself gives the epoch that the leader refuses, the cluster contradicts itself: the broker that answered
+    Metadata is behind, or fills the field in wrongly.
 
-    Reported after 5 refusals over at least 1 s, or after 3 if Metadata already gave the client another epoch. That
-    the cluster contradicts itself is reported after 5 s: brokers learn of an election at different times.
+    It is reported after 5 refusals over at least 1 s, or after 3 if Metadata has already given the client another
+    epoch. A contradiction within the cluster is reported after 5 s, because brokers learn of an election at different
+    times.
 
     ## Example
     ```story
@@ -116,11 +117,11 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
     epochs: Mapping[TopicPartition, int] | None = None
     refusals = connection.run.state(_Refusals).by_client
     field = _TOPICS[message.api]
-    for i, topic in enumerate(message.body.get(field) or ()):
-        for j, row in enumerate(topic.get("partitions") or ()):
+    for topic_index, topic in enumerate(message.body.get(field) or ()):
+        for row_index, row in enumerate(topic.get("partitions") or ()):
             if (code := row.get("error_code")) not in _CODES:
                 continue
-            epochs = _epochs(request_body) if epochs is None else epochs
+            epochs = _requested_epochs(request_body) if epochs is None else epochs
             topic_partition = topic_name_or_id(topic), next((row[name] for name in _INDEXES if name in row), 0)
             epoch_refusals = _count_refusal(
                 refusals,
@@ -130,7 +131,7 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
                 event.at,
             )
             if problem := _find_problem(epoch_refusals, topic_partition, event.request.at, message.api, connection):
-                yield problem.at(event, (field, i, "partitions", j, "error_code"))
+                yield problem.locate_in(event, (field, topic_index, "partitions", row_index, "error_code"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ class _EpochProblem:
     blame: str | None
     partition_name: str
 
-    def at(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
+    def locate_in(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
+        """Return the problem with the location of a path in the response."""
         assert event.message is not None
         return Problem(
             self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.partition_name
@@ -154,13 +156,13 @@ def _find_problem(
     api: str,
     connection: ConnectionState,
 ) -> _EpochProblem | None:
-    """What is wrong with refusals, once there are enough."""
+    """Return what is wrong with the refusals of an epoch, once there are enough."""
     topic, partition = topic_partition
     seen_epoch = connection.run.state(ClusterViews).leader_epoch(
         connection, (connection.run.topic_names.get(topic, topic), partition)
     )
     is_ignored = (
-        seen_epoch is not None and seen_epoch.at < requested_at and _fits_better(seen_epoch.epoch, epoch_refusals)
+        seen_epoch is not None and seen_epoch.at < requested_at and _could_be_accepted(seen_epoch.epoch, epoch_refusals)
     )
     elapsed = epoch_refusals.last - epoch_refusals.since
     if epoch_refusals.times < IGNORED or (
@@ -168,9 +170,9 @@ def _find_problem(
     ):
         return None
     name, error = label(topic_partition, connection), Error(epoch_refusals.code).name
-    epoch = f"with current_leader_epoch {epoch_refusals.epoch} " if epoch_refusals.epoch is not None else ""
+    epoch_text = f"with current_leader_epoch {epoch_refusals.epoch} " if epoch_refusals.epoch is not None else ""
     text = (
-        f"{epoch_refusals.times} {api} requests of {client_text(connection)} {epoch}for {name} got {error} within "
+        f"{epoch_refusals.times} {api} requests of {client_text(connection)} {epoch_text}for {name} got {error} within "
         f"{duration(elapsed)}"
     )
     if is_ignored and seen_epoch is not None:
@@ -198,8 +200,8 @@ def _find_problem(
                          None, name)  # fmt: skip
 
 
-def _fits_better(epoch: int, epoch_refusals: _EpochRefusals) -> bool:
-    """Whether the leader may accept an epoch of Metadata: it is newer than a fenced one, older than an unknown one."""
+def _could_be_accepted(epoch: int, epoch_refusals: _EpochRefusals) -> bool:
+    """Return whether an epoch from Metadata is newer than a fenced epoch, or older than an unknown epoch."""
     if epoch_refusals.epoch is None:
         return False
     return (
@@ -235,8 +237,8 @@ def _count_refusal(
     return epoch_refusals
 
 
-def _epochs(request_body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """The leader epoch of each partition in a request that has one."""
+def _requested_epochs(request_body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Return the leader epoch of each partition in a request that has one."""
     return {
         (topic_name_or_id(topic), next((row[name] for name in _INDEXES if name in row), 0)): epoch
         for topic in request_body.get("topics") or ()

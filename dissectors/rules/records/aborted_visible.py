@@ -11,7 +11,7 @@ from dissectors.records.formats import CONTROL, TRANSACTIONAL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, problem_place, record_data
+from dissectors.trackers.record_data import PartitionData, RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -73,18 +73,19 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
         if unlisted is not None:
             index, batch = unlisted
             yield Problem(
-                f"{label(part.place, connection)}: the batch at offset {batch.base_offset} belongs to a transaction "
+                f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} belongs to a "
+                "transaction "
                 f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
                 "fetch does "
                 "not list it",
-                **problem_place(event, part, batch.start, batch.end, str(index)),
+                **problem_location(event, part, batch.start, batch.end, str(index)),
                 hint="list every aborted transaction that overlaps the fetched range, with its first offset",
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )
 
 
 def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
-    """Index and span of the first batch of a transaction that a later marker aborts and that is not listed."""
+    """Return the index and span of the first batch of an aborted transaction that is not listed; None if all are."""
     listed = part.row.get("aborted_transactions") or ()
     open_batches: dict[int, tuple[int, BatchSpan]] = {}
     for index, batch in enumerate(part.batches):
@@ -93,12 +94,12 @@ def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
         if not batch.attributes & CONTROL:
             open_batches.setdefault(batch.producer_id, (index, batch))
             continue
-        first = open_batches.pop(batch.producer_id, None)
-        if first is None or _marker_type(part, batch) != "ABORT":
+        first_entry = open_batches.pop(batch.producer_id, None)
+        if first_entry is None or _marker_type(part, batch) != "ABORT":
             continue
         transactions = (transaction for transaction in listed if transaction.get("producer_id") == batch.producer_id)
-        if not any(transaction.get("first_offset", 0) <= first[1].base_offset for transaction in transactions):
-            return first
+        if not any(transaction.get("first_offset", 0) <= first_entry[1].base_offset for transaction in transactions):
+            return first_entry
     return None
 
 

@@ -61,7 +61,7 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     """
     crc_faults = faults_of_kind(event, connection, FaultKind.CRC)
     if crc_faults and event.message is not None and inner_request(event.message):
-        return  # M009: other bytes than those of the batch follow
+        return  # M009: the bytes that follow do not belong to the batch
     for part, fault in crc_faults:
         yield fault_problem(
             event,

@@ -1,4 +1,4 @@
-"""R003: a batch that the broker returns with other bytes than were produced."""
+"""R003: a batch that the broker returns with different bytes than were produced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.records.formats import LOG_OVERHEAD
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import PartitionData, RecordData, faults_of_kind, problem_place
+from dissectors.trackers.record_data import PartitionData, RecordData, faults_of_kind, problem_location
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -29,7 +29,7 @@ from dissectors.trackers.triggers import FrameFlags
     blame="broker",
 )
 def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a batch is fetched with the same bytes as it was produced with.
+    """Checks that a batch is fetched with the same bytes with which it was produced.
 
     ## Why it matters
     A batch normally travels unchanged from the producer through the broker's log to the consumer. Its CRC, which does
@@ -51,7 +51,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A topic with `message.timestamp.type=LogAppendTime`, and one with another `compression.type`:
+    A topic with `message.timestamp.type=LogAppendTime`, and a topic with another `compression.type`:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [
       {"name": "orders", "partition_data": [{"records": [{"records": [{"value": "a", "timestamp": 1767225600000}]}]}]},
@@ -77,19 +77,19 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
             continue
         start, size = batch.start + CRC_START - 4, produced.batch_length + LOG_OVERHEAD
         yield Problem(
-            f"{label(part.place, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
+            f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} was produced with CRC "
             f"0x{produced.crc:08x} and {size} bytes, but is fetched with CRC 0x{batch.crc:08x} and "
             f"{batch.end - batch.start}",
-            **problem_place(event, part, start, start + 4, str(index), "crc"),
+            **problem_location(event, part, start, start + 4, str(index), "crc"),
             hint="compare both batches field by field: consumers lose what the server leaves out",
             expected=f"0x{produced.crc:08x}",
             got=f"0x{batch.crc:08x}",
-            cause=part.place[0],
+            cause=part.topic_partition[0],
         )
 
 
 def _is_damaged(event: ResponseReceived, connection: ConnectionState, part: PartitionData) -> bool:
-    return any(damaged is part for damaged, _ in faults_of_kind(event, connection, FaultKind.CRC))
+    return any(faulty_part is part for faulty_part, _ in faults_of_kind(event, connection, FaultKind.CRC))
 
 
 def _may_be_rewritten_by_kafka(produced: BatchSpan, fetched: BatchSpan) -> bool:

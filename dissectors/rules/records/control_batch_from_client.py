@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.records.formats import CONTROL
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data, severity_in_traffic
+from dissectors.trackers.record_data import RecordData, problem_location, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -61,10 +61,11 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
             if batch.magic == 2 and batch.attributes & CONTROL:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{label(part.place, connection)}: a client sends a control batch, which only brokers write",
-                    **problem_place(event, part, start, start + 2, str(index), "attributes"),
+                    f"{label(part.topic_partition, connection)}: a client sends a control batch, which only brokers "
+                    "write",
+                    **problem_location(event, part, start, start + 2, str(index), "attributes"),
                     hint="clear bit 5 of the attributes; use EndTxn to end transactions",
                     severity=severity_in_traffic(connection),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break

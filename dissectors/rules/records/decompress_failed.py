@@ -32,7 +32,7 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     versions in a snappy header matter only to clients that check them: they take the data for raw snappy.
 
     ## Usual cause
-    Snappy or LZ4 in another framing than Kafka's, attributes that name another codec than the one that was used (zstd,
+    Snappy or LZ4 in a framing other than Kafka's, attributes that name a codec other than the one that was used (zstd,
     which is 4, masked with 3 is 0), or a payload that was truncated or compressed twice.
 
     ## Example

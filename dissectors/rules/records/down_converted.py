@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data
+from dissectors.trackers.record_data import RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -68,12 +68,13 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
         return
     stored = connection.run.state(StoredBatches)
     for part in record_data(event, connection).parts:
-        if part.batches and part.batches[0].magic < 2 and stored.has_batches(part.place, connection):
+        if part.batches and part.batches[0].magic < 2 and stored.has_batches(part.topic_partition, connection):
             batch = part.batches[0]
             yield Problem(
-                f"{label(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
+                f"{label(part.topic_partition, connection)} holds batches of format 2, but Fetch v{message.version} "
+                "makes the "
                 f"broker rewrite them in format {batch.magic}",
-                **problem_place(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
+                **problem_location(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
                 hint="use a client that supports Fetch v4 or later; Kafka 4.0 refuses older ones",
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

@@ -17,17 +17,17 @@ from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Accepted batches that are inspected for each topic of a connection.
+#: The number of accepted batches to inspect for each topic of a connection.
 _MAX_INSPECTED = 32
 _MAX_TOPICS = 256
 _MAX_BYTES = 1 << 16
 
 
 class _InspectedBatches:
-    """Number of inspected batches per compacted topic."""
+    """The number of inspected batches for each compacted topic."""
 
     def __init__(self) -> None:
-        self.times: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
+        self.counts: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -45,7 +45,7 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
 
     ## Why it matters
     Compaction deletes a key after a record whose value is null (a tombstone, length -1). A value of length 0 is a value
-    like others: the key stays forever, and consumers try to decode it.
+    like any other: the key stays forever, and consumers try to decode it.
 
     ## Usual cause
     A client that writes null as 0 bytes, or a serializer that returns an empty array for null. An application that
@@ -88,9 +88,9 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
             name = connection.run.topic_names.get(topic_partition[0], topic_partition[0])
             if row.get("error_code") or (connection.server, name) not in compacted:
                 continue
-            times = connection.state(_InspectedBatches).times
-            times[name] = times.get(name, 0) + 1
-            if times[name] > _MAX_INSPECTED:
+            counts = connection.state(_InspectedBatches).counts
+            counts[name] = counts.get(name, 0) + 1
+            if counts[name] > _MAX_INSPECTED:
                 continue
             index = _find_empty_value(sent_records(event.request).get(topic_partition))
             if index is not None:
@@ -104,7 +104,7 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
 
 
 def _find_empty_value(records: PartitionRecords | None) -> int | None:
-    """Index of the first record that has a key and an empty value; None if none has, or the data is too large."""
+    """Return the index of the first record with a key and an empty value; None if there is none or too much data."""
     data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
     decoded = (record for batch in batches for record in batch.get("records", ()))

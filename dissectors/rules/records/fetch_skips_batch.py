@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import problem_place
+from dissectors.trackers.record_data import problem_location
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
@@ -65,11 +65,11 @@ def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> I
     for part, offset, base_offset, last_offset in connection.run.state(StoredBatches).skipped:
         first = part.batches[0]
         yield Problem(
-            f"{label(part.place, connection)}: requested offset {offset} is in the batch "
+            f"{label(part.topic_partition, connection)}: requested offset {offset} is in the batch "
             f"{base_offset}..{last_offset}, but the fetch begins with the batch at {first.base_offset}",
-            **problem_place(event, part, first.start, first.start + 8, "0", "base_offset"),
+            **problem_location(event, part, first.start, first.start + 8, "0", "base_offset"),
             hint="begin with the batch whose last offset is at or after the requested offset",
             expected=str(base_offset),
             got=str(first.base_offset),
-            cause=part.place[0],
+            cause=part.topic_partition[0],
         )

@@ -22,17 +22,17 @@ from dissectors.trackers.triggers import FrameFlags
 
 _INVALID_RECORD = Error.INVALID_RECORD
 
-#: Accepted batches that are inspected for each topic of a connection.
+#: The number of accepted batches to inspect for each topic of a connection.
 _MAX_INSPECTED = 8
 _MAX_TOPICS = 256
 _MAX_BYTES = 1 << 20
 
 
 class _InspectedBatches:
-    """Number of inspected batches per compacted topic."""
+    """The number of inspected batches for each compacted topic."""
 
     def __init__(self) -> None:
-        self.times: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
+        self.counts: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -45,7 +45,7 @@ class _InspectedBatches:
     since="0.1",
 )
 def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that records of a compacted topic have keys, and that the broker refuses those without.
+    """Checks that records of a compacted topic have keys, and that the broker refuses records without one.
 
     ## Why it matters
     Compaction keeps the last record of each key. Kafka refuses a batch that has a record without a key, with
@@ -97,9 +97,9 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
             if code not in (0, _INVALID_RECORD) or not (is_compacted or (code and _mentions_key(row))):
                 continue
             if code == 0:
-                times = connection.state(_InspectedBatches).times
-                times[name] = times.get(name, 0) + 1
-                if times[name] > _MAX_INSPECTED:
+                counts = connection.state(_InspectedBatches).counts
+                counts[name] = counts.get(name, 0) + 1
+                if counts[name] > _MAX_INSPECTED:
                     continue
             record_index = _find_keyless_record(sent_records(event.request).get(topic_partition))
             if record_index is not None:
@@ -122,7 +122,7 @@ def _mentions_key(row: dict[str, Any]) -> bool:
 
 
 def _find_keyless_record(records: PartitionRecords | None) -> int | None:
-    """Index of the first record without a key, None if all have one or the data is too large."""
+    """Return the index of the first record without a key; None if all have one or the data is too large."""
     data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
     decoded = (record for batch in batches for record in batch.get("records", ()))

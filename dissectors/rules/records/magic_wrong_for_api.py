@@ -13,7 +13,7 @@ from dissectors.trackers.record_data import (
     RecordData,
     fault_problem,
     faults_of_kind,
-    problem_place,
+    problem_location,
     record_data,
     severity_in_traffic,
 )
@@ -90,15 +90,18 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
         for index, batch in enumerate(part.batches):
             if batch.magic not in allowed_formats:
                 yield Problem(
-                    f"{label(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
+                    f"{label(part.topic_partition, connection)}, batch {index}: record format {batch.magic} in "
+                    f"{message.api} "
                     f"v{message.version}, should be {allowed_text}",
-                    **problem_place(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
+                    **problem_location(
+                        event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"
+                    ),
                     hint=f"write the records in format {allowed_formats[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",
                     severity=severity_in_traffic(connection),
                     expected=allowed_text,
                     got=str(batch.magic),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break
 

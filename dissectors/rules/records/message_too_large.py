@@ -19,16 +19,16 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MESSAGE_TOO_LARGE = Error.MESSAGE_TOO_LARGE
 
-#: From this many refused single records in a topic on, the severity is error.
+#: After this many refused single records in a topic, the severity is error.
 _THRESHOLD = 3
 _MAX_TOPICS = 1_000
 
 
 class _RefusedRecords:
-    """Refusals of single records, per server and topic."""
+    """The number of refused single records, by server and topic."""
 
     def __init__(self) -> None:
-        self.times: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_TOPICS)
+        self.counts: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -94,7 +94,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
 
 
 def _count_refusal(topic_partition: TopicPartition, connection: ConnectionState) -> int:
-    times = connection.run.state(_RefusedRecords).times
+    counts = connection.run.state(_RefusedRecords).counts
     key = connection.server, topic_partition[0]
-    times[key] = times.get(key, 0) + 1
-    return times[key]
+    counts[key] = counts.get(key, 0) + 1
+    return counts[key]

@@ -8,7 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data, severity_in_traffic
+from dissectors.trackers.record_data import RecordData, problem_location, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -53,11 +53,11 @@ def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> 
         if len(part.batches) > 1 and part.batches[0].magic == 2:
             second = part.batches[1]
             yield Problem(
-                f"{label(part.place, connection)}: {len(part.batches)} batches in one Produce, should be 1",
-                **problem_place(event, part, second.start, second.end, "1"),
+                f"{label(part.topic_partition, connection)}: {len(part.batches)} batches in one Produce, should be 1",
+                **problem_location(event, part, second.start, second.end, "1"),
                 hint="put all records of a partition in one batch, or send the next batch in another request",
                 severity=severity_in_traffic(connection),
                 expected="1",
                 got=str(len(part.batches)),
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

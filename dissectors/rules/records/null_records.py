@@ -58,10 +58,10 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
         return
     for part in record_data(event, connection).null:
         yield Problem(
-            f"{label(part.place, connection)}: records are null, should be empty",
+            f"{label(part.topic_partition, connection)}: records are null, should be empty",
             **locate(event.message, *part.path, "records"),
             hint="send an empty records field: length 0, or the byte 1 in flexible versions",
             expected="empty",
             got="null",
-            cause=part.place[0],
+            cause=part.topic_partition[0],
         )

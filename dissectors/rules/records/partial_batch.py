@@ -8,7 +8,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data
+from dissectors.trackers.record_data import RecordData, problem_location, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -27,10 +27,10 @@ _FIRST_BATCH_WHOLE = 3
     blame="broker",
 )
 def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a fetch that returns bytes of a partition returns at least one complete batch of it.
+    """Checks that a fetch that returns any bytes of a partition returns at least one complete batch.
 
     ## Why it matters
-    The consumer cannot read a partial batch. It requests the same offset again, gets the same part, and makes no
+    The consumer cannot read a partial batch. It requests the same offset again, gets the same bytes, and makes no
     progress.
 
     ## Usual cause
@@ -65,10 +65,10 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:
             yield Problem(
-                f"{label(part.place, connection)}: {part.cut_off} bytes of a partial batch and no complete "
+                f"{label(part.topic_partition, connection)}: {part.cut_off} bytes of a partial batch and no complete "
                 "one; Fetch "
                 f"v{message.version} must return the first batch whole",
-                **problem_place(event, part, 0, part.cut_off, "0"),
+                **problem_location(event, part, 0, part.cut_off, "0"),
                 hint="send the first batch whole even if it exceeds partition_max_bytes and max_bytes",
-                cause=part.place[0],
+                cause=part.topic_partition[0],
             )

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label, topic_name_or_id
-from dissectors.trackers.record_data import RecordData, problem_place, record_data, sent_records, severity_in_traffic
+from dissectors.trackers.record_data import RecordData, problem_location, record_data, sent_records, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -82,14 +82,15 @@ def _check_sent_batches(event: RequestReceived, connection: ConnectionState) -> 
         for index, batch in enumerate(part.batches):
             if batch.base_offset and batch.magic == 2:
                 yield Problem(
-                    f"{label(part.place, connection)}: a produced batch has base offset {batch.base_offset}, should "
+                    f"{label(part.topic_partition, connection)}: a produced batch has base offset "
+                    f"{batch.base_offset}, should "
                     "be 0",
-                    **problem_place(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
+                    **problem_location(event, part, batch.start, batch.start + 8, str(index), "base_offset"),
                     hint="send base offset 0: the broker assigns offsets",
                     blame="client",
                     severity=severity_in_traffic(connection),
                     expected="0",
                     got=str(batch.base_offset),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break

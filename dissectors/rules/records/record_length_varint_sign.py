@@ -1,4 +1,4 @@
-"""R007: records in another encoding than format 2 defines."""
+"""R007: records in an encoding other than the one that format 2 defines."""
 
 from __future__ import annotations
 
@@ -73,4 +73,4 @@ def record_length_varint_sign(
         written = fault.departure.written
         topics, _, partitions, _ = part.path
         edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
-        yield add_diagnosis(replace(problem, cause=f"{part.place[0]} {written}"), edit)
+        yield add_diagnosis(replace(problem, cause=f"{part.topic_partition[0]} {written}"), edit)

@@ -15,7 +15,7 @@ from dissectors.trackers.record_data import (
     fault_problem,
     faults_of_kind,
     is_recent,
-    problem_place,
+    problem_location,
     record_data,
     severity_in_traffic,
 )
@@ -91,13 +91,13 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
             ):
                 name, span = _timestamp_field(batch)
                 yield Problem(
-                    f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {fault_text}",
-                    **problem_place(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
+                    f"{label(part.topic_partition, connection)}: the timestamp {batch.max_timestamp} {fault_text}",
+                    **problem_location(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
                     hint="write timestamps in milliseconds since 1970, or -1 for none",
                     blame="client",
                     severity=severity_in_traffic(connection),
                     got=str(batch.max_timestamp),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break
 

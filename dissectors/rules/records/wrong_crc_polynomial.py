@@ -30,7 +30,7 @@ def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: 
 
     ## Usual cause
     Standard CRC-32 (IEEE, zlib) instead of CRC-32C (Castagnoli), which format 2 batches use; or the right polynomial
-    over other bytes than those from the attributes to the end of the batch. Formats 0 and 1 use IEEE, from the magic
+    over bytes other than those from the attributes to the end of the batch. Formats 0 and 1 use IEEE, from the magic
     byte on.
 
     ## Example

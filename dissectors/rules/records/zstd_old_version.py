@@ -11,7 +11,7 @@ from dissectors.records.compression import CODECS
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import label
-from dissectors.trackers.record_data import RecordData, problem_place, record_data, severity_in_traffic
+from dissectors.trackers.record_data import RecordData, problem_location, record_data, severity_in_traffic
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -34,7 +34,7 @@ _ATTRIBUTES = 21
     blame="client",
 )
 def zstd_old_version(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that zstd is used only with Produce v7, Fetch v10 or later.
+    """Checks that zstd is used only with Produce v7 or later, or Fetch v10 or later.
 
     ## Why it matters
     The broker answers older versions with UNSUPPORTED_COMPRESSION_TYPE: nothing is written, or the consumer is stuck
@@ -77,11 +77,12 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
         for part in data.failed:
             if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.request_body is not None:
                 yield Problem(
-                    f"{label(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
+                    f"{label(part.topic_partition, connection)} is compressed with zstd, which Fetch "
+                    f"v{message.version} does "
                     f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH_ZSTD} or later",
                     **locate(message, *part.path, "error_code"),
                     hint=f"use a client that supports Fetch v{_FETCH_ZSTD}, or another compression.type for the topic",
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
         return
     if not data.attributes & _ZSTD:
@@ -91,11 +92,11 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if batch.magic == 2 and batch.attributes & 7 == _ZSTD:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{label(part.place, connection)}: zstd in Produce v{message.version}, should be "
+                    f"{label(part.topic_partition, connection)}: zstd in Produce v{message.version}, should be "
                     f"v{_PRODUCE_ZSTD} or later",
-                    **problem_place(event, part, start, start + 2, str(index), "attributes"),
+                    **problem_location(event, part, start, start + 2, str(index), "attributes"),
                     hint=f"send zstd with Produce v{_PRODUCE_ZSTD} or later, and request ApiVersions first",
                     severity=severity_in_traffic(connection),
-                    cause=part.place[0],
+                    cause=part.topic_partition[0],
                 )
                 break

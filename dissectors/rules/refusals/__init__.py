@@ -1,1 +1,1 @@
-"""Rules about the error codes of brokers: family E. They are checked after all others, which may explain one better."""
+"""Rules about the error codes of brokers: family E. They are checked last: other rules may explain an error better."""

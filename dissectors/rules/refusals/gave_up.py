@@ -1,4 +1,4 @@
-"""E005: a producer that stops, or ends, after an error that others recover from."""
+"""E005: a producer that stops, or ends, after an error that other clients recover from."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _APIS = ("Produce", "InitProducerId")
-#: Errors that belong to the producer's state at this broker: no other broker takes the batch, and it has not arrived.
+#: Errors in the producer's state at this broker: no other broker accepts the batch, and it has not been stored.
 PRODUCER_STATE_ERRORS = (
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Error.UNKNOWN_PRODUCER_ID,
     Error.INVALID_PRODUCER_ID_MAPPING,
     Error.INVALID_PRODUCER_EPOCH,
 )
-#: A producer retries within milliseconds.
+#: A producer has given up if it has not retried within this time (s): it would retry within milliseconds.
 _GAVE_UP_AFTER = 5
 _MAX_CLIENTS = 10_000
 
@@ -31,17 +31,17 @@ _Key = tuple[str, str | None]
 
 
 class _RefusedClients:
-    """The clients with a refused batch that have sent nothing since, and its connection."""
+    """The clients that have sent nothing since a batch was refused, and the connection of the batch."""
 
     def __init__(self) -> None:
         self.clients: BoundedDict[_Key, str] = BoundedDict(_MAX_CLIENTS)
 
 
 class _LastProduce(NamedTuple):
-    """The client, what was refused, with which error, and its request."""
+    """A refused Produce: the client, the refusal as text, the error, and the request."""
 
     client: str
-    refused: str
+    refusal_text: str
     error: str
     request: ConcernedRequest
 
@@ -63,13 +63,13 @@ def gave_up(
 
     ## Why it matters
     An idempotent producer may retry the batch, or get a new epoch with InitProducerId. Many clients treat the error as
-    fatal instead: each further record fails or waits in its buffer until the application creates a producer again, or
+    fatal instead: each further record fails or waits in its buffer until the application creates a new producer, or
     the application ends, and the batch is lost. Reported if neither Produce nor InitProducerId follows within 5
     seconds.
 
     ## Usual cause
-    An application that ignores fatal errors of its producer, after a broker that lost the producer's state (an unclean
-    election, deleted records) or a broker that does not count sequences as Kafka does.
+    An application that ignores fatal errors of its producer, after a broker lost the producer's state (an unclean
+    election, deleted records) or because a broker does not count sequences as Kafka does.
 
     ## Example
     ```story
@@ -104,7 +104,9 @@ def gave_up(
                 connection.run.subscribe("E005", api=api)
         return
     if isinstance(event, ConnectionEnded):
-        if clients.get(key) == connection.connection_id and (deadline := connection.run.deadlines.met(("E005", key))):
+        if clients.get(key) == connection.connection_id and (
+            deadline := connection.run.deadlines.meet_deadline(("E005", key))
+        ):
             del clients[key]
             yield _problem("closed its connection after its", deadline.about)
         return
@@ -116,13 +118,13 @@ def gave_up(
         yield _problem(f"has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its", event.about)
 
 
-def _problem(action: str, last: _LastProduce) -> Problem:
+def _problem(action: str, last_produce: _LastProduce) -> Problem:
     return Problem(
-        f"{last.client} {action} {last.refused}",
+        f"{last_produce.client} {action} {last_produce.refusal_text}",
         hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker lost "
         "no records, check how it counts sequences",
-        cause=last.error,
-        request=last.request,
+        cause=last_produce.error,
+        request=last_produce.request,
     )
 
 
@@ -130,7 +132,7 @@ def _last_produce(event: ResponseReceived, errors: list[ReturnedError], connecti
     first = errors[0]
     assert event.request is not None
     targets = targets_text([error.target for error in errors], connection)
-    refused = (
+    refusal_text = (
         f"last Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
     )
-    return _LastProduce(client_name(connection), refused, first.name, ConcernedRequest.of(event.request))
+    return _LastProduce(client_name(connection), refusal_text, first.name, ConcernedRequest.of(event.request))

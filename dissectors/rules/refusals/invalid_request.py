@@ -43,8 +43,8 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     reports the error.
 
     ## Usual cause
-    A client whose author took a default for valid: a field that may be null but not at the first request, counts beside
-    an assignment, or acknowledgements before there is a session.
+    A client whose author took a default for valid: a field that may be null but not in the first request, counts next
+    to an assignment, or acknowledgements before there is a session.
 
     ## Example
     A member that joins with epoch 0 must send all fields:
@@ -82,7 +82,7 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
 def explain_errors(
     event: ResponseReceived, refused: list[ReturnedError]
 ) -> list[tuple[ReturnedError, list[Violation]]]:
-    """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
+    """Return a response's errors, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
         return [(error, []) for error in refused]
     message = event.request.message

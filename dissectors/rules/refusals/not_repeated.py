@@ -1,4 +1,4 @@
-"""E006: a client that does not repeat a request after an error that passes."""
+"""E006: a client that does not repeat a request after a transient error."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Clients repeat a request within this time (s), with the longest backoff that they have by default.
+#: Clients repeat a request within this time (s), even with the longest default backoff.
 _AGAIN_WITHIN = 5
 #: A commit may wait for the next interval of auto.commit.interval.ms (s).
 _COMMIT_AGAIN_WITHIN = 8
-#: After it closed its last connection, a client that has not ended sends the request on another one (s).
+#: A client that has closed its last connection but has not ended repeats the request on a new one within this time (s).
 _AGAIN_AFTER_CLOSE = 1.5
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
-#: Not repeated by design, at once, or in another way. What may not exist yet is looked up when it is needed.
+#: APIs that are not repeated by design, or repeated at once or in another way. Something that may not exist yet is
+#: looked up when it is needed.
 _EXCLUDED_APIS: Final = frozenset((
     "ApiVersions", "Metadata", "DescribeTopicPartitions", "FindCoordinator", "Fetch", "ShareFetch", "ShareAcknowledge",
     "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake",
     "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry",
 ))  # fmt: skip
-#: API -> others that a client sends instead.
+#: API -> other APIs that a client may use instead.
 _ALTERNATIVE_APIS: Final = {
     "SyncGroup": ("JoinGroup",),
     "OffsetFetch": ("JoinGroup",),
@@ -53,15 +54,15 @@ _ALTERNATIVE_APIS: Final = {
     "AddOffsetsToTxn": ("EndTxn", "InitProducerId"),
     "Produce": ("EndTxn", "InitProducerId"),
     "EndTxn": ("InitProducerId",),
-    "FindCoordinator": ("InitializeShareGroupState",),  # a broker finds the coordinator in its own metadata, too
+    "FindCoordinator": ("InitializeShareGroupState",),  # a broker also finds the coordinator in its own metadata
 }
-#: Other refusals of commits are G011.
+#: G011 reports other refusals of commits.
 _COORDINATOR_ERRORS: Final = (
     Error.NOT_COORDINATOR,
     Error.COORDINATOR_NOT_AVAILABLE,
     Error.COORDINATOR_LOAD_IN_PROGRESS,
 )
-#: It passes if the topic was just created, but is the answer if it does not exist.
+#: These are transient if the topic was just created, but final if it does not exist.
 _MISSING_TOPIC_ERRORS: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 _MAX_CLIENTS = 10_000
 
@@ -85,14 +86,14 @@ class _RefusedRequest(NamedTuple):
 
 
 class _PendingRefusals:
-    """The latest refusal of each API of a client that it has not repeated."""
+    """The latest refused request of each client and API, until the client repeats it."""
 
     def __init__(self) -> None:
-        self.of: BoundedDict[_Key, _RefusedRequest] = BoundedDict(_MAX_CLIENTS)
+        self.by_key: BoundedDict[_Key, _RefusedRequest] = BoundedDict(_MAX_CLIENTS)
 
     def take(self, key: _Key) -> _RefusedRequest | None:
-        """Remove and return a refusal."""
-        return self.of.pop(key, None)
+        """Remove and return a refused request; None if there is none."""
+        return self.by_key.pop(key, None)
 
 
 @rule(
@@ -108,16 +109,16 @@ class _PendingRefusals:
 def not_repeated(
     event: RequestReceived | ResponseReceived | ConnectionEnded | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Checks that a client repeats a request after an error that passes.
+    """Checks that a client repeats a request after a transient error.
 
     ## Why it matters
-    A coordinator that loads, or a leader that was just elected, answers with an error for a moment, and expects the
-    request again. A client that treats the error as final waits forever for an answer that it never asks for again, or
-    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s, during an election
-    15 s); as info if it has closed all its connections before, because that one call failed.
+    A coordinator that is loading, or a leader that was just elected, answers with an error for a moment, and expects
+    the request again. A client that treats the error as final waits forever for an answer that it never asks for again,
+    or its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s, during an election
+    15 s); as info if it has closed all its connections before, because then only that one call failed.
 
     ## Usual cause
-    A client that does not know that the error is retriable, or that exhausted its retries. The sentence names what the
+    A client that does not know that the error is retriable, or that exhausted its retries. The message says what the
     error means for this API.
 
     ## Example
@@ -149,7 +150,7 @@ def not_repeated(
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
         _note_end(event, connection, pending)
-    elif _may_settle(event, connection):
+    elif _may_wait_for_election(event, connection):
         settled_at = event.about.at + SETTLING_TIME
         connection.expect("E006", event.about.key, by=settled_at, about=event.about)
     elif (refused_request := pending.take(event.about.key)) is not None:
@@ -186,14 +187,14 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
         f"{targets_text([error.target for error in errors], connection)}{values_text(event, first_error)}",
         f"{first_error.judgement.meaning}{broker_text(event, first_error)}",
     )
-    pending.of[key] = refused_request
+    pending.by_key[key] = refused_request
     timeout = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
     connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
     for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         connection.run.subscribe("E006", api=name)
 
 
-def _may_settle(event: DeadlinePassed, connection: ConnectionState) -> bool:
+def _may_wait_for_election(event: DeadlinePassed, connection: ConnectionState) -> bool:
     """Whether an election may keep the client from repeating its request: partitions may have no leader yet."""
     refused_request: _RefusedRequest = event.about
     if refused_request.has_ended or event.at >= refused_request.at + SETTLING_TIME:
@@ -202,7 +203,7 @@ def _may_settle(event: DeadlinePassed, connection: ConnectionState) -> bool:
 
 
 def _is_excluded(api: str, refusal: ReturnedError) -> bool:
-    """Whether another rule is about a client that gives up after this error, or the error may be final."""
+    """Whether another rule covers clients that give up after this error, or the error may be final."""
     if refusal.code in _MISSING_TOPIC_ERRORS:
         return True
     if api in _COMMITS:
@@ -214,19 +215,19 @@ def _note_request(sent_api: str, connection: ConnectionState, pending: _PendingR
     client = client_key(connection)
     for api in (sent_api, *(name for name, alternatives in _ALTERNATIVE_APIS.items() if sent_api in alternatives)):
         if pending.take((client, api)) is not None:
-            connection.met("E006", (client, api))
+            connection.meet_deadline("E006", (client, api))
             _unsubscribe(api, connection, pending)
 
 
 def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _PendingRefusals) -> None:
-    """A client that closes its last connection has ended, unless it connects again for its next attempt."""
-    if not pending.of or event.by == "server":
+    """Assume that a client that closes its last connection has ended, unless it reconnects for its next attempt."""
+    if not pending.by_key or event.by == "server":
         return
     client = client_key(connection)
     other_connections = connection.run.state(ConnectionsByClient).others(connection)
     if event.by == "client" and next(other_connections, None) is not None:
         return
-    for key, refused_request in list(pending.of.items()):
+    for key, refused_request in list(pending.by_key.items()):
         if key[0] != client:
             continue
         if event.by == "client":
@@ -234,13 +235,15 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
             connection.expect("E006", key, by=deadline, about=refused_request._replace(has_ended=True))
         else:  # it is no longer observed
             pending.take(key)
-            connection.met("E006", key)
+            connection.meet_deadline("E006", key)
             _unsubscribe(key[1], connection, pending)
 
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _PendingRefusals) -> None:
-    """Stop observing the APIs that no client must repeat."""
-    needed = {name for _, pending_api in pending.of for name in (pending_api, *_ALTERNATIVE_APIS.get(pending_api, ()))}
+    """Stop observing the APIs that no client still has to repeat."""
+    needed = {
+        name for _, pending_api in pending.by_key for name in (pending_api, *_ALTERNATIVE_APIS.get(pending_api, ()))
+    }
     for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         if name not in needed:
             connection.run.unsubscribe("E006", api=name)
@@ -249,7 +252,7 @@ def _unsubscribe(api: str, connection: ConnectionState, pending: _PendingRefusal
 def _problem(
     refused_request: _RefusedRequest, action: str, connection: ConnectionState, *, severity: Severity | None = None
 ) -> Iterator[Problem]:
-    """The problem, unless another rule has found a better one since."""
+    """Yield the problem, unless another rule has since found a better one."""
     if has_owner_reported(refused_request.refusal, connection, since=refused_request.at):
         return
     if connection.has_problem("E002", since=refused_request.at):

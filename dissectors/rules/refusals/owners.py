@@ -1,7 +1,7 @@
 """Which rules of other families explain an error better than the tables.
 
-The rules of this family are silent about an error if one of its owners has found a problem of the same client: in the
-response or since its request, or since a loop began. They leave owners more time for a loop. If they report
+The rules of this family are silent about an error if one of its owners has found a problem with the same client: in the
+response, since its request, or since a loop began. They give owners more time to report a loop. If the owners report
 nothing, this family reports the error.
 """
 
@@ -19,7 +19,7 @@ from dissectors.trackers.state import ConnectionState
 
 #: The family of rules that need several frames.
 _BEHAVIOUR_FAMILY = "S"
-#: They report a loop within this time (s), if they do: the slowest ones wait longer.
+#: These rules report a loop within this time (s), if at all; the slowest ones wait longer.
 OWNERS_TIME = 6.5
 _SLOW_OWNERS_TIME = 8.5
 _SLOW_ERRORS = (Error.LEADER_NOT_AVAILABLE, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -86,7 +86,7 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
 
 @functools.cache
 def owners(api: str, code: int) -> tuple[str, ...]:
-    """The codes of the rules over time that may explain an error and check the responses of an API."""
+    """Return the codes of the behaviour rules that may explain an error and check the responses of an API."""
     codes = OWNERS.get(code, ())
     return tuple(
         rule.code
@@ -102,7 +102,7 @@ def _checks_responses(rule: Rule, api: str) -> bool:
 
 
 def has_owner_reported(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
-    """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API.
+    """Whether an owner of an error has found a problem with this client at `since` (ns) or later, in any API.
 
     No rule of another family knows that the broker contradicts itself.
     """
@@ -112,7 +112,7 @@ def has_owner_reported(refusal: ReturnedError, connection: ConnectionState, *, s
 
 
 def grace_period(refusal: ReturnedError, api: str) -> float:
-    """The time (s) for which an error may repeat before this family reports it."""
+    """Return the time (s) for which an error may repeat before this family reports it."""
     own_grace_period = refusal.judgement.grace_period
     if refusal.contradicted or not owners(api, refusal.code):
         return own_grace_period

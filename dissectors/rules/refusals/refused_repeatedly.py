@@ -1,4 +1,4 @@
-"""E002: a retriable error that does not pass."""
+"""E002: a retriable error that does not go away."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 IN_A_ROW = Limit("refusals", 3, "refusals", "a client gets so many in a row for a partition, group or topic", 2)
-#: Refusals of all requests of the API, if each has another target.
+#: The number of refusals if all requests of the API are refused, each for another target.
 _MIN_TOTAL = 5
-#: Two refusals that took this long each (ns) are as many as others.
+#: Two refusals are enough if each took this long (ns).
 _SLOW = 5 * SECOND
-#: After this time (ns) without a refusal, counting restarts. Incremental fetches do not say that a partition is well.
+#: After this time (ns) without a refusal, counting restarts. Incremental fetches do not report healthy partitions.
 _GAP = 30 * SECOND
 _GAP_OF_FETCH = 5 * SECOND
-#: The next attempt may come this much later (ns), and is counted then.
+#: The next attempt may come this much later (ns) and still count.
 _GRACE = SECOND
 LASTING = Limit("lasting", 15, "s", "they are an error if they last so long, before that a warning")
-#: The rule observes successes of an API until all streaks ended, or there was no refusal for this long (ns).
+#: The rule observes the successes of an API until all streaks have ended, or no request was refused for this long (ns).
 _OBSERVED = 60 * SECOND
 
 _REFUSED = FrameFlags.REFUSED.value
@@ -57,7 +57,7 @@ _MAX_PATTERNS = 8
 
 @dataclass(slots=True)
 class _Target:
-    """Refusals of one target in a row."""
+    """Consecutive refusals of one target."""
 
     first: int
     last: int
@@ -66,9 +66,9 @@ class _Target:
 
 @dataclass(slots=True)
 class _Streak:
-    """Refusals of a client's requests of one API with one error, since all its targets succeeded for the last time.
+    """Refusals of a client's requests of one API with one error, since all its targets last succeeded.
 
-    `refused` of `requests` responses had the error. `severity` is that of the last report.
+    `refused` of `requests` responses had the error. `severity` is the severity of the last report.
     """
 
     first: int
@@ -81,7 +81,7 @@ class _Streak:
 
     @property
     def is_total(self) -> bool:
-        """Whether all requests since the first were refused, and these are several."""
+        """Whether all requests since the first were refused, and there were several."""
         return self.refused == self.requests >= _MIN_TOTAL
 
 
@@ -89,7 +89,7 @@ _Client = tuple[str, str | None]
 
 
 class _PendingProblem(NamedTuple):
-    """The problem of a streak that is reported if it does not end before."""
+    """The problem of a streak, which is reported unless the streak ends first."""
 
     api: str
     client: _Client
@@ -102,7 +102,7 @@ class _Streaks:
     """The current streaks by API, client and error, and when an API was last refused."""
 
     def __init__(self) -> None:
-        self.of: dict[str, BoundedDict[_Client, dict[int, _Streak]]] = {}
+        self.by_api: dict[str, BoundedDict[_Client, dict[int, _Streak]]] = {}
         self.refused_at: dict[str, int] = {}
 
 
@@ -116,17 +116,17 @@ class _Streaks:
     since="0.1",
 )
 def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that an error after which clients retry passes.
+    """Checks that an error after which clients retry goes away.
 
     ## Why it matters
-    Clients retry these errors silently, for minutes or forever: an application that hangs is often only that. The
-    errors that a broker restart, an election, the first use of a group or a new topic cause end within seconds; this
-    one was repeated at least three times for longer, without a success between. It is an error if it lasts 15 s, or if
+    Clients retry these errors silently, for minutes or forever: often this is why an application hangs. The errors that
+    a broker restart, an election, the first use of a group or a new topic cause end within seconds; this one lasted
+    longer and was repeated at least three times, without a success in between. It is an error if it lasts 15 s, or if
     every request of the client was refused. If other errors show that leaders or coordinators are being elected, it is
     reported after 15 s.
 
     ## Usual cause
-    The sentence names what the error means for this API, who usually has to change something, and what the broker says
+    The message says what the error means for this API, who usually has to change something, and what the broker says
     in `error_message`.
 
     ## Example
@@ -142,7 +142,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     ```
 
     ## Looks alike
-    A success between:
+    A success in between:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
     < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
@@ -180,7 +180,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     _note_success(event, connection, streaks, by_error)
     client = client_key(connection)
     key = client, message.api
-    errors = streaks.of.setdefault(message.api, BoundedDict(_MAX_CLIENTS)).touch(client, dict)
+    errors = streaks.by_api.setdefault(message.api, BoundedDict(_MAX_CLIENTS)).touch(client, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
         if streak is None or event.request.at - streak.last > _max_gap(message.api):
@@ -193,7 +193,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
         severity = _severity(streak, lasting_errors[0], event.at, connection)
         problem = _problem(event, streak, lasting_errors, severity, connection)
         if due <= event.at:
-            connection.met("E002", (key, code))
+            connection.meet_deadline("E002", (key, code))
             streak.severity = severity
             yield problem
         else:
@@ -202,16 +202,16 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
 
 
 def is_refused(connection: ConnectionState) -> bool:
-    """Whether requests of a connection's client are refused, of any API, without a success since."""
+    """Whether requests of a connection's client, of any API, were refused without a success since."""
     client = client_key(connection)
-    return any(client in clients for clients in connection.run.state(_Streaks).of.values())
+    return any(client in clients for clients in connection.run.state(_Streaks).by_api.values())
 
 
 def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks: _Streaks) -> Iterator[Problem]:
-    """A streak that lasts long enough while the client waits for its next attempt."""
+    """Yield the problem of a streak that lasts long enough while the client waits for its next attempt."""
     pending: _PendingProblem = event.about
     streak, refusal = pending.streak, pending.refusal
-    errors = streaks.of[pending.api].get(pending.client, {})
+    errors = streaks.by_api[pending.api].get(pending.client, {})
     is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
     if connection.run.state(Losses).since(streak.last, connection):
         return  # a success may be among the frames that were not read
@@ -234,9 +234,9 @@ def _note_success(
     streaks: _Streaks,
     by_error: Mapping[int, Sequence[ReturnedError]],
 ) -> None:
-    """Count the response, and end what its targets without an error end."""
+    """Count the response in the client's streaks, and remove the targets that succeeded from them."""
     assert event.message is not None
-    clients = streaks.of.get(event.message.api)
+    clients = streaks.by_api.get(event.message.api)
     client = client_key(connection)
     if clients is None or (errors := clients.get(client)) is None:
         return
@@ -247,7 +247,7 @@ def _note_success(
             for target, result in target_results:
                 if result == 0:
                     streak.targets.pop(target, None)
-            if len(target_results) == MAX_RESULTS:  # others may have succeeded behind them
+            if len(target_results) == MAX_RESULTS:  # targets beyond the limit may have succeeded
                 refused = {error.target for error in by_error.get(code, ())}
                 for target in [target for target in streak.targets if target not in refused]:
                     del streak.targets[target]
@@ -258,8 +258,8 @@ def _note_success(
 
 
 def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _Streaks) -> None:
-    """Stop observing the successes of an API once none of its requests is refused, or none was for long."""
-    if api in streaks.refused_at and (not streaks.of.get(api) or at - streaks.refused_at[api] > _OBSERVED):
+    """Stop observing the successes of an API once it has no streak, or no refusal for a long time."""
+    if api in streaks.refused_at and (not streaks.by_api.get(api) or at - streaks.refused_at[api] > _OBSERVED):
         del streaks.refused_at[api]
         connection.run.unsubscribe("E002", api=api)
 
@@ -269,7 +269,7 @@ def _count_refusal(
 ) -> tuple[list[ReturnedError], int]:
     """Count a response in a streak; return the refusals to report, and when (ns): now, or later unless they end.
 
-    A client that waits longer and longer between its attempts may have none at that time.
+    A client that waits longer and longer between its attempts may make none at that time.
     """
     assert event.request is not None
     assert event.message is not None
@@ -293,9 +293,9 @@ def _count_refusal(
         first = streak.first if is_total else target.first
         if is_total or target.times >= threshold:
             lasting_errors.append((first + grace_ns, error))
-    due_errors = [streak for due, streak in lasting_errors if due <= event.at]
+    due_errors = [error for due, error in lasting_errors if due <= event.at]
     due = event.at if due_errors or not lasting_errors else min(due for due, _ in lasting_errors)
-    return due_errors or [streak for _, streak in lasting_errors], due
+    return due_errors or [error for _, error in lasting_errors], due
 
 
 def _max_gap(api: str) -> int:

@@ -1,4 +1,4 @@
-"""E001: a broker refused a request with an error that does not pass by itself."""
+"""E001: a broker refused a request with an error that does not go away by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from dissectors.trackers.triggers import FrameFlags
     since="0.1",
 )
 def request_refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a broker does not refuse a request with an error that does not pass by itself.
+    """Checks that a broker does not refuse a request with an error that does not go away by itself.
 
     ## Why it matters
     The same request gets the same error until somebody changes something. Some clients retry nevertheless, others drop
@@ -41,7 +41,7 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     info if there is nothing to do. Retriable errors are reported if they repeat (E002).
 
     ## Usual cause
-    The sentence names what the error means for this API, who usually has to change something, and what the broker says
+    The message says what the error means for this API, who usually has to change something, and what the broker says
     in `error_message`.
 
     ## Example

@@ -1,4 +1,4 @@
-"""E004: an error code that no Kafka release has."""
+"""E004: an error code that no Kafka release defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 @rule("E004", severity=Severity.ERROR, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1", blame="broker")
 def unknown_error_code(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a broker returns only error codes that Kafka has.
+    """Checks that a broker returns only error codes that Kafka defines.
 
     ## Why it matters
     Clients treat an unknown code as UNKNOWN_SERVER_ERROR, which most do not retry; some fail to decode the response.

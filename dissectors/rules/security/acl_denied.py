@@ -76,7 +76,7 @@ _OPERATIONS: dict[int, dict[str, str]] = {
 
 
 class _Denials(Recurrence):
-    """Denials per server, client and resource."""
+    """Counts denials by server, client and resource."""
 
 
 @rule(
@@ -154,7 +154,7 @@ def is_idempotent_write(event: ResponseReceived, code: int | None) -> bool:
 
 
 def principal_or_client(connection: ConnectionState) -> str:
-    """The principal if the login revealed it, else client id and host."""
+    """Return the principal if the login revealed it, else the client id and host."""
     if principal := connection.state(Authentication).principal:
         return repr(principal)
     host = host_of(connection.client)
@@ -166,7 +166,7 @@ def _needed_operation(code: int, api: str) -> str:
 
 
 def _resource_name(code: int, path: str, event: ResponseReceived, connection: ConnectionState) -> str:
-    """The name of the resource that an error code is about, empty if no field has it."""
+    """Return the name of the resource that an error code is about; empty if no field has it."""
     assert event.message is not None
     fields = _RESOURCES[code][1]
     value: Any = event.message.body

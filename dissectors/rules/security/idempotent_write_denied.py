@@ -17,7 +17,7 @@ _THRESHOLD = 3
 
 
 class _Denials(Recurrence):
-    """Denials per server and client."""
+    """Counts denials by server and client."""
 
 
 @rule(

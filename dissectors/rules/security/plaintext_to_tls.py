@@ -10,8 +10,8 @@ from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
 
-class _Client:
-    """Whether the client uses TLS on this connection too."""
+class _ClientSide:
+    """Whether the client of a connection also uses TLS."""
 
     uses_tls = False
 
@@ -49,7 +49,7 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     """
     if event.protocol != "TLS":
         return
-    client = connection.state(_Client)
+    client = connection.state(_ClientSide)
     if event.direction is Direction.REQUEST:
         client.uses_tls = True
     elif connection.tls:

@@ -28,7 +28,7 @@ def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> I
     """Checks that a client that re-authenticates on a connection sends nothing else until it is done.
 
     ## Why it matters
-    From SaslHandshake until the last token, the broker accepts only SASL requests. At any other, it closes the
+    From SaslHandshake until the last token, the broker accepts only SASL requests. On any other, it closes the
     connection, and everything in flight is lost. A client that matches responses by order takes a token for data.
 
     ## Usual cause

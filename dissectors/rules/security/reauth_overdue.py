@@ -15,7 +15,7 @@ _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
 class _ReportedSession:
-    """The session of a connection that has been reported."""
+    """When the latest reported session of a connection expired (ns)."""
 
     expired_at = 0
 
@@ -72,13 +72,13 @@ def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Itera
     https://github.com/kafka4beam/kafka_protocol/issues/118
     """
     authentication = connection.state(Authentication)
-    expired = authentication.expires_at
+    expired_at = authentication.expires_at
     reported = connection.state(_ReportedSession)
-    if expired is None or event.at <= expired or event.message.api in _LOGIN or expired == reported.expired_at:
+    if expired_at is None or event.at <= expired_at or event.message.api in _LOGIN or expired_at == reported.expired_at:
         return
-    reported.expired_at = expired  # once is enough: the broker closes the connection
+    reported.expired_at = expired_at  # once is enough: the broker closes the connection
     yield Problem(
-        f"{event.message.api} of client {connection.client_id!r} was sent {(event.at - expired) / 1e9:.3f} s after "
+        f"{event.message.api} of client {connection.client_id!r} was sent {(event.at - expired_at) / 1e9:.3f} s after "
         "its SASL session expired: the broker closes the connection",
         hint="use a client that re-authenticates (KIP-368), or raise connections.max.reauth.ms",
         expected="SaslHandshake before the session's end",

@@ -20,27 +20,27 @@ from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
-_OFTEN = 3
+_THRESHOLD = 3
 _MAX_TEXT = 160
-#: X017 and the rules of versions report these.
-_NO_FAILURES = frozenset({Error.NONE, Error.ILLEGAL_SASL_STATE, Error.UNSUPPORTED_VERSION})
-_CREDENTIALS = "check user, password and sasl.mechanism; the broker's log names the user"
+#: X017 and the version rules report these.
+_NOT_LOGIN_FAILURES = frozenset({Error.NONE, Error.ILLEGAL_SASL_STATE, Error.UNSUPPORTED_VERSION})
+_CREDENTIALS_HINT = "check user, password and sasl.mechanism; the broker's log names the user"
 _HINTS = {
     "OAUTHBEARER": "check the token's issuer, audience, scope and expiry against sasl.oauthbearer.* of the broker",
     "GSSAPI": "check the client's principal and keytab, sasl.kerberos.service.name and the clocks of both",
 }
-_SCRAM = (
+_SCRAM_HINT = (
     "check user and password, and that the user has credentials for {} (kafka-configs --describe --entity-type users)"
 )
-_RAW = (
+_RAW_HINT = (
     "; a server or proxy that knows only SaslAuthenticate closes here, too: let the client use SaslHandshake v1, or "
     "let the server not advertise v0"
 )
-_DELEGATED = "check that the delegation token has not expired, and that the password is its HMAC"
+_DELEGATED_HINT = "check that the delegation token has not expired, and that the password is its HMAC"
 
 
 class _Failures(Recurrence):
-    """Failed logins per server, client and user."""
+    """Counts failed logins by server, client and user."""
 
 
 @rule(
@@ -159,20 +159,20 @@ def sasl_auth_failed(
         f"{mechanism} {login_kind} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
     )
     if authentication.by_token:
-        hint = _DELEGATED
+        hint = _DELEGATED_HINT
     elif mechanism.startswith("SCRAM-"):
-        hint = _SCRAM.format(mechanism)
+        hint = _SCRAM_HINT.format(mechanism)
     else:
-        hint = _HINTS.get(mechanism, _CREDENTIALS)
+        hint = _HINTS.get(mechanism, _CREDENTIALS_HINT)
     if isinstance(event, ConnectionEnded) and authentication.raw:
-        hint += _RAW
+        hint += _RAW_HINT
     reason_text = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
     if isinstance(event, ConnectionEnded) and event.unanswered:
         request = ConcernedRequest.of(event.unanswered[-1])
     else:
         request = None
-    if times < _OFTEN:
+    if times < _THRESHOLD:
         yield Problem(f"{failure_text}: {reason_text}", hint=hint, cause=cause, request=request, **location)
     else:
         text = f"{failure_text} {times} times, never successfully: {reason_text}"
@@ -180,10 +180,10 @@ def sasl_auth_failed(
 
 
 def _failure_in_response(message: Message | None, authentication: Authentication) -> str | None:
-    """Why the server's answer means that the login failed, None if it does not."""
+    """Return why the server's answer means that the login failed; None if it does not."""
     refusal = authentication.refusal
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
-    if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
+    if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NOT_LOGIN_FAILURES and authentication.tokens):
         assert message is not None
         text = secret_fields.redacted(message).get("error_message") or ""
         reason = f"{message.api} returned {schemas.error_name(code) or f'error {code}'}"
@@ -195,7 +195,7 @@ def _failure_in_response(message: Message | None, authentication: Authentication
 
 
 def _failure_at_end(event: ConnectionEnded, authentication: Authentication) -> str | None:
-    """Why the end of the connection means that a login failed without an error; None if it does not."""
+    """Return why the end of the connection means that a login failed without an error; None if it does not."""
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None
     if authentication.refusal:
@@ -214,7 +214,7 @@ def _refusal_text(refusal: ServerRefusal) -> str:
 
 
 def _token_problem(bearer: OAuthBearerClientFirst | None, at: int) -> str:
-    """What is wrong with a bearer token, as far as it can be read."""
+    """Return what is wrong with a bearer token, as far as it can be read."""
     if bearer is None or bearer.problem:  # X020 reports that
         return ""
     now_s = at / SECOND

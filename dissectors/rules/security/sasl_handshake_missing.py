@@ -17,11 +17,11 @@ def sasl_handshake_missing(event: TokenReceived, connection: ConnectionState) ->
 
     ## Why it matters
     The broker takes the token for a request with an unknown API key, and closes the connection. The client sees only
-    that: nobody mentions the login.
+    the closed connection: nothing mentions the login.
 
     ## Usual cause
-    Clients of Kafka 0.9 began a connection with the token of GSSAPI, without any header. A client that has kept this
-    and sends ApiVersions first has left that way: the broker now waits for SaslHandshake. Kafka 4 does not accept
+    Clients of Kafka 0.9 began a connection with the GSSAPI token, without any header. That works only at the start of a
+    connection: once a client has sent ApiVersions, the broker waits for SaslHandshake. Kafka 4 does not accept
     tokens without headers at all (KIP-896).
 
     ## Example
@@ -32,7 +32,7 @@ def sasl_handshake_missing(event: TokenReceived, connection: ConnectionState) ->
     ```
 
     ## Looks alike
-    A client of 0.9, whose first bytes are the token, and one that has sent SaslHandshake v0 (X009):
+    A 0.9 client, whose first bytes are the token, and a client that has sent SaslHandshake v0 (X009):
     ```story
     > hex 00000018 60 82 0054 06092a864886f712010202 0100 6e 82 0043 a0 03 02
     ```

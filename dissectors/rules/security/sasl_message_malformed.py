@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.sasl_messages import is_from_client, token_place
+from dissectors.rules.helpers.sasl_messages import is_from_client, token_location
 from dissectors.sasl.messages import ScramClientFirst
 from dissectors.sasl.scram import UNESCAPED
 from dissectors.trackers.authentication import Authentication, SaslPhase
@@ -37,7 +37,7 @@ def sasl_message_malformed(
     ## Usual cause
     A client that was written by hand: PLAIN without the first NUL, SCRAM without its GS2 header, a bearer token that
     is sent bare. A client with an empty setting for the user or the password. A SCRAM client that wants channel
-    binding (SCRAM-SHA-256-PLUS), which Kafka does not have.
+    binding (SCRAM-SHA-256-PLUS), which Kafka does not support.
 
     ## Example
     A user and a password without the NUL before them:
@@ -102,5 +102,5 @@ def sasl_message_malformed(
             hint=hint,
             blame=blame,
             cause=f"{mechanism} {problem}",
-            **token_place(event),
+            **token_location(event),
         )

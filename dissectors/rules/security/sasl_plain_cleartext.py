@@ -28,7 +28,7 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     ## Why it matters
     Both send the credential itself: anyone who sees the traffic can log in with it. SCRAM and GSSAPI do not. If client
     and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info. The same
-    holds between kproxy and the broker if kproxy ends the clients' TLS (`--tls-cert`) without `--upstream-tls`.
+    holds between kproxy and the broker if kproxy terminates the clients' TLS (`--tls-cert`) without `--upstream-tls`.
 
     ## Usual cause
     security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left over from a first test. It is fine if TLS
@@ -61,13 +61,13 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     by_relay = connection.plaintext_upstream
     if mechanism not in _CREDENTIALS or not connection.client or (connection.tls and not by_relay):
         return
-    local = is_local(connection.server) and (by_relay or is_local(connection.client))
+    is_all_local = is_local(connection.server) and (by_relay or is_local(connection.client))
     sender, remedy = host_of(connection.client), "use security.protocol=SASL_SSL, or a SCRAM mechanism"
     if by_relay:
         sender, remedy = "kproxy", "pass --upstream-tls to kproxy, or use a SCRAM mechanism"
     yield Problem(
         f"{_CREDENTIALS[mechanism]} of SASL {mechanism} is sent from {sender} to {connection.server} without TLS",
-        severity=Severity.INFO if local else None,
+        severity=Severity.INFO if is_all_local else None,
         hint=f"{remedy}; change the credential if others may have seen it",
         blame="proxy" if by_relay else None,
         expected="TLS",

@@ -16,7 +16,7 @@ _THRESHOLD = 3
 
 
 class _Rejections(Recurrence):
-    """Closed connections per server."""
+    """Counts closed connections by server."""
 
 
 @rule(
@@ -31,8 +31,8 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     """Checks that clients log in first on a listener that requires SASL.
 
     ## Why it matters
-    The broker answers ApiVersions, then silently closes at the first other request. Clients report "disconnected",
-    retry at once, and never name the cause.
+    The broker answers ApiVersions, then silently closes the connection at the first other request. Clients report
+    "disconnected", retry at once, and never name the cause.
 
     ## Usual cause
     The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or uses the wrong port. kproxy is certain if it saw
@@ -85,11 +85,11 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     first = endings.unanswered[0]
     api, request = first.message.api, ConcernedRequest.of(first)
     ending = f"server {connection.server} closed at the first {api}"
-    login = (
+    login_hint = (
         "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     )
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login, request=request)
+        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login_hint, request=request)
         return
     times = connection.run.state(_Rejections).count(connection.server, event.at)
     times_text, severity = ("", Severity.INFO) if times < _THRESHOLD else (f", {times} times", None)
@@ -97,7 +97,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
         f"{ending} and did not answer it{times_text}; it has served no client without SASL, so the listener may be one "
         "that requires it",
         severity=severity,
-        hint=f"if the listener requires SASL, {login}; if not, the broker's log says why it closes at {api}",
+        hint=f"if the listener requires SASL, {login_hint}; if not, the broker's log says why it closes at {api}",
         cause="again" if times_text else "",
         request=request,
     )

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.sasl_messages import is_from_client, token_place
+from dissectors.rules.helpers.sasl_messages import is_from_client, token_location
 from dissectors.sasl.messages import ScramServerFirst
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
-#: Kafka's ScramMechanism, RFC 7677; and what librdkafka takes at most.
+#: The minimum in Kafka's ScramMechanism and RFC 7677, and the maximum that librdkafka accepts.
 _MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 1_000_000
 
 
@@ -75,5 +75,5 @@ def scram_iterations(event: ResponseReceived | TokenReceived, connection: Connec
         expected=f"{_MIN_ITERATIONS} to {_MAX_ITERATIONS}",
         got=str(count),
         cause=authentication.mechanism,
-        **token_place(event),
+        **token_location(event),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.sasl_messages import is_from_client, token_place
+from dissectors.rules.helpers.sasl_messages import is_from_client, token_location
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
@@ -64,7 +64,7 @@ def scram_nonce(
     client_nonce, server_nonce = authentication.client_nonce, authentication.server_nonce
     if server_nonce is None:
         return
-    location = token_place(event)
+    location = token_location(event)
     if is_from_client(event):
         if authentication.final_nonce is not None and authentication.final_nonce != server_nonce:
             yield Problem(

@@ -51,6 +51,6 @@ def tls_failed(event: TlsFailed, connection: ConnectionState) -> Iterator[Proble
         hint=event.remedy,
         blame="client" if is_client else "broker",
         got=event.detail or None,
-        # Whoever else is at this listener has a configuration of its own.
+        # Other clients of this listener have configurations of their own.
         cause=f"{peer} {event.by} {event.reason}",
     )

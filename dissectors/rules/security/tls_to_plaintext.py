@@ -16,8 +16,8 @@ def tls_to_plaintext(event: FramingLost, connection: ConnectionState) -> Iterato
     """Checks that no client uses TLS on a plaintext Kafka listener.
 
     ## Why it matters
-    The broker reads the TLS hello as a length of 369 MB and closes; the client reports "SSL handshake failed" or
-    nothing. kproxy cannot read encrypted traffic: it is relayed, not decoded.
+    The broker reads the TLS hello as a length of 369 MB and closes the connection; the client reports "SSL handshake
+    failed" or nothing. kproxy cannot read encrypted traffic: it is relayed, not decoded.
 
     ## Usual cause
     security.protocol is SSL on one side and PLAINTEXT on the other. Or everything works and kproxy relays a TLS port:

@@ -1,4 +1,4 @@
-"""Q001: an acknowledgement that is refused, because the member has no lock on the records any more."""
+"""Q001: an acknowledgement that is refused because the member no longer has a lock on the records."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ _PAST_TENSES = {
     blame="client",
 )
 def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that members of a share group acknowledge records while they have them, and once.
+    """Checks that members of a share group acknowledge records while they hold them, and only once.
 
     ## Why it matters
-    A member has acquired records until their acquisition lock runs out (share.record.lock.duration.ms, 30 s by
+    A member holds the records that it has acquired until their lock runs out (share.record.lock.duration.ms, 30 s by
     default). Then the broker delivers them again, to any member, and refuses the acknowledgement with
     INVALID_RECORD_STATE: the records are processed twice, and each time their delivery count grows, until they are
     archived.
 
     ## Usual cause
     An application that works longer on the records of one poll than the lock lasts, or that acknowledges a record
-    twice. The sentence has how long the member had the records, when the lock ran out, and who has them now.
+    twice. The message says how long the member had the records, when the lock ran out, and who has them now.
 
     ## Example
     ```story
@@ -89,7 +89,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
       [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [1]}]}]}]}
     < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
     ```
-    A lock that was renewed (KIP-1222), so that something else is wrong; E001 has the error then:
+    A lock that was renewed (KIP-1222), so that something else is wrong, and E001 reports the error:
     ```story
     > ShareFetch v2 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
       "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
@@ -119,13 +119,14 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     request_body, tracker = request.message.body, connection.run.state(ShareAcquisitions)
     group, member = group_member_of(request_body)
     for acknowledgement in acknowledgements(request_body):
-        partition = tracker.partitions.get((group, acknowledgement.place))
-        if partition is None or refused.get(acknowledgement.place) != Error.INVALID_RECORD_STATE:
+        partition = tracker.partitions.get((group, acknowledgement.topic_partition))
+        if partition is None or refused.get(acknowledgement.topic_partition) != Error.INVALID_RECORD_STATE:
             continue
         if reason := _refusal_reason(acknowledgement, partition, member, event.at):
             yield Problem(
                 f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
-                f"of {label(acknowledgement.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): "
+                f"of {label(acknowledgement.topic_partition, connection)} in share group {group!r} "
+                "(INVALID_RECORD_STATE): "
                 f"{reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
@@ -137,7 +138,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
 
 
 def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, member: str, at: int) -> str:
-    """Why a member does not have records that it acknowledges; empty if that is unknown."""
+    """Return why a member does not hold the records that it acknowledges; empty if that is unknown."""
     held = [acquisition for acquisition in partition.held if acquisition.covers(refused.first, refused.last)]
     ended = [
         acquisition for acquisition in partition.ended if acquisition.acquisition.covers(refused.first, refused.last)
@@ -167,7 +168,7 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
 
 
 def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
-    """Which member got the records later, as the end of a sentence."""
+    """Return which member got the records later, worded to end a sentence."""
     latest = held[-1] if held else None
     if latest is not None and latest is not late:
         is_same = latest.member == late.member
@@ -185,11 +186,11 @@ def _offsets_text(refused: AcknowledgedRange) -> str:
 
 
 def _error_path(event: ResponseReceived, refused: AcknowledgedRange) -> tuple[str | int, ...]:
-    """The path of the error code in the response."""
+    """Return the path of the error code in the response."""
     assert event.message is not None
     for i, topic in enumerate(event.message.body.get("responses") or ()):
         for j, row in enumerate(topic.get("partitions") or ()):
-            if ((topic.get("topic_id") or ""), row.get("partition_index", 0)) == refused.place:
+            if ((topic.get("topic_id") or ""), row.get("partition_index", 0)) == refused.topic_partition:
                 field = "acknowledge_error_code" if "acknowledge_error_code" in row else "error_code"
                 return ("responses", i, "partitions", j, field)
     return ()

@@ -33,8 +33,9 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     (KIP-1191).
 
     ## Usual cause
-    A record that the application cannot process and releases each time. What cannot succeed should be rejected, and
-    stored for later by the application or by a dead letter queue. Or processing takes longer than the lock lasts.
+    A record that the application cannot process and releases each time. A record that cannot succeed should be
+    rejected, and stored for later by the application or by a dead letter queue. Or processing takes longer than the
+    lock lasts.
 
     Reported when a member asks for more and does not get the records, although the broker delivers the lowest offsets
     first. If the group's limit is above 5, nothing is reported once a record is delivered more often.
@@ -68,7 +69,7 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    It is accepted at its last delivery; and a limit that is higher than assumed:
+    A record that is accepted at its last delivery, and a limit that is higher than assumed:
     ```story
     rule Q003:deliveries=2
     > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":

@@ -52,7 +52,7 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    Records that were released, and those of a member that has gone:
+    Records that were released, and records of a member that is gone:
     ```story
     > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
       "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
@@ -90,7 +90,7 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     group, _ = group_member_of(request.message.body)
     for topic_partition, expired, redelivered in connection.run.state(ShareAcquisitions).redelivered:
         if expired.until is None or expired.until > event.at:
-            continue  # the broker has released them early: it ended the session
+            continue  # the broker released them early, when the session ended
         lock_duration = duration(expired.until - expired.at)
         is_same_member = redelivered.member == expired.member
         recipient = "again to it" if is_same_member else f"to {client_address_label(connection)}"

@@ -40,11 +40,11 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
     acknowledgements in the refused request are lost: the records are delivered again.
 
     ## Usual cause
-    A client that sends another epoch than the next one, continues a session after it has closed it, or on a new
+    A client that sends an epoch other than the next one, or continues a session after closing it or on a new
     connection; two clients with the same member id; or a broker that has restarted, or has evicted the session because
-    it has more than group.share.max.share.sessions. The sentence says which: kproxy knows the epochs of the session.
+    it has more than group.share.max.share.sessions. The message says which: kproxy knows the epochs of the session.
 
-    A session that a member continues on a new connection has severity info: clients open a new one then.
+    A session that a member continues on a new connection has severity info: clients then open a new session.
 
     ## Example
     ```story
@@ -118,7 +118,7 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
 def _refusal_reason(
     epoch: int, own_session: SessionEpoch | None, other_session: SessionEpoch | None, at: int, *, midstream: bool
 ) -> tuple[str, str, Severity]:
-    """Why a session with this epoch is refused, whose fault it is, and how bad.
+    """Return why a session with this epoch is refused, whose fault it is, and how severe it is.
 
     `other_session` is on another connection.
     """

@@ -1,4 +1,4 @@
-"""T004: a producer that aborts one transaction after the other."""
+"""T004: a producer that aborts one transaction after another."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ABORTS = Limit("aborts", 5, "aborts", "so many transactions in a row are aborted
     blame="client",
 )
 def aborts_in_a_row(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a producer does not abort one transaction after the other.
+    """Checks that a producer does not abort one transaction after another.
 
     ## Why it matters
     It makes no progress: consumers that read committed records get none of its records, while brokers store them all.
 
     ## Usual cause
-    A record that the application cannot process and reads again after each abort, or an error that comes back in each
+    A record that the application cannot process and reads again after each abort, or an error that recurs in each
     transaction.
 
     ## Example

@@ -31,15 +31,15 @@ COMMITS = Limit(
     blame="client",
 )
 def empty_commits(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports producers that commit one transaction after the other that contains nothing.
+    """Reports producers that commit one empty transaction after another.
 
     ## Why it matters
-    A commit costs several requests, writes to the log of transactions, and a marker in each partition, among them that
-    of the group's offsets. Without records or progress of the group, it does nothing. Transactions of version 2
-    (KIP-890) are not counted: their partitions are known from records alone, which may go to other brokers.
+    A commit costs several requests, writes to the transaction log, and a marker in each partition, including the one
+    with the group's offsets. Without records or progress of the group, it does nothing. Transactions of version 2
+    (KIP-890) are not counted: their partitions are known only from records, which may go to other brokers.
 
     ## Usual cause
-    A loop that commits a transaction after each poll, also if the poll has brought no records. Kafka's own clients send
+    A loop that commits a transaction after each poll, even if the poll returned no records. Kafka's own clients send
     nothing at all if the transaction is empty, but they do if it has offsets, even if these are the same as before.
 
     ## Example

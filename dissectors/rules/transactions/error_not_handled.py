@@ -23,11 +23,11 @@ from dissectors.trackers.transactions import NOT_ENDED_DEADLINE
     blame="client",
 )
 def error_not_handled(event: DeadlinePassed, _connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a producer aborts its transaction, or gets a new epoch, after an error that waiting does not end.
+    """Checks that a producer aborts its transaction, or gets a new epoch, after an error that waiting does not resolve.
 
     ## Why it matters
-    The transaction cannot be committed any more. Until the coordinator aborts it after transaction.timeout.ms,
-    consumers that read committed records get nothing behind it, and the producer makes no progress.
+    The transaction can no longer be committed. Until the coordinator aborts it after transaction.timeout.ms, consumers
+    that read committed records get nothing after it, and the producer makes no progress.
 
     ## Usual cause
     An application that catches the error of a send and continues as if nothing had happened, or a client that is
@@ -56,7 +56,7 @@ def error_not_handled(event: DeadlinePassed, _connection: ConnectionState) -> It
     ```
 
     ## Looks alike
-    It aborts; an error that ends by itself; and a producer that has gone:
+    A producer that aborts; an error that resolves itself; and a producer that is gone:
     ```story
     > InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 60000}
     < {"producer_id": 4000, "producer_epoch": 1}

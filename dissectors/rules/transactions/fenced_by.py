@@ -1,4 +1,4 @@
-"""T003: a producer that another one with its transactional id has fenced."""
+"""T003: a producer that was fenced by another one with the same transactional id."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     """Reports which producer has fenced another one with the same transactional id.
 
     ## Why it matters
-    A transactional id belongs to one producer at a time: InitProducerId of the next one fences the one before, whose
-    transaction is aborted and which cannot write any more. Two that live at the same time fence each other in turn.
+    A transactional id belongs to one producer at a time: InitProducerId from the next producer fences the previous one,
+    whose transaction is aborted and which can no longer write. Two producers at the same time fence each other in turn.
 
     ## Usual cause
     Two instances with the same transactional.id: a copied configuration, a deployment that scaled out, or an old
@@ -73,26 +73,26 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    field = next((error for error in errors(message) if error.code in _FENCING), None)
+    fencing_error = next((error for error in errors(message) if error.code in _FENCING), None)
     name = transactional_id(request.message) or request.message.body.get("transactional_id")
-    if field is None or not name:
+    if fencing_error is None or not name:
         return
-    owner, epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
-    if owner is None or owner.initialized_at is None or epoch is None:
+    owner, id_and_epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
+    if owner is None or owner.initialized_at is None or id_and_epoch is None:
         return
-    if epoch[0] == owner.producer_id and epoch[1] >= owner.epoch:
+    producer_id, producer_epoch = id_and_epoch
+    if producer_id == owner.producer_id and producer_epoch >= owner.epoch:
         return
     if owner.key == client_key(connection) and (
         request.at < owner.initialized_at or connection.connection_id in owner.connections
     ):
         return  # the same producer, which has a new epoch
     yield Problem(
-        f"{client_address_label(connection)} with transactional id {name!r} (producer {epoch[0]}, epoch {epoch[1]}) "
-        "was "
-        f"fenced: {message.api} was refused with {error_name(field.code)}, because {owner.client} had called "
-        f"InitProducerId for the same id {duration(event.at - owner.initialized_at)} before and got epoch "
-        f"{owner.epoch}",
-        **locate(message, *parts(field.path)),
+        f"{client_address_label(connection)} with transactional id {name!r} (producer {producer_id}, epoch "
+        f"{producer_epoch}) was fenced: {message.api} was refused with {error_name(fencing_error.code)}, because "
+        f"{owner.client} had called InitProducerId for the same id {duration(event.at - owner.initialized_at)} before "
+        f"and got epoch {owner.epoch}",
+        **locate(message, *parts(fencing_error.path)),
         hint="give each instance its own transactional.id, unless the fenced one should have stopped; a fenced one "
         "must be closed",
         cause=name,

@@ -40,15 +40,15 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
 
     ## Why it matters
     A transaction that does not end holds the last stable offset: consumers with isolation.level read_committed get
-    nothing above it, and brokers cannot compact or delete what is above it. A reader of uncommitted records, or a
-    follower, is not held up, but its responses show the offset and the first batch of the transaction, and so the
-    producer. T001 reports the consumers that wait. The finding is of severity info while the producer is active, or if
+    nothing above it, and brokers cannot compact or delete records above it. A reader of uncommitted records, or a
+    follower, is not held up, but its responses show the offset and the first batch of the transaction, and thus the
+    producer. T001 reports the consumers that wait. The finding has severity info while the producer is active, or if
     its requests were not observed and it may still end the transaction.
 
     ## Usual cause
-    A producer that crashed or hangs, whose transaction its coordinator will abort. If the coordinator has ended it
-    and the partition has no marker, it is a hanging transaction (KIP-664): nothing will end it. Brokers before 3.6 made
-    these when a late batch arrived after its transaction had ended (KIP-890).
+    A producer that crashed or hangs, and whose transaction its coordinator will abort. If the coordinator has ended it
+    and the partition has no marker, it is a hanging transaction (KIP-664): nothing will end it. Brokers before 3.6 left
+    hanging transactions when a late batch arrived after its transaction had ended (KIP-890).
 
     ## Example
     The coordinator has aborted the transaction of the batch at offset 5:

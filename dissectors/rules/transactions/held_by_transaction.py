@@ -27,15 +27,15 @@ _CODE = "T001"
 _MAX_CONNECTIONS = 10_000
 _MAX_PARTITIONS = 100
 
-#: So long is the time between checks afterwards, too.
+#: Later checks are also this far apart.
 STILL = Limit("still", 20, "s", "the last stable offset has not moved for so long while a consumer waits at it")
-#: A consumer that was not answered within this time does not wait.
+#: A consumer that was not answered within this time (ns) is not waiting.
 _RECENT = 10 * SECOND
 
 
 @dataclass(slots=True)
 class _HeldPartition:
-    """A last stable offset at which a consumer waits: since when, the latest high watermark, and the next check."""
+    """A last stable offset at which a consumer waits: since when, the latest high watermark, and when to check next."""
 
     stable: int
     end: int
@@ -46,7 +46,7 @@ class _HeldPartition:
 class _HeldPartitions:
     """The partitions at which consumers wait, by connection. A last stable offset never goes back.
 
-    Two responses with the same one, however far apart, show that it has not moved between them.
+    Two responses with the same offset, however far apart, show that it has not moved between them.
     """
 
     def __init__(self) -> None:
@@ -73,14 +73,14 @@ def held_by_transaction(
     """Checks that no open transaction holds up the consumers that read committed records.
 
     ## Why it matters
-    With isolation.level read_committed, a consumer gets no record above the last stable offset: the begin of the oldest
-    open transaction of the partition. It waits without an error while its lag grows, for the records of others, too.
-    The finding names the producer that holds the offset, if its transaction was observed; it is of severity info while
+    With isolation.level read_committed, a consumer gets no record above the last stable offset: the start of the oldest
+    open transaction of the partition. It waits without an error while its lag grows, also for other producers' records.
+    The finding names the producer that holds the offset, if its transaction was observed; it has severity info while
     that producer is active.
 
     ## Usual cause
     A producer that crashed, hangs, or forgot to commit: the coordinator aborts its transaction after
-    transaction.timeout.ms. Or a hanging transaction, of which the coordinator does not know (KIP-664): it is never
+    transaction.timeout.ms. Or a hanging transaction, which the coordinator does not know about (KIP-664): it is never
     aborted; `kafka-transactions.sh find-hanging` and `abort` end it.
 
     ## Example
@@ -127,7 +127,7 @@ def held_by_transaction(
     +30s
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 9}]}]}
     ```
-    The consumer has gone, or reads all records:
+    The consumer is gone, or reads all records:
     ```story
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
@@ -142,26 +142,26 @@ def held_by_transaction(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-664%3A+Provide+tooling+to+detect+and+abort+hanging+transactions
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
-    state, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
+    held_by_connection, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
     if isinstance(event, ConnectionEnded):
-        for topic_partition in state.pop(key, ()):
-            connection.met(_CODE, (key, topic_partition))
+        for topic_partition in held_by_connection.pop(key, ()):
+            connection.meet_deadline(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
         topic_partition, fetches = event.about, connection.state(Fetches)
-        held = state.get(key, {}).get(topic_partition)
+        held = held_by_connection.get(key, {}).get(topic_partition)
         if (
             held is not None
             and fetches.waits_at(topic_partition, held.stable)
             and event.at - fetches.answered_at < _RECENT
         ):
-            yield _recheck(topic_partition, held, event.at, connection)
+            yield _report_and_reschedule(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).offsets(event.request)
         for topic_partition, row in held_partitions(event.message.body):
             if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
-                held = _note_waiting(topic_partition, row, event.at, connection, state)
+                held = _note_waiting(topic_partition, row, event.at, connection, held_by_connection)
                 if event.at >= held.due:
-                    yield _recheck(topic_partition, held, event.at, connection)
+                    yield _report_and_reschedule(topic_partition, held, event.at, connection)
 
 
 def _note_waiting(
@@ -169,11 +169,11 @@ def _note_waiting(
     row: Mapping[str, Any],
     at: int,
     connection: ConnectionState,
-    state: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]],
+    held_by_connection: BoundedDict[str, BoundedDict[TopicPartition, _HeldPartition]],
 ) -> _HeldPartition:
-    """Note that a consumer waits at a last stable offset."""
+    """Record and return the last stable offset at which a consumer waits."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
-    topic_partitions = state.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
+    topic_partitions = held_by_connection.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
     held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
         held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
@@ -183,19 +183,21 @@ def _note_waiting(
 
 
 def _limit_ns(connection: ConnectionState) -> int:
-    """The limit in ns."""
+    """Return the limit in ns."""
     return int(connection.run.limit(STILL) * SECOND)
 
 
-def _recheck(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
-    """The problem of a partition, which is checked again later."""
+def _report_and_reschedule(
+    topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState
+) -> Problem:
+    """Return the problem of a partition, and schedule its next check."""
     held.due = at + _limit_ns(connection)
     connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     return _problem(topic_partition, held, at, connection)
 
 
 def _problem(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
-    """What holds a partition."""
+    """Return the problem that says what holds a partition."""
     partition_name, lag = label(topic_partition, connection), held.end - held.stable
     text = (
         f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to "

@@ -30,11 +30,11 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
 
     ## Why it matters
     After transaction.timeout.ms, the coordinator aborts the transaction and fences its producer: all its work is lost,
-    and most clients then fail for good. Until it ends, consumers that read committed records get nothing behind it.
+    and most clients then fail for good. Until it ends, consumers that read committed records get nothing after it.
 
     ## Usual cause
-    Work between begin and commit that takes too long, a producer that hangs or crashed, a commit that an exception has
-    skipped, or a timeout that is too short for the interval of commits.
+    Work between begin and commit that takes too long, a producer that hangs or has crashed, a commit that was skipped
+    because of an exception, or a timeout that is too short for the commit interval.
 
     ## Example
     ```story

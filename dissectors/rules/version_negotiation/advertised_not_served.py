@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Ranges, Versions, closing_request, range_text
 
-#: Reported after this many connections that a server closed on a version.
+#: Reported after a server has closed this many connections on a version.
 THRESHOLD = 3
 
 
@@ -24,7 +24,7 @@ class _Closes:
     """How often a server closed a connection on an API's version, and when it last did (ns)."""
 
     def __init__(self) -> None:
-        self.closes: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
+        self.close_connection: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
 
 
 @rule(
@@ -136,7 +136,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         return
     if connection.state(Authentication).refusal is not None:
         return  # the login failed (X008), and the client has not noticed
-    closes = connection.run.state(_Closes).closes
+    closes = connection.run.state(_Closes).close_connection
     key = (connection.server, message.api_key, message.version)
     count, last = closes.get(key, (0, -1))
     if server.answered_at <= last:  # the server has answered nothing since the last close

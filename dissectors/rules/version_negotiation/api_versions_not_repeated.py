@@ -12,12 +12,12 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.version_refusals import VersionRefusals
 from dissectors.trackers.versions import client_key, client_text, range_text
 
-#: Reported from this connection on: a client may fall back on its next one.
+#: Reported after this many connections: a client may fall back to another version on its next connection.
 THRESHOLD = 3
 
 
 class _IgnoredRefusals(Recurrence):
-    """Connections that ended after the refusal, per client and server."""
+    """Counts connections that ended after the refusal, by client and server."""
 
 
 @rule(

@@ -15,7 +15,7 @@ from dissectors.trackers.versions import API_VERSIONS, Versions, closing_request
 
 @dataclass(slots=True)
 class _Close:
-    """A version on which the server closed a connection. `lower`: a lower version that it has answered since."""
+    """A version on which the server closed a connection. `lower`: a lower version that was answered since then."""
 
     lower: int | None = None
 

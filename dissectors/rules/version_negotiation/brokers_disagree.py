@@ -14,7 +14,7 @@ from dissectors.trackers.versions import Ranges, Versions, range_text
 
 
 class _ReferenceBrokers:
-    """Per cluster id: the broker that others are compared with, and its version ranges."""
+    """For each cluster id, the broker with which other brokers are compared, and its version ranges."""
 
     def __init__(self) -> None:
         self.by_cluster: BoundedDict[str, tuple[str, Ranges]] = BoundedDict(1_000)

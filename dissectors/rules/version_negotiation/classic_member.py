@@ -23,16 +23,16 @@ WITHIN = Limit("within", 600, "s", "within this time")
 
 _MAX_GROUPS = 1_000
 
-#: Clients that have the newer protocol for production, by the name in ApiVersions, from this version on.
+#: The first version in which each client, by its name in ApiVersions, has the newer protocol ready for production.
 _SINCE: Final = {"apache-kafka-java": (4, 0), "librdkafka": (2, 12), "confluent-kafka-python": (2, 12)}
 _SOFTWARE: Final = re.compile(r"(\S+) (\d{1,4})\.(\d{1,4})")
 
 
 class _FirstGenerations:
-    """By group: the generation at which counting began, and when."""
+    """The generation at which counting began for each group, and when (ns)."""
 
     def __init__(self) -> None:
-        self.known: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_GROUPS)
+        self.by_group: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_GROUPS)
 
 
 @rule(
@@ -49,9 +49,9 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     """Reports groups that rebalance with the classic protocol although client and broker have the newer one.
 
     ## Why it matters
-    In the classic protocol, each rebalance waits for every member: one that is slow stops all, and with eager assignors
-    nobody reads meanwhile. In the newer protocol (KIP-848), the broker assigns partitions, and only the members
-    concerned notice.
+    In the classic protocol, each rebalance waits for every member: a slow member stops them all, and with eager
+    assignors nobody reads in the meantime. In the newer protocol (KIP-848), the broker assigns partitions, and only the
+    members concerned notice.
 
     ## Usual cause
     group.protocol is classic by default. Java's client from 4.0 and librdkafka from 2.12 on have the newer one; the
@@ -109,7 +109,7 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     if not _has_newer_protocol(connection):
         return
     group, generation = (request_body.get("group_id") or "")[:MAX_NAME_LENGTH], message.body.get("generation_id", -1)
-    first_generations, run = connection.run.state(_FirstGenerations).known, connection.run
+    first_generations, run = connection.run.state(_FirstGenerations).by_group, connection.run
     first, since = first_generations.get(group, (generation, event.at))
     if generation < first or event.at - since > run.limit(WITHIN) * SECOND:
         first, since = generation, event.at
@@ -126,7 +126,7 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
 
 
 def _has_newer_protocol(connection: ConnectionState) -> bool:
-    """Whether broker and client have the newer protocol."""
+    """Whether both broker and client have the newer protocol."""
     if (software := _SOFTWARE.match(connection.client_software or "")) is None:
         return False
     name, major, minor = software.groups()

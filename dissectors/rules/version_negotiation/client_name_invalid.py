@@ -17,7 +17,7 @@ INVALID_REQUEST = Error.INVALID_REQUEST
 SHOWN = 40
 
 _HINT = "use only letters, digits, '-' and '.', starting and ending with a letter or digit"
-_VALID = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
+_is_valid = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 
 
 @rule(
@@ -73,8 +73,8 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
 
 
 def _invalid_fields(request_body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The invalid fields and their values, shortened to `SHOWN` characters."""
+    """Yield the invalid fields and their values, shortened to `SHOWN` characters."""
     for field in ("client_software_name", "client_software_version"):
         value = request_body.get(field)
-        if value is not None and not _VALID(value):
+        if value is not None and not _is_valid(value):
             yield field, repr(value[:SHOWN]) + ("..." if len(value) > SHOWN else "")

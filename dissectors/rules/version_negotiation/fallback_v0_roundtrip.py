@@ -17,7 +17,7 @@ THRESHOLD = 3
 
 
 class _Refusals(Recurrence):
-    """Refusals per server and client."""
+    """Counts refusals by server and client."""
 
     within = 86_400 * SECOND  # connections may last for hours
 

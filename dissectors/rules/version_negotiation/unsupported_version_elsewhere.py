@@ -1,4 +1,4 @@
-"""V018: UNSUPPORTED_VERSION in a response to another API than ApiVersions."""
+"""V018: UNSUPPORTED_VERSION in a response to an API other than ApiVersions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import API_VERSIONS, Versions
 
-#: Brokers advertise these APIs, and without a plugin refuse them, which is no fault of theirs. S044 counts those of
-#: telemetry, and E001 explains those of topology descriptions (KIP-1331).
+#: Brokers advertise these APIs but refuse them without a plugin, which is not their fault. S044 counts the refusals of
+#: telemetry, and E001 explains the refusals of topology descriptions (KIP-1331).
 SERVED_BY_PLUGINS = frozenset({"GetTelemetrySubscriptions", "PushTelemetry", "StreamsGroupTopologyDescriptionUpdate"})
 
 

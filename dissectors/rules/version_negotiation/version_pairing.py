@@ -15,9 +15,9 @@ from dissectors.trackers.versions import Versions
 
 HEARTBEATS = ("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
-#: The first OffsetCommit for members of the new group protocols (KIP-848).
+#: The first OffsetCommit version for members of the new group protocols (KIP-848).
 COMMITS_BY_EPOCH = 9
-#: The first Produce that adds partitions to a transaction by itself, and the feature level it needs (KIP-890).
+#: The first Produce version that adds partitions to a transaction by itself, and the feature level it needs (KIP-890).
 PRODUCE_ADDS_PARTITIONS, TRANSACTIONS_V2 = 12, 2
 
 

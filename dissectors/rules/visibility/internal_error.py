@@ -62,7 +62,7 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
 
 
 def _may_hold_secrets(message: Message) -> bool:
-    """Whether the text of an exception may have a part of a secret, or of a record, which may be withheld or masked."""
+    """Whether an exception's text may contain part of a secret, or of a record, which may be withheld or masked."""
     try:
         if record_fields(message):
             return True

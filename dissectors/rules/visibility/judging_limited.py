@@ -13,16 +13,17 @@ from dissectors.trackers.state import ConnectionState
 
 @rule("K009", severity=Severity.INFO, events=(JudgingLimited,), since="0.1")
 def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Problem]:
-    """Reports that a frame has more problems than are reported, or that judging it has taken all the work it may take.
+    """Reports that a frame has more problems than are reported, or that judging it took all the work that it may take.
 
     ## Why it matters
-    A frame can have a problem in each of its bytes. Reporting them all would add nothing and could take minutes, in
-    which no other frame is inspected. So each rule reports the first 20 findings of a frame and counts the rest, and
+    A frame can have a problem in each of its bytes. Reporting them all would add nothing and could take minutes, while
+    no other frame is inspected. So each rule reports the first 20 findings of a frame and counts the rest, and
     all rules share a limited number of steps, which are counted, not timed. Rules that stopped are named: the frame
     may have problems that they did not reach. Other frames are not affected; the relay forwarded the frame unchanged.
 
     ## Usual cause
-    One fault of the sender that affects every element of a large array. Or bytes that were made to keep a reader busy.
+    One fault of the sender that affects every element of a large array. Or bytes that were crafted to keep a reader
+    busy.
 
     ## Example
     ```story

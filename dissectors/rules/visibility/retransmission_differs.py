@@ -1,4 +1,4 @@
-"""K008: bytes that TCP sent again, and that were not the same."""
+"""K008: bytes that TCP sent again with different values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _WHAT = ("requests", "responses")
 
 @rule("K008", severity=Severity.WARNING, events=(BytesDiffer,), since="0.1")
 def retransmission_differs(event: BytesDiffer, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports, once per connection and direction, that a packet of a capture repeats bytes but has other values.
+    """Reports, once per connection and direction, that a packet in a capture repeats bytes with different values.
 
     ## Why it matters
-    TCP sends the same bytes again, never others. So one of the two packets is not what the sender sent. kproxy decoded
-    the first copy; the receiver may have taken the other. What other findings say of these bytes, for example that a
+    TCP retransmits the same bytes, never others. So one of the two packets is not what the sender sent. kproxy decoded
+    the first copy; the receiver may have taken the other. What other findings say about these bytes, for example that a
     frame is malformed, may not be the fault of client or broker. Retransmissions are compared with the last 8 MiB of a
     capture at most, and packets of a single byte are not compared: they are usually keep-alive probes.
 
     ## Usual cause
     A device on the path that rewrites the content of packets, captured before and after it. A packet that was damaged
-    on the way: its checksum is wrong, so the receiver dropped it and the sender repeated it. A capture that was merged
-    or edited, or that has packets of two hosts with the same address. Or somebody who injects packets.
+    in transit: its checksum is wrong, so the receiver dropped it and the sender repeated it. A capture that was merged
+    or edited, or that has packets from two hosts with the same address. Or somebody who injects packets.
 
     ## Example
     ```story

@@ -1,1 +1,1 @@
-"""The importer without I/O: the definitions of a release in, the data files and a report of changes out."""
+"""The importer without I/O: turns the definitions of releases into the data files and a report of changes."""

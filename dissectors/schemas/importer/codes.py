@@ -27,12 +27,12 @@ class ApiKey(IntEnum):
 
 
 def module(errors: Mapping[int, Mapping[str, Any]], apis: Mapping[int, Mapping[str, Any]]) -> bytes:
-    """The source of the module."""
+    """Return the source of the module."""
     names = ((_WORD.sub("_", api["name"]).upper(), key) for key, api in apis.items())
     return (
-        _HEAD + _members((error["name"], code) for code, error in errors.items()) + _BETWEEN + _members(names)
+        _HEAD + _member_lines((error["name"], code) for code, error in errors.items()) + _BETWEEN + _member_lines(names)
     ).encode()
 
 
-def _members(members: Iterable[tuple[str, int]]) -> str:
+def _member_lines(members: Iterable[tuple[str, int]]) -> str:
     return "".join(f"    {name} = {value}\n" for name, value in members)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dissectors.schemas.importer import codes
-from dissectors.schemas.importer.definitions import RANGES, Field, Message, read
+from dissectors.schemas.importer.definitions import RANGES, Field, Message, read_definition
 from dissectors.schemas.importer.kips import Kips, kips
 from dissectors.schemas.importer.union import union
 from dissectors.schemas.versions import VersionRange
@@ -38,7 +38,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class SchemaData:
-    """The content of the data files as JSON values: messages, enums and KIPs of APIs by name, others by number."""
+    """The content of the data files as JSON values: messages, enums and APIs' KIPs by name, the rest by number."""
 
     messages: Mapping[str, Mapping[str, Any]]
     apis: Mapping[int, Mapping[str, Any]]
@@ -59,19 +59,19 @@ class SchemaData:
         )
 
     def files(self) -> dict[str, bytes]:
-        """File name -> content; equal data give equal bytes."""
+        """Return the content of each file by name; equal data give equal bytes."""
         enums = [f"{dump(name)}:{dump(table)}" for name, table in self.enums.items()]
         return {
             MESSAGES: "".join(f"{dump(message)}\n" for message in self.messages.values()).encode(),
-            APIS: one_a_line("[]", map(dump, self.apis.values())),
-            ERRORS: one_a_line("[]", map(dump, self.errors.values())),
-            ENUMS: one_a_line("{}", enums),
-            KIPS: one_a_line("{}", [f"{dump(api)}:{dump(versions)}" for api, versions in self.kips.items()]),
+            APIS: one_item_per_line("[]", map(dump, self.apis.values())),
+            ERRORS: one_item_per_line("[]", map(dump, self.errors.values())),
+            ENUMS: one_item_per_line("{}", enums),
+            KIPS: one_item_per_line("{}", [f"{dump(api)}:{dump(versions)}" for api, versions in self.kips.items()]),
             CODES: codes.module(self.errors, self.apis),
         }
 
 
-def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
+def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     """Merge releases, oldest first; if they differ, the newer one wins.
 
     Returns:
@@ -83,9 +83,9 @@ def make(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     messages: dict[str, Message] = {}
     notes: list[str] = []
     for release in releases:
-        messages, ranges = union(messages, _messages(release))
-        notes += ranges
-    compact = {message["name"]: _compact(message) for message in sorted(messages.values(), key=_order)}
+        messages, new_notes = union(messages, _messages(release))
+        notes += new_notes
+    compact = {message["name"]: _compact(message) for message in sorted(messages.values(), key=_sort_key)}
     flexible = {message["apiKey"]: message["flexible"] for message in compact.values() if message["type"] == "request"}
     facts = [release.facts for release in releases]
     errors = {error["code"]: error for fact in facts for error in fact["errors"]}
@@ -104,7 +104,7 @@ def _messages(release: Release) -> dict[str, Message]:
     messages: dict[str, Message] = {}
     for component, text in release.definitions:
         try:
-            message = read(text, component, release.name)
+            message = read_definition(text, component, release.name)
         except (KeyError, ValueError) as error:
             raise ValueError(f"a definition in {component} {release.name} cannot be read: {error!r}") from error
         if message is not None:
@@ -114,7 +114,7 @@ def _messages(release: Release) -> dict[str, Message]:
     return messages
 
 
-def _order(message: Message) -> tuple[int, int, str]:
+def _sort_key(message: Message) -> tuple[int, int, str]:
     return _TYPES.index(message["type"]), message.get("apiKey", -1), message["name"]
 
 
@@ -145,11 +145,11 @@ def _range(versions: frozenset[int], name: str) -> VersionRange:
 
 
 def _apis(releases: Sequence[Release], flexible: Mapping[int, str]) -> dict[int, Mapping[str, Any]]:
-    messages_by_api: dict[int, dict[str, Mapping[str, Any]]] = {}
+    served_by_key: dict[int, dict[str, Mapping[str, Any]]] = {}
     for release in releases:
         for api in release.facts["apis"]:
-            messages_by_api.setdefault(api["key"], {})[release.name] = api
-    return {key: _api(messages_by_api[key], VersionRange.parse(flexible[key])) for key in sorted(messages_by_api)}
+            served_by_key.setdefault(api["key"], {})[release.name] = api
+    return {key: _api(served_by_key[key], VersionRange.parse(flexible[key])) for key in sorted(served_by_key)}
 
 
 def _api(served: Mapping[str, Mapping[str, Any]], flexible: VersionRange) -> dict[str, Any]:
@@ -174,11 +174,11 @@ def _table(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def dump(value: object) -> str:
-    """JSON in the form of the data files."""
+    """Return compact JSON, as in the data files."""
     return json.dumps(value, separators=(",", ":"))
 
 
-def one_a_line(brackets: str, items: Iterable[str]) -> bytes:
-    """A JSON array or object with one line per item, so that diffs show the changed items."""
+def one_item_per_line(brackets: str, items: Iterable[str]) -> bytes:
+    """Return a JSON array or object with one line per item, so that diffs show the changed items."""
     inner = ",\n".join(items)
     return f"{brackets[0]}\n{inner}\n{brackets[1]}\n".encode()

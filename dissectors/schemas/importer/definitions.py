@@ -9,7 +9,7 @@ from typing import Any
 
 from dissectors.schemas.versions import VersionRange
 
-#: A message or a field in the form of the data, but with sets of versions instead of ranges.
+#: A message or a field as in the data, but with sets of versions instead of ranges.
 Message = dict[str, Any]
 Field = dict[str, Any]
 
@@ -25,8 +25,8 @@ def parse(text: str) -> dict[str, Any]:
     return parsed
 
 
-def read(text: str, component: str, release: str) -> Message | None:
-    """Read one definition file of one release; None if the release has removed the message.
+def read_definition(text: str, component: str, release: str) -> Message | None:
+    """Read one definition file of one release; return None if the release has removed the message.
 
     Args:
         text: The file.
@@ -62,18 +62,18 @@ def _fields(sources: Sequence[Mapping[str, Any]], shared: Mapping[str, Any], ver
 def _field(source: Mapping[str, Any], shared: Mapping[str, Any], versions: frozenset[int]) -> Field:
     field: Field = {"name": source["name"], "type": source["type"]}
     for key in RANGES:
-        # A field may only have the versions in which it is tagged.
-        text = source.get(key) or (source["taggedVersions"] if key == "versions" else "none")
+        # A field may state only the versions in which it is tagged.
+        range_text = source.get(key) or (source["taggedVersions"] if key == "versions" else "none")
         # A field is limited to the versions of its struct, and null to the versions of the field.
-        within = field.get("versions", versions)
-        field[key] = frozenset(version for version in within if version in VersionRange.parse(text))
+        allowed = field.get("versions", versions)
+        field[key] = frozenset(version for version in allowed if version in VersionRange.parse(range_text))
     for key in ("flexibleVersions", "entityType"):
         if key in source:
             field[key] = source[key]
     if field["taggedVersions"]:
         field["tag"] = int(source["tag"])
     if "default" in source:
-        field["default"] = _default(source["type"], source["default"])
+        field["default"] = _parse_default(source["type"], source["default"])
     for key in _FLAGS:
         if source.get(key) in (True, "true"):
             field[key] = True
@@ -83,7 +83,7 @@ def _field(source: Mapping[str, Any], shared: Mapping[str, Any], versions: froze
     return field
 
 
-def _default(kind: str, default: Any) -> Any:
+def _parse_default(kind: str, default: Any) -> Any:
     if default in ("null", None):
         return None
     if kind == "string":

@@ -1,4 +1,4 @@
-"""Finds the KIPs that made the versions of an API, in the comments of Kafka's definitions."""
+"""Finds the KIPs that introduced the versions of an API, in the comments of Kafka's definitions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeAlias
 Kips: TypeAlias = dict[str, list[int]]
 
 _DEFINITION = re.compile(r'"name":\s*"(\w+)(?:Request|Response)"')
-#: A comment line outside of fields: they are indented once.
+#: A comment line outside the fields: it is indented once.
 _COMMENT = re.compile(r"^  ?//(.*)$", re.MULTILINE)
-_BEGINS = re.compile(r"\s*Versions? (\d+)\b")
+_PARAGRAPH_START = re.compile(r"\s*Versions? (\d+)\b")
 _KIP = re.compile(r"KIP[-_](\d+)")
 
 
 def kips(texts: Iterable[str]) -> Mapping[str, Kips]:
-    """The KIPs of each API, by its name and version.
+    """Return the KIPs of each API, by its name and version.
 
     Args:
         texts: Definition files. In their comments, a paragraph that begins with ``Version 3`` is about that version.
@@ -28,8 +28,8 @@ def kips(texts: Iterable[str]) -> Mapping[str, Kips]:
             continue
         version = None
         for line in _COMMENT.findall(text):
-            if begins := _BEGINS.match(line):
-                version = int(begins[1])
+            if paragraph_start := _PARAGRAPH_START.match(line):
+                version = int(paragraph_start[1])
             elif not line.strip():
                 version = None
             if version is not None:

@@ -1,4 +1,4 @@
-"""Rows of release lines: merges new rows into the data, and reports the changes."""
+"""Merges new rows of release lines into the data and reports the changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dissectors.schemas.importer.data import dump, one_a_line
+from dissectors.schemas.importer.data import dump, one_item_per_line
 
 LINES = "lines.json"
 
@@ -18,41 +18,41 @@ _LAST_WITH_ZOOKEEPER = (3, 2)
 
 
 def numbers(release: str) -> tuple[int, ...]:
-    """``4.4.0`` as (4, 4, 0)."""
+    """Return ``4.4.0`` as (4, 4, 0)."""
     return tuple(map(int, re.findall(r"\d+", release)))
 
 
 def listener(release: str) -> str:
-    """The listener, in Kafka's terms, that clients of a release use in a typical cluster."""
+    """Return the listener, in Kafka's terms, that clients of a release use in a typical cluster."""
     return "zk_broker" if numbers(release)[:2] <= _LAST_WITH_ZOOKEEPER else "broker"
 
 
 def row(release: str, printed: Mapping[str, Any]) -> Row:
-    """The row of a release line, from the output of ``Served.java``."""
+    """Build the row of a release line from the output of ``Served.java``."""
     line = ".".join(release.split(".")[: 3 if release.startswith("0.") else 2])
     apis = {key: printed["apis"][key] for key in sorted(printed["apis"], key=int)}
     return {"line": line, "release": release, "listener": listener(release), **printed, "apis": apis}
 
 
 def parse(content: bytes) -> list[Row]:
-    """The rows of the data file, oldest line first; empty for an empty file."""
+    """Parse the rows of the data file, oldest line first; an empty file has none."""
     rows: list[Row] = json.loads(content or b"[]")
     return rows
 
 
-def united(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """The present rows, with new rows replacing those of the same line."""
+def merge_rows(present: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Return the present rows merged with new rows, which replace rows of the same line."""
     by_line = {row["line"]: row for row in (*present, *rows)}
     return [by_line[line] for line in sorted(by_line, key=numbers)]
 
 
 def content(rows: Sequence[Row]) -> bytes:
-    """The data file; equal rows give equal bytes."""
-    return one_a_line("[]", map(dump, rows))
+    """Return the content of the data file; equal rows give equal bytes."""
+    return one_item_per_line("[]", map(dump, rows))
 
 
 def changes(present: Sequence[Row], rows: Sequence[Row]) -> Iterator[str]:
-    """The changes as lines to review: ``+`` added, ``~`` changed."""
+    """Yield the changes as lines to review: ``+`` added, ``~`` changed."""
     before = {row["line"]: row for row in present}
     for after in rows:
         line = after["line"]

@@ -1,4 +1,4 @@
-"""The changes of a new import, as lines to review: ``+`` added, ``-`` removed, ``~`` changed."""
+"""The changes made by a new import, as lines to review: ``+`` added, ``-`` removed, ``~`` changed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ Json = Mapping[str, Any]
 
 
 def changes(present: SchemaData, data: SchemaData) -> list[str]:
-    """Compare the present data with the new data; empty if they are equal.
+    """Return the differences between the present and the new data; empty if they are equal.
 
-    An additional release is one line; besides that, only what it changes is listed.
+    An added release takes one line; besides that, only its changes are listed.
     """
     before, after = _releases(present), _releases(data)
     lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
-    lines += _keyed("API", present.apis, data.apis, ("name", "flexible", "headers"))
-    lines += _served(present, data)
-    lines += _messages(present.messages, data.messages)
-    lines += _keyed("error", present.errors, data.errors, ("name", "retriable", "invalid_metadata"))
+    lines += _keyed_changes("API", present.apis, data.apis, ("name", "flexible", "headers"))
+    lines += _served_changes(present, data)
+    lines += _message_changes(present.messages, data.messages)
+    lines += _keyed_changes("error", present.errors, data.errors, ("name", "retriable", "invalid_metadata"))
     for table in sorted({*present.enums, *data.enums}):
         codes = [{code: {"name": name} for code, name in data.enums.get(table, {}).items()} for data in (present, data)]
-        lines += _keyed(table, codes[0], codes[1], ("name",))
+        lines += _keyed_changes(table, codes[0], codes[1], ("name",))
     for api in sorted({*present.kips, *data.kips}):
         lines += _differences("KIPs of versions", present.kips, data.kips, (api,))
     return lines
@@ -34,7 +34,9 @@ def _releases(data: SchemaData) -> list[str]:
     return [*header["served"]]
 
 
-def _keyed(label: str, present: Mapping[Any, Json], imported: Mapping[Any, Json], keys: Sequence[str]) -> Iterator[str]:
+def _keyed_changes(
+    label: str, present: Mapping[Any, Json], imported: Mapping[Any, Json], keys: Sequence[str]
+) -> Iterator[str]:
     for key in sorted(imported.keys() - present.keys(), key=int):
         yield f"+ {label} {key} {imported[key]['name']}"
     for key in sorted(present.keys() - imported.keys(), key=int):
@@ -50,8 +52,8 @@ def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -
             yield f"~ {subject}: {key} {old} -> {new}"
 
 
-def _served(present: SchemaData, data: SchemaData) -> Iterator[str]:
-    """APIs with different versions: in a release imported before, or in the newest release against the previous one."""
+def _served_changes(present: SchemaData, data: SchemaData) -> Iterator[str]:
+    """Yield the APIs whose versions differ, in a release imported before or between the newest releases of both."""
     before, after = _releases(present), _releases(data)
     pairs = [(release, release) for release in before if release in after]
     if before and after and before[-1] != after[-1]:
@@ -60,17 +62,17 @@ def _served(present: SchemaData, data: SchemaData) -> Iterator[str]:
         for older, newer in pairs:
             old, new = present.apis[key]["releases"].get(older), data.apis[key]["releases"].get(newer)
             if old != new:
-                yield f"~ API {key} {data.apis[key]['name']}: {_serves(older, old)} -> {_serves(newer, new)}"
+                yield f"~ API {key} {data.apis[key]['name']}: {_served_text(older, old)} -> {_served_text(newer, new)}"
 
 
-def _serves(release: str, served: Json | None) -> str:
+def _served_text(release: str, served: Json | None) -> str:
     if served is None:
         return f"not in {release}"
     early = "" if served["stable"] == served["max"] else f", stable to {served['stable']}"
     return f"{served['min']}-{served['max']} in {release}{early} ({', '.join(served['listeners'])})"
 
 
-def _messages(present: Mapping[str, Json], imported: Mapping[str, Json]) -> Iterator[str]:
+def _message_changes(present: Mapping[str, Json], imported: Mapping[str, Json]) -> Iterator[str]:
     predecessors = {alias: name for name, message in imported.items() for alias in message.get("aliases", {}).values()}
     renamed = {predecessors[name]: name for name in present.keys() - imported.keys() if name in predecessors}
     for name, message in imported.items():
@@ -80,20 +82,20 @@ def _messages(present: Mapping[str, Json], imported: Mapping[str, Json]) -> Iter
             continue
         keys = ("name", "type", "apiKey", "component", "versions", "flexible", "deprecated", "aliases")
         yield from _differences(f"message {name}", before, message, keys)
-        yield from _fields(f"{name}: ", before["fields"], message["fields"])
+        yield from _field_changes(f"{name}: ", before["fields"], message["fields"])
     for name in present:
         if name not in imported and name not in renamed.values():
             yield f"- message {name}"
 
 
-def _fields(place: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
+def _field_changes(prefix: str, before: Sequence[Json], after: Sequence[Json]) -> Iterator[str]:
     removed_fields = [field for field in before if field["name"] not in {later_field["name"] for later_field in after}]
     present = {field["name"]: field for field in before}
     for field in after:
         old = present.get(field["name"]) or next(
             (other for other in removed_fields if _shape(other) == _shape(field)), None
         )
-        path = place + field["name"]
+        path = prefix + field["name"]
         if old is None:
             yield f"+ {path} ({field['type']}, {field['versions']})"
             continue
@@ -103,14 +105,14 @@ def _fields(place: str, before: Sequence[Json], after: Sequence[Json]) -> Iterat
         keys = [key for key in {**old, **field} if key != "fields"]
         yield from _differences(path, old, field, keys)
         array = "[]" if field["type"].startswith("[]") else ""
-        yield from _fields(f"{path}{array}.", old.get("fields", ()), field.get("fields", ()))
+        yield from _field_changes(f"{path}{array}.", old.get("fields", ()), field.get("fields", ()))
     for field in removed_fields:
-        yield f"- {place}{field['name']} ({field['type']}, {field['versions']})"
+        yield f"- {prefix}{field['name']} ({field['type']}, {field['versions']})"
     order = [field["name"] for field in after if field["name"] in present]
     if order != [field["name"] for field in before if field["name"] in set(order)]:
-        yield f"~ {place}order of fields {', '.join(order)}"
+        yield f"~ {prefix}order of fields {', '.join(order)}"
 
 
 def _shape(field: Json) -> tuple[Any, ...]:
-    """The properties that a renamed field keeps."""
+    """Return the properties that a renamed field keeps."""
     return field["type"], field["versions"], field.get("tag"), field.get("nullableVersions")

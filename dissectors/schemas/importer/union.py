@@ -1,4 +1,4 @@
-"""Merges the messages of two releases: every version of either, in the newer definition if both have it."""
+"""Merges the messages of two releases: every version of either, from the newer definition if both have it."""
 
 from __future__ import annotations
 
@@ -42,20 +42,24 @@ def union(older: Mapping[str, Message], newer: Mapping[str, Message]) -> tuple[M
             united[name] = message
         else:
             united[successor["name"]] = _unite(message, successor)
-            notes += _incompatible(message, successor)
+            notes += _incompatibilities(message, successor)
     return united, notes
 
 
 def _renamed_messages(older: Mapping[str, Message], newer: Mapping[str, Message]) -> dict[str, str]:
-    """Old name -> new name of messages with the same component, type and API key."""
+    """Return the new name, by old name, of messages with the same component, type and API key."""
 
     def identity(message: Message) -> tuple[Any, ...]:
         return message["component"], message["type"], message["apiKey"]
 
-    arrived = {identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message}
+    added_messages = {
+        identity(message): name for name, message in newer.items() if name not in older and "apiKey" in message
+    }
     removed_messages = {name: message for name, message in older.items() if name not in newer and "apiKey" in message}
     return {
-        name: arrived[identity(message)] for name, message in removed_messages.items() if identity(message) in arrived
+        name: added_messages[identity(message)]
+        for name, message in removed_messages.items()
+        if identity(message) in added_messages
     }
 
 
@@ -81,7 +85,7 @@ def _unite(older: Message, newer: Message) -> Message:
 
 
 def _was_numbered_by_type(older: Message, newer: Message) -> bool:
-    """Coordinator keys: up to 3.9 the record type was stored as the version; the newer definition covers these."""
+    """Whether these are coordinator keys that stored the record type as the version, as up to 3.9."""
     return bool(newer["type"] == "coordinator-key" != older["type"])
 
 
@@ -105,12 +109,14 @@ def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:
 def aligned(
     older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
 ) -> Iterator[tuple[Field | None, Field | None]]:
-    """Pairs of equal fields in an order that suits both lists; None for a field that the other side lacks.
+    """Yield pairs of equal fields in an order that suits both lists, with None for a field that the other side lacks.
 
-    Fields with different names are equal if they have the same type and tag in the same of the versions `both`, and the
-    same position between other fields.
+    Fields with different names are equal if they have the same type, tag and position between other fields, and the
+    same versions among `both`.
     """
-    matcher = difflib.SequenceMatcher(None, [*map(_key, older)], [*map(_key, newer)], autojunk=False)
+    matcher = difflib.SequenceMatcher(
+        None, [*map(_name_and_kind, older)], [*map(_name_and_kind, newer)], autojunk=False
+    )
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
         if kind == "equal":
             yield from zip(older[i1:i2], newer[j1:j2], strict=True)
@@ -145,19 +151,19 @@ def _same_bytes(old: Field, new: Field, both: frozenset[int]) -> bool:
 
 
 def _kind(field: Field) -> str:
-    """The type without the struct's name, which is not on the wire."""
+    """Return the type without the struct's name, which is not on the wire."""
     array = "[]" if field["type"].startswith("[]") else ""
     return f"{array}struct" if "fields" in field else field["type"]
 
 
-def _key(field: Field) -> tuple[str, str]:
+def _name_and_kind(field: Field) -> tuple[str, str]:
     return field["name"], _kind(field)
 
 
-def _incompatible(older: Message, newer: Message) -> Iterator[str]:
+def _incompatibilities(older: Message, newer: Message) -> Iterator[str]:
     if not _was_numbered_by_type(older, newer):
         for version in sorted(older["versions"] & newer["versions"]):
-            if not _agree(older["fields"], newer["fields"], version):
+            if not _have_same_bytes(older["fields"], newer["fields"], version):
                 releases_text = f"{_releases(older)} and in {_releases(newer)}"
                 yield f"{newer['name']} v{version} has not the same bytes in {releases_text}"
 
@@ -166,20 +172,20 @@ def _releases(message: Message) -> str:
     return ", ".join(message["served"])
 
 
-def _agree(older: Sequence[Field], newer: Sequence[Field], version: int) -> bool:
+def _have_same_bytes(older: Sequence[Field], newer: Sequence[Field], version: int) -> bool:
     """Whether the fields have the same bytes at this version; a tag that one side lacks does not matter."""
-    old, new = _by_place(older, version), _by_place(newer, version)
-    if {place for place in old.keys() ^ new.keys() if place[0] == "untagged"}:
+    old, new = _by_position(older, version), _by_position(newer, version)
+    if {position for position in old.keys() ^ new.keys() if position[0] == "untagged"}:
         return False
     return all(
-        _kind(old[place]) == _kind(new[place])
-        and (version in old[place]["nullableVersions"]) == (version in new[place]["nullableVersions"])
-        and _agree(old[place].get("fields", ()), new[place].get("fields", ()), version)
-        for place in old.keys() & new.keys()
+        _kind(old[position]) == _kind(new[position])
+        and (version in old[position]["nullableVersions"]) == (version in new[position]["nullableVersions"])
+        and _have_same_bytes(old[position].get("fields", ()), new[position].get("fields", ()), version)
+        for position in old.keys() & new.keys()
     )
 
 
-def _by_place(fields: Sequence[Field], version: int) -> dict[tuple[str, int], Field]:
+def _by_position(fields: Sequence[Field], version: int) -> dict[tuple[str, int], Field]:
     present = [field for field in fields if version in field["versions"]]
     tagged = {("tag", field["tag"]): field for field in present if version in field["taggedVersions"]}
     untagged = [field for field in present if version not in field["taggedVersions"]]

@@ -17,7 +17,7 @@ from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import EPOCH_BUMP_VERSION, Producer, Transactions
 from kproxy.broker.transactions.responses import coordinated_transactions, error_for_version
 
-_OLD_PREFIX: Final = "v3_and_below_"
+_V3_PREFIX: Final = "v3_and_below_"
 
 
 @api("AddPartitionsToTxn")
@@ -25,7 +25,7 @@ def add_partitions_to_txn(request: Request) -> Body:
     """Return the error of each partition, in request order."""
     body = request.body
     if request.version < 4:
-        transaction = {name.removeprefix(_OLD_PREFIX): value for name, value in body.items()}
+        transaction = {name.removeprefix(_V3_PREFIX): value for name, value in body.items()}
         response: Body = {"results_by_topic_v3_and_below": _transaction_results(request, transaction)}
     elif not is_allowed(request, "CLUSTER_ACTION", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
@@ -52,14 +52,14 @@ def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Map
             for topic_partition in topic_partitions
         }
         if any(errors.values()):  # all or nothing
-            return _results(entry, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
+            return _results(entry, lambda topic_partition: errors[topic_partition] or Error.OPERATION_NOT_ATTEMPTED)
         transactions = coordinated_transactions(request, transactional_id)
         producer = Producer(entry["producer_id"], entry["producer_epoch"])
         if not entry.get("verify_only"):
             transactions.add(
                 transactional_id, producer, topic_partitions, version=0 if from_client else EPOCH_BUMP_VERSION
             )
-            return _results(entry, lambda place: Error.NONE)
+            return _results(entry, lambda topic_partition: Error.NONE)
         verification_errors = {
             topic_partition: _verify(transactions, transactional_id, producer, topic_partition)
             for topic_partition in topic_partitions
@@ -67,7 +67,7 @@ def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Map
         return _results(entry, verification_errors.__getitem__)
     except ApiError as api_error:
         error = error_for_version(api_error.error, is_known=request.version >= 2)
-        return _results(entry, lambda place: error)
+        return _results(entry, lambda topic_partition: error)
 
 
 def _check_partition(request: Request, topic_partition: TopicPartition, from_client: bool) -> Error:

@@ -32,7 +32,7 @@ def _alter(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(values) != len(entry["ops"]):
             raise ApiError(Error.INVALID_REQUEST, "Duplicate key")
         for key, value in values.items():
-            _check(entity, key, value)
+            _check_value(entity, key, value)
     except ApiError as api_error:
         return response | {"error_code": api_error.error, "error_message": api_error.message}
     if not request.body["validate_only"]:
@@ -41,29 +41,33 @@ def _alter(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _entity(entry: Mapping[str, Any]) -> Entity:
-    parts = {part["entity_type"]: part["entity_name"] for part in entry["entity"]}
-    if not parts or len(parts) != len(entry["entity"]):
-        raise ApiError(Error.INVALID_REQUEST, "Invalid empty client quota entity" if not parts else "Duplicate entity")
-    for kind, name in parts.items():
+    names_by_type = {component["entity_type"]: component["entity_name"] for component in entry["entity"]}
+    if not names_by_type or len(names_by_type) != len(entry["entity"]):
+        raise ApiError(
+            Error.INVALID_REQUEST, "Invalid empty client quota entity" if not names_by_type else "Duplicate entity"
+        )
+    for kind, name in names_by_type.items():
         if kind not in ENTITY_TYPES:
             raise ApiError(Error.INVALID_REQUEST, f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise ApiError(Error.INVALID_REQUEST, f"Empty {kind} not supported")
-    if "ip" in parts:
-        _check_ip(parts)
-    return tuple(sorted(parts.items(), key=lambda item: ENTITY_TYPES.index(item[0])))
+    if "ip" in names_by_type:
+        _check_ip(names_by_type)
+    return tuple(sorted(names_by_type.items(), key=lambda item: ENTITY_TYPES.index(item[0])))
 
 
-def _check_ip(parts: Mapping[str, str | None]) -> None:
-    if len(parts) > 1:
+def _check_ip(names_by_type: Mapping[str, str | None]) -> None:
+    if len(names_by_type) > 1:
         raise ApiError(
             Error.INVALID_REQUEST, "Invalid quota entity combination, IP entity should not be used with others."
         )
-    if parts["ip"] is not None:
+    if names_by_type["ip"] is not None:
         try:
-            ipaddress.ip_address(parts["ip"])
+            ipaddress.ip_address(names_by_type["ip"])
         except ValueError:
-            raise ApiError(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
+            raise ApiError(
+                Error.INVALID_REQUEST, f"{names_by_type['ip']} is not a valid IP or resolvable host."
+            ) from None
 
 
 #: Quotas that must be whole numbers, with Kafka's name for their type.
@@ -74,7 +78,7 @@ _INTEGER_QUOTAS: Final = {
 }
 
 
-def _check(entity: Entity, key: str, value: float | None) -> None:
+def _check_value(entity: Entity, key: str, value: float | None) -> None:
     if key not in KEYS or entity[0][0] not in KEYS[key]:
         raise ApiError(Error.INVALID_REQUEST, f"Invalid configuration key {key}")
     if value is None:

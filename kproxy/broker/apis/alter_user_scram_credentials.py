@@ -43,7 +43,10 @@ async def alter_user_scram_credentials(request: Request) -> Body:
 
 
 def _prepare_alteration(credentials: Credentials, entry: Mapping[str, Any]) -> Callable[[], None]:
-    """Validate one alteration; return a function that applies it, called if the user has no other in the request."""
+    """Validate one alteration; return a function that applies it.
+
+    The function is not called if the request contains another alteration for the user.
+    """
     name = entry["name"]
     if not name:
         raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

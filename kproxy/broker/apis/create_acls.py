@@ -14,13 +14,13 @@ from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, closes_connection, codes
+from kproxy.broker.security.acls import Acl, Acls, close_on_unknown_code, codes
 
 
 @api("CreateAcls")
 async def create_acls(request: Request) -> Body:
     """Return the result for each ACL, in request order."""
-    if closes_connection(request.session, request.body["creations"]):
+    if close_on_unknown_code(request.session, request.body["creations"]):
         return None
     results = [_create(request, entry) async for entry in paced(request.body["creations"])]
     return {"results": results}

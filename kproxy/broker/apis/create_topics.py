@@ -1,6 +1,6 @@
 """CreateTopics: creates topics with their partitions, replicas and configs.
 
-From version 5 on, the response has the configs of each new topic, from version 7 on its id.
+From version 5 on, the response has the configs of each new topic; from version 7 on, it also has the topic's id.
 
 Leaves out: timeouts (topics are created immediately) and create policies.
 """
@@ -59,8 +59,8 @@ def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     if None in settings.values():
         error_before_kraft = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else error_before_kraft
-        nulls = ",".join(key for key, value in settings.items() if value is None)
-        raise ApiError(error, f"Null value not supported for topic configs: {nulls}")
+        null_keys = ",".join(key for key, value in settings.items() if value is None)
+        raise ApiError(error, f"Null value not supported for topic configs: {null_keys}")
     check_settings(configs, "topic", name, settings)
     response: dict[str, Any] = {
         "name": name,

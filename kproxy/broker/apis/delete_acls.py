@@ -13,13 +13,13 @@ from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, check_filter, closes_connection, read_filter
+from kproxy.broker.security.acls import Acl, Acls, check_filter, close_on_unknown_code, read_filter
 
 
 @api("DeleteAcls")
 async def delete_acls(request: Request) -> Body:
     """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
-    if closes_connection(request.session, request.body["filters"]):
+    if close_on_unknown_code(request.session, request.body["filters"]):
         return None
     acls = request.cluster.part(Acls)
     matching_acls: dict[Acl, None] = {}

@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import ShareStates
 async def delete_share_group_state(request: Request) -> Body:
     """Return the results once the change is durable."""
 
-    def delete_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        check_state_request(request, part, None, entry)
-        request.cluster.part(ShareStates).forget(request.body["group_id"], part)
+    def delete_partition(topic_id_partition: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_state_request(request, topic_id_partition, None, entry)
+        request.cluster.part(ShareStates).forget(request.body["group_id"], topic_id_partition)
         return {}
 
     return await handle_partitions(request, delete_partition)

@@ -11,13 +11,13 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, closes_connection, read_filter
+from kproxy.broker.security.acls import Acl, Acls, close_on_unknown_code, read_filter
 
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
-    """Return the ACLs that match."""
-    if closes_connection(request.session, (request.body,)):
+    """Return the ACLs that match the filter."""
+    if close_on_unknown_code(request.session, (request.body,)):
         return None
     acls = request.cluster.part(Acls)
     try:

@@ -21,11 +21,11 @@ _ANY: Final = 2
 
 @api("DescribeClientQuotas")
 def describe_client_quotas(request: Request) -> Body:
-    """Return the quotas that match every component; with `strict`, only those with no other component."""
+    """Return the quotas that match every component; with `strict`, only quotas without further components."""
     components, strict = request.body["components"], request.body["strict"]
     try:
         require(request, "DESCRIBE_CONFIGS", "CLUSTER")
-        _check(components)
+        _check_components(components)
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message, "entries": None}
     return {
@@ -40,7 +40,7 @@ def describe_client_quotas(request: Request) -> Body:
     }
 
 
-def _check(components: Sequence[Mapping[str, Any]]) -> None:
+def _check_components(components: Sequence[Mapping[str, Any]]) -> None:
     types = [component["entity_type"] for component in components]
     for kind in types:
         if kind not in ENTITY_TYPES:
@@ -60,15 +60,15 @@ def _check(components: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict: bool) -> bool:
-    parts = dict(entity)
-    if strict and len(parts) != len(components):
+    names_by_type = dict(entity)
+    if strict and len(names_by_type) != len(components):
         return False
     for component in components:
-        kind, criteria = component["entity_type"], component["match_type"]
-        if kind not in parts:
+        kind, match_type = component["entity_type"], component["match_type"]
+        if kind not in names_by_type:
             return False
-        if criteria == _EXACT and parts[kind] != component["match"]:
+        if match_type == _EXACT and names_by_type[kind] != component["match"]:
             return False
-        if criteria == _DEFAULT and parts[kind] is not None:
+        if match_type == _DEFAULT and names_by_type[kind] is not None:
             return False
     return True

@@ -21,13 +21,13 @@ from kproxy.broker.request import Request
 
 _DEFAULT = 5
 
-#: In one response: a resource takes a few bytes to request, and its configs take kilobytes.
+#: In one response: requesting a resource takes a few bytes, but its configs take kilobytes.
 _MAX_CONFIGS: Final = 200_000
 
 
 @api("DescribeConfigs")
 async def describe_configs(request: Request) -> Body:
-    """Return the configs of each resource: all of them for null, else those requested that exist."""
+    """Return the configs of each resource: all if the keys are null, else the requested ones that exist."""
     configs_left, results = _MAX_CONFIGS, []
     async for entry in paced(request.body["resources"]):
         result = _result(request, entry, configs_left)

@@ -23,7 +23,7 @@ _MAX_PARTITIONS: Final = 2000  # max.request.partition.size.limit
 
 @api("DescribeTopicPartitions")
 async def describe_topic_partitions(request: Request) -> Body:
-    """Return one page."""
+    """Return one page of topics and their partitions."""
     body, topics = request.body, request.cluster.part(Topics)
     cursor = body["cursor"]
     if cursor is not None and cursor["partition_index"] < 0:

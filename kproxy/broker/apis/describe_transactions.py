@@ -36,7 +36,9 @@ def _describe(request: Request, transactional_id: str) -> Mapping[str, Any]:
             raise ApiError(Error.TRANSACTIONAL_ID_NOT_FOUND)
     except ApiError as api_error:
         return {"transactional_id": transactional_id, "error_code": api_error.error}
-    topic_partitions = transaction.places | {offsets_partition(request.cluster, group) for group in transaction.groups}
+    topic_partitions = transaction.partitions | {
+        offsets_partition(request.cluster, group) for group in transaction.groups
+    }
     return {
         "transactional_id": transactional_id,
         "transaction_state": transaction.state,
@@ -46,7 +48,7 @@ def _describe(request: Request, transactional_id: str) -> Mapping[str, Any]:
         "producer_epoch": transaction.producer.epoch,
         "topics": [
             {"topic": topic, "partitions": [index for _, index in partitions]}
-            for topic, partitions in groupby(sorted(topic_partitions), key=lambda place: place[0])
+            for topic, partitions in groupby(sorted(topic_partitions), key=lambda topic_partition: topic_partition[0])
             if is_allowed(request, "DESCRIBE", "TOPIC", topic)
         ],
     }

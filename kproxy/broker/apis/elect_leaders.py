@@ -41,7 +41,7 @@ async def elect_leaders(request: Request) -> Body:
             election_results = [
                 _election_result(request, topics, partition, kind)
                 if partition
-                else _unknown_partition(topic["topic"], index)
+                else _unknown_partition_result(topic["topic"], index)
                 async for index, partition in paced(requested_partitions)
             ]
             results.append((topic["topic"], election_results))
@@ -53,7 +53,7 @@ async def elect_leaders(request: Request) -> Body:
 _NOT_NEEDED: Final = Error.ELECTION_NOT_NEEDED
 
 
-def _unknown_partition(topic: str, index: int) -> Mapping[str, Any]:
+def _unknown_partition_result(topic: str, index: int) -> Mapping[str, Any]:
     error = Error.UNKNOWN_TOPIC_OR_PARTITION
     return {"partition_id": index, "error_code": error, "error_message": f"No such partition as {topic}-{index}"}
 

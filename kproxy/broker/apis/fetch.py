@@ -32,10 +32,10 @@ _TOPIC_IDS_FROM: Final = 13
 
 @api("Fetch")
 async def fetch(request: Request) -> Body:
-    """Respond immediately if there is enough data, else wait."""
+    """Respond immediately if there is enough data, else wait for it."""
     reader = PartitionReader(request)
     try:
-        context = _context(request)
+        context = _fetch_context(request)
         reads = await _read_enough(request, reader, context.requested)
         if throttle_ms := throttle(request, FETCH, sum(read.size for read in reads)):
             return {"throttle_time_ms": throttle_ms, "session_id": context.session_id, "responses": []}
@@ -49,7 +49,7 @@ async def fetch(request: Request) -> Body:
     return {"session_id": context.session_id, "responses": topics, "node_endpoints": reader.leaders.endpoints()}
 
 
-def _context(request: Request) -> FetchContext:
+def _fetch_context(request: Request) -> FetchContext:
     body = request.body
     if request.version < _SESSIONS_FROM:
         return FetchContext(requested_partitions(body).values(), None, full=True)
@@ -75,7 +75,7 @@ async def _read_enough(
     max_bytes = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
-        reads = _read_all(reader, requested, max_bytes, one_at_least=request.version >= _ONE_BATCH_FROM)
+        reads = _read_all(reader, requested, max_bytes, at_least_one=request.version >= _ONE_BATCH_FROM)
         logs = [read.log for read in reads if read.log is not None]
         remaining_ms = deadline - clock.now()
         has_enough = sum(read.size for read in reads) >= min(body["min_bytes"], max_bytes)
@@ -85,12 +85,12 @@ async def _read_enough(
 
 
 def _read_all(
-    reader: PartitionReader, requested: Collection[PartitionRequest], max_bytes: int, *, one_at_least: bool
+    reader: PartitionReader, requested: Collection[PartitionRequest], max_bytes: int, *, at_least_one: bool
 ) -> list[PartitionRead]:
     reads = []
     for request in requested:
-        read = reader.read(request, max_bytes, one_at_least=one_at_least)
-        one_at_least &= not read.batches
+        read = reader.read(request, max_bytes, at_least_one=at_least_one)
+        at_least_one &= not read.batches
         max_bytes = max(0, max_bytes - read.size)
         reads.append(read)
     return reads
@@ -104,7 +104,7 @@ def _put_records(reader: PartitionReader, read: PartitionRead, requested: Partit
 
 
 def _group_by_topic(reads: Iterable[PartitionRead]) -> list[Mapping[str, Any]]:
-    """Return the results by topic; adjacent partitions of one topic are grouped."""
+    """Return the results, grouped by topic where partitions of one topic are adjacent."""
     return [
         {"topic": name, "topic_id": key, "partitions": [read.result for read in group]}
         for (key, name), group in groupby(reads, lambda read: (read.key[0], read.topic))

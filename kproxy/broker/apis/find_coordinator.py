@@ -63,7 +63,7 @@ def _find(request: Request, key: str, kind: int) -> Mapping[str, Any]:
         return _error_response(api_error.error)
     if request.cluster.part(Topics).named(_STATE_TOPICS[kind]) is None:
         try:
-            request.cluster.part(AutoCreation).now(_STATE_TOPICS[kind])
+            request.cluster.part(AutoCreation).create_now(_STATE_TOPICS[kind])
         except ApiError:  # e.g. the disk is full
             return _error_response(Error.COORDINATOR_NOT_AVAILABLE)
     node = find_coordinator_node(request.cluster, key)

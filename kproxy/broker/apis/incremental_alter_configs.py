@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (KIP-339): sets, deletes, appends to and subtracts from single configs.
 
-Log levels of a broker's loggers can be set too, without effect.
+The log levels of a broker's loggers can also be set, without effect.
 
 Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
@@ -75,7 +75,7 @@ def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
         key, value, operation = config["name"], config["value"], config["config_operation"]
         if operation == _DELETE:
             if target.kind == "broker_logger":
-                configs.definition(target.kind, key)  # loggers have to exist; other unknown configs are deleted already
+                configs.definition(target.kind, key)  # loggers must exist; other unknown configs count as deleted
             settings.pop(key, None)
             continue
         if value is None:

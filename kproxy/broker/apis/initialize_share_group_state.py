@@ -24,11 +24,11 @@ async def initialize_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
-    def initialize_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        check_state_request(request, part, states.get(group, part), entry)
+    def initialize_partition(topic_id_partition: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_state_request(request, topic_id_partition, states.get(group, topic_id_partition), entry)
         if entry["start_offset"] < UNKNOWN:
             raise ApiError(Error.INVALID_REQUEST)
-        states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
+        states.initialize(group, topic_id_partition, entry["state_epoch"], entry["start_offset"])
         return {}
 
     return await handle_partitions(request, initialize_partition)

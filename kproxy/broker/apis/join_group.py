@@ -22,7 +22,7 @@ from kproxy.broker.request import Request
 
 @api("JoinGroup")
 async def join_group(request: Request) -> Body:
-    """Wait until all members have joined."""
+    """Return the member's response once all members have joined."""
     body = request.body
     group_id, member_id = body["group_id"], body["member_id"]
     try:

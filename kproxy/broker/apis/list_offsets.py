@@ -90,7 +90,7 @@ def _result(request: Request, name: str, requested: Mapping[str, Any], *, is_dup
 
 
 def _readable_end(request: Request, log: Log) -> int:
-    """Return one past the last offset that this client may read."""
+    """Return the offset after the last one that this client may read."""
     is_read_committed = (
         request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
     )

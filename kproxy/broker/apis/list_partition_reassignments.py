@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("ListPartitionReassignments")
 def list_partition_reassignments(request: Request) -> Body:
-    """Return none."""
+    """Return no reassignments."""
     if not is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     return {"error_message": None}

@@ -26,21 +26,21 @@ def list_transactions(request: Request) -> Body:
         matches_pattern = compile_pattern(f"^({pattern})$" if pattern else "")
     except PatternError:
         return {"error_code": Error.INVALID_REGULAR_EXPRESSION}
-    began_before = _duration_filter(request, body.get("duration_filter", -1))
+    is_old_enough = _duration_filter(request, body.get("duration_filter", -1))
 
     def matches(transaction: Transaction) -> bool:
         return (
             (not producer_ids or transaction.producer.id in producer_ids)
             and (not states or transaction.state in states)
-            and began_before(transaction)
+            and is_old_enough(transaction)
             and matches_pattern(transaction.id)
             and find_coordinator_node(request.cluster, transaction.id) is request.node
             and is_allowed(request, "DESCRIBE", "TRANSACTIONAL_ID", transaction.id)
         )
 
-    known = {transaction_state.value for transaction_state in TransactionState}
+    known_states = {transaction_state.value for transaction_state in TransactionState}
     return {
-        "unknown_state_filters": [state for state in dict.fromkeys(states) if state not in known],
+        "unknown_state_filters": [state for state in dict.fromkeys(states) if state not in known_states],
         "transaction_states": [
             {
                 "transactional_id": transaction.id,

@@ -24,7 +24,7 @@ from kproxy.broker.topics import Topic, Topics, check_name
 
 @api("Metadata")
 async def metadata(request: Request) -> Body:
-    """Return the requested topics: all of them for null, or for an empty list in version 0."""
+    """Return the requested topics; null, or in version 0 an empty list, requests all topics."""
     cluster, body = request.cluster, request.body
     requested, topics = body["topics"], cluster.part(Topics)
     if requested is None or (request.version == 0 and not requested):
@@ -58,7 +58,7 @@ async def metadata(request: Request) -> Body:
 
 
 def describe_topic(topic: Topic) -> dict[str, Any]:
-    """Return a topic as in Metadata and DescribeTopicPartitions."""
+    """Return a topic as Metadata and DescribeTopicPartitions describe it."""
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -91,7 +91,7 @@ def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
 def _requested_topic(
     request: Request, topics: Topics, entry: Mapping[str, Any], missing: list[str]
 ) -> Mapping[str, Any]:
-    """Return a topic, or an error; adds it to `missing` if it has to be created."""
+    """Return a topic or an error; append the topic's name to `missing` if it has to be created."""
     name, topic_id = entry["name"], entry.get("topic_id", NULL_UUID)
     try:
         if name is not None:
@@ -111,7 +111,7 @@ def _requested_topic(
 
 
 def _reject_missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
-    """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
+    """Raise an error even if the topic will be created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
     is_creation_requested = request.body.get("allow_auto_topic_creation", True)
     check_name(name)

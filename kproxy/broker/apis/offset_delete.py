@@ -17,7 +17,7 @@ from kproxy.broker.request import Request
 
 @api("OffsetDelete")
 async def offset_delete(request: Request) -> Body:
-    """Return the result for each partition, or one error for all."""
+    """Return the result for each partition, or one error for the whole request."""
     group_id = request.body["group_id"]
     rows = await OffsetRows.of(request)
     offsets = request.cluster.part(Offsets)

@@ -38,7 +38,7 @@ _ERRORS_WITHOUT_LOG_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LAR
 
 @api("Produce")
 async def produce(request: Request) -> Body:
-    """Append, and respond unless acks is 0; with acks=0, an error closes the connection."""
+    """Append the batches, and respond unless acks is 0; with acks=0, an error closes the connection."""
     body, leaders = request.body, LeaderHints(request)
     request_error = _request_error(request)
     responses = []
@@ -78,7 +78,7 @@ async def produce(request: Request) -> Body:
 
 
 def _request_error(request: Request) -> Error:
-    """Return the error of the whole request, None if only partitions can have errors."""
+    """Return the error of the whole request; `Error.NONE` if only its partitions can have errors."""
     body = request.body
     transactional_id = body.get("transactional_id")
     data = (partition["records"] for topic in body["topic_data"] for partition in topic["partition_data"])
@@ -105,7 +105,7 @@ def _find_topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error
 def _append(
     request: Request, topic: Topic, data: Mapping[str, Any], result: dict[str, Any], leaders: LeaderHints
 ) -> Partition | None:
-    """Append to one partition and fill in its result; return the partition on success."""
+    """Append to one partition, and fill in its result; return the partition if that succeeds."""
     topics, cluster = request.cluster.part(Topics), request.cluster
     log_settings, index = settings(cluster, topic.name), data["index"]
     try:
@@ -133,7 +133,7 @@ def _append(
 
 
 def _check_version(version: int, data: memoryview | None) -> None:
-    """Check what this version of Produce allows (ProduceRequest.validateRecords)."""
+    """Raise `ApiError` unless this version of Produce allows the batches (ProduceRequest.validateRecords)."""
     if version < 3:
         return
     batch_entries = list(entries(data or b"", 0, len(data or b"")))

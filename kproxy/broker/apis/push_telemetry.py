@@ -18,7 +18,7 @@ _MAX_BYTES: Final = 1 << 20
 
 @api("PushTelemetry")
 def push_telemetry(request: Request) -> Body:
-    """Validate like Kafka: an instance id, a known codec, at most 1 MiB."""
+    """Validate the request as Kafka does: an instance id, a known codec, and at most 1 MiB of metrics."""
     body = request.body
     if body["client_instance_id"] == NULL_UUID:
         return {"error_code": Error.INVALID_REQUEST}

@@ -21,12 +21,12 @@ from kproxy.broker.shares.states import ShareStates
 async def read_share_group_state(request: Request) -> Body:
     """Return the states, and record the leader epochs."""
 
-    def read_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        state = find_state(request, part, "Read")
-        check_state_request(request, part, state, entry)
+    def read_partition(topic_id_partition: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = find_state(request, topic_id_partition, "Read")
+        check_state_request(request, topic_id_partition, state, entry)
         if entry["leader_epoch"] > state.leader_epoch:
             state.leader_epoch = entry["leader_epoch"]
-            request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
+            request.cluster.part(ShareStates).store(request.body["group_id"], topic_id_partition, state)
         return {
             "state_epoch": state.state_epoch,
             "start_offset": state.start_offset,

@@ -21,9 +21,9 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 async def read_share_group_state_summary(request: Request) -> Body:
     """Return the start offsets."""
 
-    def summarize_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
-        check_state_request(request, part, state, entry)
+    def summarize_partition(topic_id_partition: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = request.cluster.part(ShareStates).get(request.body["group_id"], topic_id_partition)
+        check_state_request(request, topic_id_partition, state, entry)
         if state is None:
             return {"start_offset": UNKNOWN, "delivery_complete_count": UNKNOWN}
         return {

@@ -31,19 +31,19 @@ from kproxy.broker.shares.share_requests import (
 
 @api("ShareFetch", lowest=1)
 async def share_fetch(request: Request) -> Body:
-    """Apply acknowledgements, then respond immediately if there is enough data, else wait."""
+    """Apply acknowledgements, then respond immediately if there is enough data, else wait for it."""
     body = request.body
     try:
         key = requesting_member(request)
         _check_renewal(body)
         has_acknowledgements = _has_acknowledgements(body)
-        session = _session(request, key, has_acknowledgements=has_acknowledgements)
+        session = _open_session(request, key, has_acknowledgements=has_acknowledgements)
     except ApiError as api_error:
         if api_error.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
             await wait_for_any((), body["max_wait_ms"])
         return {"error_code": api_error.error}
     leaders = LeaderHints(request)
-    acknowledged_errors = await apply_acknowledgements(request) if has_acknowledgements else {}
+    acknowledgement_results = await apply_acknowledgements(request) if has_acknowledgements else {}
     results: dict[TopicIdPartition, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:
@@ -55,10 +55,10 @@ async def share_fetch(request: Request) -> Body:
         for topic_id_partition, result in results.items()
         if _must_send(session, topic_id_partition, result)
     }
-    for topic_id_partition, error in acknowledged_errors.items():
+    for topic_id_partition, acknowledgement_result in acknowledgement_results.items():
         result = results.setdefault(topic_id_partition, {"partition_index": topic_id_partition[1], "records": b""})
-        result["acknowledge_error_code"] = error.get("error_code", Error.NONE)
-        result["acknowledge_error_message"] = error.get("error_message")
+        result["acknowledge_error_code"] = acknowledgement_result.get("error_code", Error.NONE)
+        result["acknowledge_error_message"] = acknowledgement_result.get("error_message")
     if body["share_session_epoch"] == END:
         end_session(request.cluster, request.node, key, session)
     return {
@@ -80,7 +80,7 @@ def _has_acknowledgements(body: Mapping[str, Any]) -> bool:
     return any(partition["acknowledgement_batches"] for topic in body["topics"] for partition in topic["partitions"])
 
 
-def _session(request: Request, key: tuple[str, str], *, has_acknowledgements: bool) -> ShareSession:
+def _open_session(request: Request, key: tuple[str, str], *, has_acknowledgements: bool) -> ShareSession:
     body = request.body
     session = (
         request.cluster.part(AllShareSessions)
@@ -120,7 +120,7 @@ async def _fetch(
         has_enough = size >= min(body["min_bytes"], reader.max_bytes) and reader.acquirable
         remaining_ms = deadline - clock.now()
         if has_enough or remaining_ms <= 0 or not reader.reads:
-            return reader.acquired()
+            return reader.acquire()
         await wait_for_any(reader.changes(), remaining_ms)
 
 

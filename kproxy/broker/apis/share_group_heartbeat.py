@@ -35,12 +35,12 @@ def share_group_heartbeat(request: Request) -> Body:
         _check_request(body)
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
-        joins = body["member_epoch"] == 0
-        if joins:
+        is_joining = body["member_epoch"] == 0
+        if is_joining:
             groups.check_capacity(sum(map(len, topics or ())))
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
             raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-        return groups.share(group_id, create=joins).heartbeat(_read_heartbeat(request))
+        return groups.share(group_id, create=is_joining).heartbeat(_read_heartbeat(request))
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
 

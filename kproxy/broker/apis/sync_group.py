@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 
 @api("SyncGroup")
 async def sync_group(request: Request) -> Body:
-    """Wait until the leader has sent the assignments."""
+    """Return the member's assignment once the leader has sent all assignments."""
     body = request.body
     group_id = body["group_id"]
     protocol = body.get("protocol_type"), body.get("protocol_name")

@@ -20,7 +20,7 @@ _UPGRADE: Final = 1
 
 @api("UpdateFeatures")
 def update_features(request: Request) -> Body:
-    """Update all features or none: the response has one error, before version 2 repeated for each feature."""
+    """Update all features or none. The response has one error; before version 2, it is repeated for each feature."""
     body, features = request.body, request.cluster.part(Features)
     updates = body["feature_updates"]
     try:
@@ -51,8 +51,8 @@ def _check_update(features: Features, update: Mapping[str, Any]) -> None:
         or not (level == 0 or supported.lowest <= level <= supported.highest)
         or level < supported.lowest
     ):
-        range_ = f"versions {supported.lowest}-{supported.highest}" if supported else "the feature"
-        raise ApiError(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {range_}.")
+        unsupported = f"versions {supported.lowest}-{supported.highest}" if supported else "the feature"
+        raise ApiError(Error.INVALID_UPDATE_VERSION, f"{message}Local controller does not support {unsupported}.")
     is_upgrade = not update["allow_downgrade"] if "allow_downgrade" in update else update["upgrade_type"] == _UPGRADE
     if level < current_level and is_upgrade:
         raise ApiError(

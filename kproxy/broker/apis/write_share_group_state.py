@@ -29,14 +29,14 @@ _STORED_STATES: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, Record
 async def write_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
 
-    def write_partition(part: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        state = find_state(request, part, "Write")
-        check_state_request(request, part, state, entry)
+    def write_partition(topic_id_partition: TopicIdPartition, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        state = find_state(request, topic_id_partition, "Write")
+        check_state_request(request, topic_id_partition, state, entry)
         _write(state, entry)
         if state.live is not None:
             state.live.close()
             state.live = None
-        request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
+        request.cluster.part(ShareStates).store(request.body["group_id"], topic_id_partition, state)
         return {}
 
     return await handle_partitions(request, write_partition)

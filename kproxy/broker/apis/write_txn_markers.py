@@ -32,9 +32,9 @@ async def write_txn_markers(request: Request) -> Body:
                 results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
     try:
         await request.cluster.part(Logs).synced()  # the markers
-        unsynced = Error.NONE
+        sync_error = Error.NONE
     except ApiError as api_error:
-        unsynced = api_error.error
+        sync_error = api_error.error
     return {
         "markers": [
             {
@@ -43,7 +43,7 @@ async def write_txn_markers(request: Request) -> Body:
                     {
                         "name": name,
                         "partitions": [
-                            {"partition_index": index, "error_code": error or unsynced}
+                            {"partition_index": index, "error_code": error or sync_error}
                             for index, error in partitions.items()
                         ],
                     }

@@ -10,19 +10,19 @@ from kproxy.broker.configs.configs import LISTENER_CONFIG, MIN_ISR, Configs
 from kproxy.broker.configs.facts import UNKNOWN, ConfigDefinition
 from kproxy.broker.errors import ApiError, Error
 
-_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+_LOG_LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 
 def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
-    """Raise `ApiError` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
+    """Raise `ApiError` with INVALID_CONFIG or INVALID_REQUEST unless these settings are valid for a resource."""
     for key, value in settings.items():
         definition = configs.definition(kind, key)
         if kind == "broker":
             _check_dynamic(name, definition)
         elif kind == "broker_logger":
-            _check_level(key, value)
+            _check_log_level(key, value)
         elif kind == "topic":
-            _check_tiered(configs, key, value)
+            _check_tiered_storage(configs, key, value)
         elif (kind, key) == ("client_metrics", "match"):
             check_match(value)
         try:
@@ -34,13 +34,13 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
 def check_min_isr(
     configs: Configs, kind: str, name: str, mentioned: Collection[str], settings: Mapping[str, str]
 ) -> None:
-    """Raise `ApiError` with INVALID_CONFIG if a change breaks what eligible leader replicas need (KIP-966).
+    """Raise `ApiError` with INVALID_CONFIG if a change is not allowed with eligible leader replicas (KIP-966).
 
     Args:
         configs: The cluster's configs.
         kind: The resource type.
         name: The resource name.
-        mentioned: The configs in the request.
+        mentioned: The names of the configs in the request.
         settings: The settings after the change.
     """
     if kind == "broker" and configs.min_isr_is_set:
@@ -65,16 +65,16 @@ def _check_dynamic(name: str, definition: ConfigDefinition) -> None:
         raise ApiError(Error.INVALID_REQUEST, f"Cannot update these configs dynamically: [{definition.name}]")
 
 
-def _check_level(logger: str, level: str) -> None:
-    if level not in _LEVELS:
+def _check_log_level(logger: str, level: str) -> None:
+    if level not in _LOG_LEVELS:
         raise ApiError(
             Error.INVALID_CONFIG,
             f"Cannot set the log level of {logger} to {level:.50} as it is not a supported log level. "
-            f"Valid log levels are {', '.join(_LEVELS)}",
+            f"Valid log levels are {', '.join(_LOG_LEVELS)}",
         )
 
 
-def _check_tiered(configs: Configs, key: str, value: str) -> None:
+def _check_tiered_storage(configs: Configs, key: str, value: str) -> None:
     requested = key == "remote.storage.enable" and value == "true"
     if requested and configs.broker("remote.log.storage.system.enable") != "true":
         raise ApiError(

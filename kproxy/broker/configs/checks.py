@@ -50,13 +50,13 @@ _SELECTORS: Final = (
 
 
 def check(definition: ConfigDefinition, value: str, line: ReleaseLine) -> None:
-    """Raise `ApiError` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
+    """Raise `ApiError` with INVALID_CONFIG (before 2.1, UNKNOWN_SERVER_ERROR) unless the value is valid."""
     min_values = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
         _check(definition, value, min_values)
     except ValueError as error:
-        code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
-        raise ApiError(code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
+        api_code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
+        raise ApiError(api_code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
 
 
 def check_match(value: str) -> None:
@@ -68,7 +68,7 @@ def check_match(value: str) -> None:
 
 
 def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
-    """Raise `ValueError` unless the brokers can start with these; unknown configs are ignored, as in Kafka."""
+    """Raise `ValueError` unless brokers can start with these configs; unknown ones are ignored, as in Kafka."""
     for key, value in configs.items():
         if (definition := definitions("broker", line.name).get(key)) is not None:
             try:
@@ -80,7 +80,7 @@ def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
 def _check(definition: ConfigDefinition, value: str, min_values: Mapping[str, float]) -> None:
     """Raise `ValueError` with the reason if the value is invalid."""
     try:
-        number = _PARSERS.get(definition.type, _text)(value, _BITS.get(definition.type, 0))
+        number = _PARSERS.get(definition.type, _parse_text)(value, _BITS.get(definition.type, 0))
     except ValueError:
         if definition.type == _BOOLEAN:
             raise ValueError("Expected value to be either true or false") from None
@@ -93,16 +93,16 @@ def _check(definition: ConfigDefinition, value: str, min_values: Mapping[str, fl
                 raise ValueError(f"String must be one of: {', '.join(allowed)}")
 
 
-def _text(value: str, bits: int) -> None:
+def _parse_text(value: str, bits: int) -> None:
     """Accept any text."""
 
 
-def _boolean(value: str, bits: int) -> None:
+def _check_boolean(value: str, bits: int) -> None:
     if value.strip().lower() not in ("true", "false"):
         raise ValueError(value)
 
 
-def _integer(value: str, bits: int) -> int:
+def _parse_integer(value: str, bits: int) -> int:
     if len(value) > 20:
         raise ValueError(value)
     number = int(value.strip())
@@ -111,10 +111,10 @@ def _integer(value: str, bits: int) -> int:
     return number
 
 
-def _double(value: str, bits: int) -> float:
+def _parse_double(value: str, bits: int) -> float:
     return float(value)
 
 
 _PARSERS: Final[Mapping[int, Callable[[str, int], float | None]]] = {
-    1: _boolean, 3: _integer, 4: _integer, 5: _integer, 6: _double,
+    1: _check_boolean, 3: _parse_integer, 4: _parse_integer, 5: _parse_integer, 6: _parse_double,
 }  # fmt: skip

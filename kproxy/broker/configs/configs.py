@@ -25,11 +25,11 @@ _DEFAULT_SOURCE: Final = 5
 
 #: Defaults that suit development better than Kafka's.
 _DEFAULT_OVERRIDES: Final = {
-    "default.replication.factor": "3",  # limited to the number of brokers; lets one be stopped
+    "default.replication.factor": "3",  # limited to the number of brokers; allows stopping one
     "delete.topic.enable": "true",  # was false before 1.0
     "group.initial.rebalance.delay.ms": "0",  # no wait for further members
 }
-#: Time configs of topics that brokers have in several units, most specific first; the first one that is set applies.
+#: Topics' time configs that brokers have in several units, most specific first; the first one that is set applies.
 _TIMES: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
@@ -47,7 +47,7 @@ _STRING: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value with the name and source that it was set with."""
+    """A value, with the config name and the source under which it was set."""
 
     name: str
     value: str | None
@@ -75,11 +75,11 @@ class Configs:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.line = cluster.line
-        self.edition = 0  # changes with every setting
-        self._set: dict[tuple[str, str], dict[str, str]] = {}
+        self.edition = 0  # incremented by every change
+        self._settings: dict[tuple[str, str], dict[str, str]] = {}
         for key, stored in cluster.journal.entries("configs"):
             kind, _, name = key.partition(":")
-            self._set[kind, name] = dict(stored)
+            self._settings[kind, name] = dict(stored)
 
     def has(self, kind: str) -> bool:
         """Whether the release has configs for a resource type."""
@@ -87,7 +87,7 @@ class Configs:
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""
-        return next((broker.value for broker in self._broker_values(key) if broker.value is not None), "")
+        return next((setting.value for setting in self._broker_values(key) if setting.value is not None), "")
 
     def topic(self, name: str, key: str) -> str:
         """Return a topic's effective value, e.g. of ``retention.ms``."""
@@ -98,14 +98,14 @@ class Configs:
         return self._effective_value("group", name, key)
 
     def names(self, kind: str) -> list[str]:
-        """Return the resources of a type that have settings."""
-        return [name for resource_kind, name in self._set if resource_kind == kind]
+        """Return the names of the resources of a type that have settings."""
+        return [name for resource_kind, name in self._settings if resource_kind == kind]
 
     def of(self, kind: str, name: str) -> Mapping[str, str]:
         """Return the settings of a resource."""
-        settings = self._set.get((kind, name), {})
+        settings = self._settings.get((kind, name), {})
         if kind == "broker" and not name and MIN_ISR not in settings and self.min_isr_is_set:
-            return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **settings}
+            return {MIN_ISR: next(self._static_values(MIN_ISR)).value or "", **settings}
         return settings
 
     def has_config(self, kind: str, key: str) -> bool:
@@ -116,7 +116,7 @@ class Configs:
         """Return the definition of a config.
 
         Raises:
-            ApiError: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
+            ApiError: INVALID_CONFIG or INVALID_REQUEST if the resource type has no such config.
         """
         definition = _definitions(kind, self.line.name).get(key)
         if definition is not None:
@@ -138,18 +138,18 @@ class Configs:
         """Replace the settings of a resource; they must be valid."""
         self.edition += 1
         if settings:
-            self._set[kind, name] = dict(settings)
+            self._settings[kind, name] = dict(settings)
         else:
-            self._set.pop((kind, name), None)
+            self._settings.pop((kind, name), None)
         self._cluster.journal.put("configs", f"{kind}:{name}", settings or None)
 
     def forget(self, kind: str, name: str) -> None:
         """Remove the settings of a deleted resource."""
-        if (kind, name) in self._set:
+        if (kind, name) in self._settings:
             self.set(kind, name, {})
 
     def describe(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
-        """Return every config of a resource; with `settings`, as if these were set."""
+        """Return every config of a resource. If `settings` are given, return the configs as if those were set."""
         effective_settings = self.of(kind, name) if settings is None else settings
         listed = _definitions(kind, self.line.name)
         unlisted = (
@@ -158,7 +158,7 @@ class Configs:
         configs = (
             self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted]
         )
-        # The default for all brokers only has what was set.
+        # The defaults for all brokers contain only configs that have been set.
         return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT_SOURCE]
 
     def _config(self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]) -> Config:
@@ -180,20 +180,20 @@ class Configs:
             for synonym in definition.synonyms:
                 yield from self._broker_values(synonym)
             for synonym, unit_ms in _TIMES.get(definition.name, ()):
-                for broker in self._broker_values(synonym):
-                    if broker.source != _DEFAULT_SOURCE and broker.value:
-                        yield Setting(synonym, str(int(broker.value) * unit_ms), broker.source)
+                for setting in self._broker_values(synonym):
+                    if setting.source != _DEFAULT_SOURCE and setting.value:
+                        yield Setting(synonym, str(int(setting.value) * unit_ms), setting.source)
         elif kind == "broker_logger":
             yield Setting(definition.name, definition.default, _DEFAULT_SOURCE)
 
     def _broker_values(self, key: str) -> Iterator[Setting]:
-        """Return the values of a broker config in order of precedence."""
+        """Yield the values of a broker config in order of precedence."""
         if (dynamic := self.of("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
-        yield from self._static(key)
+        yield from self._static_values(key)
 
-    def _static(self, key: str) -> Iterator[Setting]:
-        """Return the values of a broker config without dynamic settings."""
+    def _static_values(self, key: str) -> Iterator[Setting]:
+        """Yield the values of a broker config, except dynamic ones."""
         definition = all_definitions("broker", self.line.name).get(key)
         default = None if definition is None else definition.default
         static = self._cluster.options.configs.get(key)
@@ -224,12 +224,12 @@ class Configs:
         }
 
     def _unlisted_definition(self, key: str) -> ConfigDefinition:
-        """Return a config that a broker accepts without listing it: of a listener, or of a plug-in.
+        """Return the definition of a config that a broker accepts without listing it, for a listener or a plug-in.
 
         Values of unknown configs are hidden: they may be secret.
         """
-        of_listener = LISTENER_CONFIG.fullmatch(key)
-        if of_listener and (base := definitions("broker", self.line.name).get(of_listener[1])) is not None:
+        listener_match = LISTENER_CONFIG.fullmatch(key)
+        if listener_match and (base := definitions("broker", self.line.name).get(listener_match[1])) is not None:
             return replace(base, name=key, default=None, read_only=True, synonyms=())
         return ConfigDefinition(key, UNKNOWN, default=None, read_only=True, sensitive=True)
 

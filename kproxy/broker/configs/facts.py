@@ -36,22 +36,22 @@ class ConfigDefinition:
 def definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     """Return the configs of a resource type in a release line, by name; empty if the type is unknown."""
     release_line = line(release)
-    rows = {
+    names = {
         row["name"]
         for row in _rows(kind)
         if ("since" not in row or release_line.since(row["since"]))
         and ("until" not in row or row["until"] == release_line.name or not release_line.since(row["until"]))
     }
-    return {name: definition for name, definition in all_definitions(kind, release).items() if name in rows}
+    return {name: definition for name, definition in all_definitions(kind, release).items() if name in names}
 
 
 @functools.cache
 def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
-    """Return the configs of a resource type in any release, by name, with their default in this one."""
+    """Return the configs that a resource type has in any release, by name, with their defaults in this one."""
     release_line = line(release)
     definitions_by_name = {}
     for row in _rows(kind):
-        # Sorted by line: the first one that is not older than this release has its default.
+        # Sorted by release line: the first one that is not older than this release applies to it.
         older_defaults = (
             value
             for until, value in row["older"].items()

@@ -17,7 +17,7 @@ _KINDS: Final = {code: kind for kind, code in CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource, with the type and name of the resource that ACLs protect it by."""
+    """A resource. `guard` and `guarded` are the type and name of the resource whose ACLs protect it."""
 
     kind: str
     name: str
@@ -26,7 +26,7 @@ class Resource:
 
 
 def find_resource(request: Request, entry: Mapping[str, Any]) -> Resource:
-    """Return the resource with a request's ``resource_type`` and ``resource_name``.
+    """Return the resource that an entry's ``resource_type`` and ``resource_name`` identify.
 
     Raises:
         ApiError: It does not exist or is invalid: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.

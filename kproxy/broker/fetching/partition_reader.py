@@ -27,9 +27,9 @@ _UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Err
 
 
 class PartitionRead(NamedTuple):
-    """The result for a partition without its records, the records, and the next offset (None after an error).
+    """The result for a partition without its records, the batches read, and the log (None after an error).
 
-    `urgent`: respond without waiting for other partitions.
+    `urgent`: whether to respond without waiting for other partitions.
     """
 
     key: Key
@@ -51,27 +51,27 @@ class PartitionReader:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._topics = request.cluster.part(Topics)
-        self._committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
+        self._is_read_committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
         state = request.body.get("replica_state", {})
         self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
         self.leaders = LeaderHints(request)
 
-    def read(self, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> PartitionRead:
+    def read(self, requested: PartitionRequest, limit: int, *, at_least_one: bool) -> PartitionRead:
         """Read a partition.
 
         Args:
-            requested: The request for it.
+            requested: What the Fetch requests from it.
             limit: Bytes left in the response.
-            one_at_least: Return the first batch even if it is larger than the limit.
+            at_least_one: Whether to return the first batch even if it is larger than the limit.
         """
         try:
-            topic = self._topic(requested.key[0])
+            topic = self._find_topic(requested.key[0])
         except ApiError as api_error:
             name = "" if self._request.version >= _BY_TOPIC_ID_FROM else requested.key[0]
             return PartitionRead(requested.key, name, _error_result(requested, api_error.error), [], None)
         try:
-            partition = self._partition(topic, requested)
-            return self._read(partition, requested, limit, one_at_least=one_at_least)
+            partition = self._find_partition(topic, requested)
+            return self._read(partition, requested, limit, at_least_one=at_least_one)
         except ApiError as api_error:
             result = _error_result(requested, api_error.error)
             has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
@@ -81,10 +81,10 @@ class PartitionReader:
             return PartitionRead(requested.key, topic.name, result, [], None, urgent)
 
     def records(self, read: PartitionRead, offset: int, limit: int) -> list[bytes]:
-        """Return what was read, in chunks, in the record format of the request's version.
+        """Return the records that were read, in chunks, in the record format of the request's version.
 
         Args:
-            read: The partition.
+            read: The partition, as read.
             offset: The requested offset.
             limit: Maximum number of bytes; before version 3 the result is truncated to it.
 
@@ -102,11 +102,11 @@ class PartitionReader:
             except ApiError:
                 if not data:
                     raise
-                break  # what comes before it can be read
+                break  # the batches before this one can be returned
         data = data if version >= _ONE_BATCH_FROM else data[: max(limit, 0)]
         return [data] if data else []
 
-    def _topic(self, name_or_id: str) -> Topic:
+    def _find_topic(self, name_or_id: str) -> Topic:
         by_id = self._request.version >= _BY_TOPIC_ID_FROM
         topic = self._topics.by_id(name_or_id) if by_id else self._topics.named(name_or_id)
         if topic is None:
@@ -117,7 +117,7 @@ class PartitionReader:
             require(self._request, "READ", "TOPIC", topic.name)
         return topic
 
-    def _partition(self, topic: Topic, requested: PartitionRequest) -> Partition:
+    def _find_partition(self, topic: Topic, requested: PartitionRequest) -> Partition:
         request = self._request
         partition = self._topics.find_led_partition(
             request.node,
@@ -126,22 +126,22 @@ class PartitionReader:
             requested.leader_epoch,
             any_replica=request.version >= _FOLLOWERS_FROM,
         )
-        if self._is_follower:  # no broker replicates from here, so that it is none of the replicas
+        if self._is_follower:  # no broker replicates from here, so the sender is not a replica
             raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
         if request.version < _ZSTD_FROM and settings(request.cluster, topic.name).compression_type == "zstd":
             raise ApiError(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
     def _read(
-        self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool
+        self, partition: Partition, requested: PartitionRequest, limit: int, *, at_least_one: bool
     ) -> PartitionRead:
         log = partition.log
         if not log.start_offset <= requested.offset <= log.end_offset:
             raise ApiError(Error.OFFSET_OUT_OF_RANGE)
-        end = log.last_stable_offset if self._committed else log.high_watermark
+        end = log.last_stable_offset if self._is_read_committed else log.high_watermark
         limit = min(limit, requested.max_bytes)
-        one_at_least |= self._request.version < _ONE_BATCH_FROM  # cut off later
-        batches = log.read(requested.offset, end, limit, one_at_least=one_at_least)
+        at_least_one |= self._request.version < _ONE_BATCH_FROM  # truncated later
+        batches = log.read(requested.offset, end, limit, at_least_one=at_least_one)
         result: dict[str, Any] = {
             "partition_index": partition.index,
             "error_code": Error.NONE,
@@ -150,7 +150,7 @@ class PartitionReader:
             "log_start_offset": log.start_offset,
             "aborted_transactions": None,
         }
-        if self._committed:
+        if self._is_read_committed:
             end_offset = batches[-1].last_offset + 1 if batches else requested.offset
             result["aborted_transactions"] = [
                 {"producer_id": transaction.producer_id, "first_offset": transaction.first_offset}

@@ -10,7 +10,7 @@ Key: TypeAlias = tuple[str, int]
 
 
 class PartitionRequest(NamedTuple):
-    """The fetch offset and size limit of one partition; an epoch of -1 is unknown."""
+    """The fetch offset and size limit of one partition; the leader epoch is -1 if unknown."""
 
     key: Key
     offset: int
@@ -24,7 +24,7 @@ def topic_key(entry: Mapping[str, Any]) -> str:
 
 
 def requested_partitions(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
-    """Return the partitions in a request, in order; the last of duplicates applies."""
+    """Return the partitions in a request, in order; of duplicates, the last one applies."""
     requests = {}
     for topic in body["topics"]:
         for partition in topic["partitions"]:

@@ -16,7 +16,7 @@ from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_NEW_SESSION: Final = 0  # epochs that start a session, and that use none
+_NEW_SESSION: Final = 0  # the epoch that starts a session, and the one that uses none
 _SESSIONLESS: Final = -1
 _NO_SESSION: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -27,14 +27,14 @@ EVICTABLE_AFTER_MS: Final = 120_000
 
 @dataclass(slots=True)
 class _SessionPartition:
-    """A partition of a session: its last request, and its last response."""
+    """A partition in a session, with its last request and its last response."""
 
     requested: PartitionRequest
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def update(self, result: Mapping[str, Any], *, has_records: bool) -> bool:
-        """Whether the result must be sent; records it as sent."""
+        """Return whether the result must be sent, and record it as sent."""
         has_failed = bool(result["error_code"])
         log_start_offset = result["log_start_offset"]
         high_watermark = -1 if has_failed else result["high_watermark"]
@@ -49,7 +49,7 @@ class _SessionPartition:
 
 @dataclass(slots=True)
 class _Session:
-    """A session; `epoch` is the one expected in the next request."""
+    """A session; `epoch` is the epoch expected in the next request."""
 
     id: int
     by_topic_id: bool
@@ -59,7 +59,7 @@ class _Session:
 
 
 class FetchContext:
-    """One Fetch: its partitions, listed or from its session, and which results to send."""
+    """One Fetch: its partitions, from the request or its session, and which results to send."""
 
     def __init__(self, requested: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
         self.requested = requested
@@ -69,11 +69,11 @@ class FetchContext:
 
     @property
     def session_id(self) -> int:
-        """The session id for the response; 0 is none."""
+        """The session id for the response; 0 for none."""
         return self._session.id if self._session is not None else _NO_SESSION
 
     def changed_results(self, results: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
-        """Select the partitions to send; those with records move to the end for the next time.
+        """Return the partitions to send; partitions with records move to the end for the next request.
 
         Args:
             results: The result of every partition, and whether it has records.
@@ -96,7 +96,7 @@ class FetchContext:
 
 
 class Sessions:
-    """The fetch sessions of one broker: at most a thousand; those unused for two minutes are evicted."""
+    """The fetch sessions of one broker: at most a thousand. Sessions unused for two minutes can be evicted."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, _Session] = {}  # least recently used first
@@ -114,12 +114,12 @@ class Sessions:
         """Start processing a request.
 
         Args:
-            session_id: From the request; 0 is none.
-            epoch: Session epoch in the request: 0 starts a session, -1 closes it.
-            requested: The listed partitions.
-            forgotten: The partitions to remove.
-            now: Time in ms.
-            by_topic_id: Whether the version identifies topics by id.
+            session_id: The session id in the request; 0 for none.
+            epoch: The session epoch in the request: 0 starts a session, -1 closes it.
+            requested: The partitions in the request.
+            forgotten: The partitions to remove from the session.
+            now: The current time in ms.
+            by_topic_id: Whether the request's version identifies topics by id.
 
         Raises:
             ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -128,31 +128,31 @@ class Sessions:
             self._sessions.pop(session_id, None)
             session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _NEW_SESSION else None
             return FetchContext(requested.values(), session, full=True)
-        session_found = self._sessions.get(session_id)
-        if session_found is None:
+        current_session = self._sessions.get(session_id)
+        if current_session is None:
             raise ApiError(Error.FETCH_SESSION_ID_NOT_FOUND)
-        if session_found.epoch != epoch:
+        if current_session.epoch != epoch:
             raise ApiError(Error.INVALID_FETCH_SESSION_EPOCH)
-        if session_found.by_topic_id != by_topic_id:
+        if current_session.by_topic_id != by_topic_id:
             raise ApiError(Error.FETCH_SESSION_TOPIC_ID_ERROR)
         for key, request in requested.items():
-            if key in session_found.partitions:
-                session_found.partitions[key].requested = request
+            if key in current_session.partitions:
+                current_session.partitions[key].requested = request
             else:
-                session_found.partitions[key] = _SessionPartition(request)
+                current_session.partitions[key] = _SessionPartition(request)
         for key in forgotten:
-            session_found.partitions.pop(key, None)
+            current_session.partitions.pop(key, None)
         del self._sessions[session_id]
-        if not session_found.partitions:
+        if not current_session.partitions:
             return FetchContext((), None, full=True)
-        self._sessions[session_id] = session_found
-        session_found.used_at, session_found.epoch = now, _next_epoch(epoch)
+        self._sessions[session_id] = current_session
+        current_session.used_at, current_session.epoch = now, _next_epoch(epoch)
         return FetchContext(
-            [partition.requested for partition in session_found.partitions.values()], session_found, full=False
+            [partition.requested for partition in current_session.partitions.values()], current_session, full=False
         )
 
     def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
-        """Create a session, if there is room for one."""
+        """Create a session and return it; None if there is no room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.used_at <= EVICTABLE_AFTER_MS:
@@ -171,11 +171,11 @@ class FetchSessions:
     """The sessions of all brokers of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._of_nodes: dict[int, Sessions] = {}
+        self._by_node: dict[int, Sessions] = {}
 
     def of(self, node: BrokerNode) -> Sessions:
         """Return the sessions of one broker."""
-        return self._of_nodes.setdefault(node.id, Sessions())
+        return self._by_node.setdefault(node.id, Sessions())
 
 
 def _next_epoch(epoch: int) -> int:

@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 #: A topic id and a partition index.
 TopicIdPartition: TypeAlias = tuple[str, int]
 
-_MAX_PASSES: Final = 10  # over the members, for balancing
+_MAX_PASSES: Final = 10  # how often balancing goes through all members
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member for the assignor: its topic ids, and its previous target assignment."""
+    """A member as an assignor sees it: the ids of its topics, and its previous target assignment."""
 
     id: str
     instance_id: str | None
@@ -33,7 +33,7 @@ Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict
 def assign_uniform(
     members: Collection[Subscriber], topics: Mapping[str, int]
 ) -> dict[str, frozenset[TopicIdPartition]]:
-    """Balance the number of partitions per member, moving as few as possible."""
+    """Balance the number of partitions per member, moving as few partitions as possible."""
     balance = _Balance(members, topics)
     unassigned = {(topic, index) for topic, count in topics.items() for index in range(count)}
     for subscriber in members:
@@ -44,7 +44,7 @@ def assign_uniform(
         if (member := balance.least_loaded(partition[0])) is not None:
             balance.give(member, partition)
     balance.balance()
-    return {member: frozenset(partitions) for member, partitions in balance.parts.items()}
+    return {member: frozenset(partitions) for member, partitions in balance.assigned.items()}
 
 
 def assign_range(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
@@ -61,16 +61,16 @@ def assign_range(members: Collection[Subscriber], topics: Mapping[str, int]) -> 
     return {member: frozenset(partitions) for member, partitions in assignments.items()}
 
 
-#: By the names in requests; the first is the default.
+#: The assignors by their names in requests; the first is the default.
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniform, "range": assign_range}
 
 
 class _Balance:
-    """An assignment in progress, which finds the least loaded member for each topic."""
+    """An assignment in progress. It finds the least loaded member for each topic."""
 
     def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
-        self.parts: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
-        # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
+        self.assigned: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
+        # Topics with the same readers share a heap of (load, member); outdated entries are corrected at the top.
         readers = {topic: tuple(member.id for member in members if topic in member.topics) for topic in topics}
         heaps = {
             group_readers: [(0, member) for member in sorted(group_readers)] for group_readers in set(readers.values())
@@ -78,37 +78,37 @@ class _Balance:
         self._heaps = {topic: heaps[group_readers] for topic, group_readers in readers.items()}
 
     def give(self, member: str, partition: TopicIdPartition) -> None:
-        self.parts[member].add(partition)
+        self.assigned[member].add(partition)
 
     def give_all(self, member: str, partitions: Collection[TopicIdPartition]) -> None:
-        self.parts[member].update(partitions)
+        self.assigned[member].update(partitions)
 
     def least_loaded(self, topic: str) -> str | None:
-        """Return the reader of a topic with the fewest partitions; None if there is none."""
+        """Return the reader of a topic with the fewest partitions; None if nobody reads it."""
         heap = self._heaps[topic]
         while heap:
             load, member = heap[0]
-            if load == len(self.parts[member]):
+            if load == len(self.assigned[member]):
                 return member
-            heapq.heapreplace(heap, (len(self.parts[member]), member))
+            heapq.heapreplace(heap, (len(self.assigned[member]), member))
         return None
 
     def balance(self) -> None:
-        """Move partitions from members to others that have at least two fewer."""
+        """Move partitions from members to other members that have at least two fewer."""
         for _ in range(_MAX_PASSES):
             if not sum(self._move(*move) for move in self._most_loaded_first()):
                 return
 
     def _most_loaded_first(self) -> Iterator[tuple[str, TopicIdPartition]]:
-        for member in sorted(self.parts, key=lambda part: -len(self.parts[part])):
-            for partition in sorted(self.parts[member], reverse=True):
+        for member in sorted(self.assigned, key=lambda member_id: -len(self.assigned[member_id])):
+            for partition in sorted(self.assigned[member], reverse=True):
                 yield member, partition
 
     def _move(self, owner: str, partition: TopicIdPartition) -> bool:
         receiver = self.least_loaded(partition[0])
-        if receiver is None or len(self.parts[owner]) - len(self.parts[receiver]) < 2:
+        if receiver is None or len(self.assigned[owner]) - len(self.assigned[receiver]) < 2:
             return False
-        self.parts[owner].remove(partition)
-        heapq.heappush(self._heaps[partition[0]], (len(self.parts[owner]), owner))
+        self.assigned[owner].remove(partition)
+        heapq.heappush(self._heaps[partition[0]], (len(self.assigned[owner]), owner))
         self.give(receiver, partition)
         return True

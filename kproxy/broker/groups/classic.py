@@ -27,13 +27,13 @@ class ClassicGroup(ClassicRebalance):
     """A group whose leader assigns the partitions."""
 
     def join(self, request: JoinRequest, respond: Respond) -> None:
-        """A member joins or rejoins; the response is sent when all members have joined.
+        """Let a member join or rejoin; respond when all members have joined.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
         if not self._has_capacity(request.member_id):
-            self._forget(request.member_id)
+            self._remove_member(request.member_id)
             raise ApiError(Error.GROUP_MAX_SIZE_REACHED)
         if not self._supports(request.protocol_type, request.protocols):
             raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
@@ -42,9 +42,9 @@ class ClassicGroup(ClassicRebalance):
         elif request.member_id not in self._pending:
             self._rejoin(self._find_member(request.member_id, request.instance_id), request, respond)
         elif request.instance_id is None:
-            self._add(request.member_id, request, respond)
+            self._add_member(request.member_id, request, respond)
         else:
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members first get an id
 
     def sync(
         self,
@@ -55,34 +55,34 @@ class ClassicGroup(ClassicRebalance):
         assignments: Mapping[str, bytes],
         respond: Respond,
     ) -> None:
-        """A member requests its assignment; the leader sends the assignments of all.
+        """Handle a member's request for its assignment; the leader's request contains the assignments of all members.
 
         Args:
             member_id: The member.
-            instance_id: Of a static member.
+            instance_id: The instance id of a static member.
             generation: The generation that it joined.
             protocol: Protocol type and name in the request; None before version 5.
-            assignments: By member; ignored unless it is the leader.
-            respond: Called when the leader has synced.
+            assignments: The assignment of each member; ignored unless the leader sends them.
+            respond: Called with the response when the leader has synced.
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
                 REBALANCE_IN_PROGRESS.
         """
-        member = self._find_member_of_generation(member_id, instance_id, generation)
+        member = self._find_current_member(member_id, instance_id, generation)
         protocol_pairs = zip(protocol, (self.protocol_type, self.protocol), strict=True)
         if any(None not in (requested, current) and requested != current for requested, current in protocol_pairs):
             raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if self._now is RebalanceState.PREPARING:
+        if self._state is RebalanceState.PREPARING:
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
-        self._synced(member_id)
+        self._mark_synced(member_id)
         member.sync = respond
-        if self._now is RebalanceState.STABLE:
-            member.respond_to_sync(self._assigned(member))
+        if self._state is RebalanceState.STABLE:
+            member.respond_to_sync(self._sync_response(member))
         elif member_id == self.leader:
             for receiver in self.members.values():
                 receiver.assignment = assignments.get(receiver.id, b"")
-            self._propagate()
+            self._respond_to_syncs()
             self._set_state(RebalanceState.STABLE)
             self._context.store(self)
 
@@ -92,13 +92,13 @@ class ClassicGroup(ClassicRebalance):
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
-        self._expect(self._find_member_of_generation(member_id, instance_id, generation))
-        if self._now is RebalanceState.PREPARING:
+        self._restart_session_timer(self._find_current_member(member_id, instance_id, generation))
+        if self._state is RebalanceState.PREPARING:
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
-        errors = [self._leave(*member) for member in members]
+        errors = [self._leave_group(*member) for member in members]
         if Error.NONE in errors and not self.is_empty:
             self._prepare_or_complete()
         return errors
@@ -109,12 +109,12 @@ class ClassicGroup(ClassicRebalance):
         if epoch < 0 and self.is_empty:
             return no_check
         if epoch >= 0 or member_id or instance_id is not None:
-            member = self._find_member_of_generation(member_id, instance_id, epoch)
-            if not transactional and self._now is not RebalanceState.COMPLETING:
-                self._expect(member)
+            member = self._find_current_member(member_id, instance_id, epoch)
+            if not transactional and self._state is not RebalanceState.COMPLETING:
+                self._restart_session_timer(member)
         elif not transactional:
             raise ApiError(Error.UNKNOWN_MEMBER_ID)
-        if not transactional and self._now is RebalanceState.COMPLETING:
+        if not transactional and self._state is RebalanceState.COMPLETING:
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
         return no_check
 
@@ -132,20 +132,20 @@ class ClassicGroup(ClassicRebalance):
         if not self.protocol_type:
             return committed.at
         if self.is_empty:
-            return self._since
-        is_known = self._now is RebalanceState.STABLE and self._topics is not None
+            return self._state_since
+        is_known = self._state is RebalanceState.STABLE and self._topics is not None
         return committed.at if is_known else None
 
     def close(self) -> None:
-        """Close the group, or hand over to one of another type: waiting members must rejoin."""
+        """Close the group, e.g. when one of another type replaces it; waiting members must rejoin."""
         super().close()
         for member in self.members.values():
             member.respond_to_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
             member.respond_to_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the group as in DescribeGroups."""
-        is_stable = self._now is RebalanceState.STABLE
+        """Return the group's entry in a DescribeGroups response."""
+        is_stable = self._state is RebalanceState.STABLE
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -171,7 +171,7 @@ class ClassicGroup(ClassicRebalance):
             "protocol_type": self.protocol_type,
             "protocol": self.protocol,
             "leader": self.leader,
-            "since": self._since,
+            "since": self._state_since,
             "members": [member.to_journal() for member in self.members.values()],
         }
 
@@ -180,13 +180,13 @@ class ClassicGroup(ClassicRebalance):
         self.settle(
             [ClassicMember.from_journal(member) for member in stored["members"]], stored["protocol"], stored["leader"]
         )
-        self._since = stored["since"]
+        self._state_since = stored["since"]
 
     def _has_capacity(self, member_id: str) -> bool:
-        """Whether the member can join; the limit on members that only got an id is kproxy's, not Kafka's."""
+        """Whether the member can join. Unlike Kafka, kproxy limits members that have an id but have not joined."""
         if not member_id and len(self._pending) >= MAX_MEMBERS:
             return False
-        is_preparing = self._now is RebalanceState.PREPARING
+        is_preparing = self._state is RebalanceState.PREPARING
         existing = self.members.get(member_id)
         if self.is_empty or (existing is not None and (existing.join is not None or not is_preparing)):
             return True
@@ -202,7 +202,7 @@ class ClassicGroup(ClassicRebalance):
             all(name in member.protocols for member in self.members.values()) for name in protocols
         )
 
-    def _find_member_of_generation(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
+    def _find_current_member(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
         member = self._find_member(member_id, instance_id)
         if generation != self.generation:
             raise ApiError(Error.ILLEGAL_GENERATION)
@@ -221,9 +221,9 @@ class ClassicGroup(ClassicRebalance):
     def _join_new(self, request: JoinRequest, respond: Respond) -> None:
         new_id = f"{request.client_id if request.instance_id is None else request.instance_id}-{uuid.uuid4()}"
         if request.instance_id is not None and (current_id := self._static.get(request.instance_id)) is not None:
-            self._replace(self.members[current_id], new_id, request, respond)
+            self._replace_member(self.members[current_id], new_id, request, respond)
         elif request.instance_id is not None or not request.learns_id:
-            self._add(new_id, request, respond)
+            self._add_member(new_id, request, respond)
         else:
             self._pending.add(new_id)
             self._timers.set(new_id, request.session_timeout_ms, functools.partial(self._expire, new_id))
@@ -231,18 +231,20 @@ class ClassicGroup(ClassicRebalance):
 
     def _rejoin(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
         is_leader = member.id == self.leader
-        has_same_protocols = member.joins_as(request.protocols)
+        has_same_protocols = member.has_protocols(request.protocols)
         if has_same_protocols and (
-            self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not is_leader)
+            self._state is RebalanceState.COMPLETING or (self._state is RebalanceState.STABLE and not is_leader)
         ):
-            respond(self._joined(member))  # it missed the response of this generation
+            respond(self._join_response(member))  # it missed this generation's response
         else:
-            self._update(member, request, respond)
+            self._update_member(member, request, respond)
             self._prepare_or_complete()
 
-    def _add(self, member_id: str, request: JoinRequest, respond: Respond) -> None:
-        member = request.member(member_id, respond)
-        self._delayed_again = self._now is RebalanceState.PREPARING and self._before is RebalanceState.EMPTY
+    def _add_member(self, member_id: str, request: JoinRequest, respond: Respond) -> None:
+        member = request.create_member(member_id, respond)
+        self._joined_during_delay = (
+            self._state is RebalanceState.PREPARING and self._previous_state is RebalanceState.EMPTY
+        )
         if not self.members:
             self.protocol_type = request.protocol_type
         self.members[member_id] = member
@@ -250,44 +252,44 @@ class ClassicGroup(ClassicRebalance):
             self._static[request.instance_id] = member_id
         self.leader = self.leader or member_id
         self._pending.discard(member_id)
-        self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
+        self._restart_session_timer(member, _NEW_MEMBER_TIMEOUT_MS)
         self._prepare_or_complete()
 
-    def _update(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
+    def _update_member(self, member: ClassicMember, request: JoinRequest, respond: Respond) -> None:
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.join = respond
 
-    def _replace(self, member: ClassicMember, new_id: str, request: JoinRequest, respond: Respond) -> None:
-        """A static member returns without its id: it gets a new one, and the old one is fenced."""
+    def _replace_member(self, member: ClassicMember, new_id: str, request: JoinRequest, respond: Respond) -> None:
+        """Give a static member that returns without its id a new id; the old id is fenced."""
         member.respond_to_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
         member.respond_to_sync({"error_code": Error.FENCED_INSTANCE_ID})
         is_leader, old_leader = member.id == self.leader, self.leader
-        self._forget(member.id)
+        self._remove_member(member.id)
         member.id, member.is_new = new_id, False
         self.members[new_id] = member
         self._static[request.instance_id or ""] = new_id
         self.leader = new_id if is_leader else self.leader
-        self._expect(member)
-        self._update(member, request, respond)
-        if self._now is not RebalanceState.STABLE:
-            self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
+        self._restart_session_timer(member)
+        self._update_member(member, request, respond)
+        if self._state is not RebalanceState.STABLE:
+            self.prepare() if self._state is RebalanceState.COMPLETING else self._complete_if_all_joined()
         elif self._elected_protocol() != self.protocol:
             self.prepare()
         else:  # unchanged: no rebalance
             self._context.store(self)
             follower_fields: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
             member.respond_to_join(
-                self._joined(member) | ({"skip_assignment": is_leader} if request.skips else follower_fields)
+                self._join_response(member) | ({"skip_assignment": is_leader} if request.skips else follower_fields)
             )
 
-    def _synced(self, member_id: str) -> None:
+    def _mark_synced(self, member_id: str) -> None:
         self._unsynced.discard(member_id)
         if not self._unsynced:
             self._timers.cancel(SYNC)
 
-    def _leave(self, member_id: str, instance_id: str | None) -> Error:
+    def _leave_group(self, member_id: str, instance_id: str | None) -> Error:
         try:
             if not member_id:
                 member_id = self._static.get(instance_id or "", "")
@@ -295,5 +297,5 @@ class ClassicGroup(ClassicRebalance):
                 self._find_member(member_id, instance_id).respond_to_join(UNKNOWN_MEMBER_RESPONSE)
         except ApiError as api_error:
             return api_error.error
-        self._forget(member_id)
+        self._remove_member(member_id)
         return Error.NONE

@@ -25,7 +25,7 @@ class ClassicProtocolSupport(Reconciliation):
     """Handles members with the classic protocol; each has its own generation, which is its member epoch."""
 
     def join(self, request: JoinRequest, respond: Respond) -> None:
-        """A member joins or rejoins; the response is immediate.
+        """Let a member join or rejoin; respond immediately.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -47,10 +47,10 @@ class ClassicProtocolSupport(Reconciliation):
         member.rack_id = subscription.get("rack_id") or member.rack_id
         member.client_id, member.client_host = request.client_id, request.client_host
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        owned = self._parts(subscription.get("owned_partitions", ()))
-        self._progress(member, owned, None, subscription_changed=has_changed)
+        owned = self._owned_partitions(subscription.get("owned_partitions", ()))
+        self._advance_member(member, owned, None, subscription_changed=has_changed)
         self._timers.cancel(f"join-{member.id}")
-        self._limit("sync", member)
+        self._start_step_timer("sync", member)
         respond(
             {
                 "member_id": member.id,
@@ -70,18 +70,18 @@ class ClassicProtocolSupport(Reconciliation):
         assignments: Mapping[str, bytes],
         respond: Respond,
     ) -> None:
-        """Return a member's assignment, like `ClassicGroup.sync`, but immediately; members send no assignments."""
-        member, request = self._find_member_of_generation(member_id, instance_id, generation)
+        """Respond immediately with a member's assignment. Unlike in `ClassicGroup`, members send no assignments."""
+        member, request = self._find_current_member(member_id, instance_id, generation)
         protocol_name, data = next(iter(request.protocols.items()))
         protocol_pairs = zip(protocol, (CONSUMER, protocol_name), strict=True)
         if any(requested is not None and requested != current for requested, current in protocol_pairs):
             raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
-            self._limit("join", member)
+            self._start_step_timer("join", member)
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
         self._timers.cancel(f"sync-{member.id}")
-        self._expect(member)
-        assignment = write_assignment(self.named(member.assigned), version_of(data))
+        self._restart_session_timer(member)
+        assignment = write_assignment(self.partitions_by_topic(member.assigned), version_of(data))
         respond({"protocol_type": CONSUMER, "protocol_name": protocol_name, "assignment": assignment})
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
@@ -90,12 +90,12 @@ class ClassicProtocolSupport(Reconciliation):
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
         """
-        member, _ = self._find_member_of_generation(member_id, instance_id, generation)
-        self._expect(member)
-        can_advance = member.state is MemberState.UNRELEASED and not self._waits(member)
+        member, _ = self._find_current_member(member_id, instance_id, generation)
+        self._restart_session_timer(member)
+        can_advance = member.state is MemberState.UNRELEASED and not self._must_wait(member)
         if member.epoch < self.assignment_epoch or member.state is MemberState.UNREVOKED or can_advance:
             if not self._timers.has(f"join-{member.id}"):
-                self._limit("join", member)
+                self._start_step_timer("join", member)
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
@@ -104,15 +104,15 @@ class ClassicProtocolSupport(Reconciliation):
         removed_ids = set()
         for member_id, instance_id in members:
             try:
-                removed_ids.add(self._known(member_id, instance_id, any_id=True).id)
+                removed_ids.add(self._find_member(member_id, instance_id, allow_empty_id=True).id)
                 errors.append(Error.NONE)
             except ApiError as api_error:
                 errors.append(api_error.error)
         self._remove(removed_ids)
         return errors
 
-    def named(self, partitions: Iterable[TopicIdPartition]) -> dict[str, list[int]]:
-        """Return partitions by topic name, without deleted topics."""
+    def partitions_by_topic(self, partitions: Iterable[TopicIdPartition]) -> dict[str, list[int]]:
+        """Return the partitions grouped by topic name, without those of deleted topics."""
         topics: dict[str, list[int]] = {}
         for topic_id, index in sorted(partitions):
             if (topic := self._context.topics.by_id(topic_id)) is not None:
@@ -129,7 +129,7 @@ class ClassicProtocolSupport(Reconciliation):
         if request.instance_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
         if request.member_id:
-            return self._known(member_id, request.instance_id)
+            return self._find_member(member_id, request.instance_id)
         if (current_id := self._static.get(request.instance_id)) is not None:
             member = self._replace(self.members[current_id], member_id)
         else:
@@ -137,28 +137,28 @@ class ClassicProtocolSupport(Reconciliation):
         self._static[request.instance_id] = member_id
         return member
 
-    def _find_member_of_generation(
+    def _find_current_member(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> tuple[ConsumerMember, JoinRequest]:
-        member = self._known(member_id, instance_id)
+        member = self._find_member(member_id, instance_id)
         if member.classic is None:
             raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
         if generation != member.epoch:
             raise ApiError(Error.ILLEGAL_GENERATION)
         return member, member.classic
 
-    def _limit(self, step: str, member: ConsumerMember) -> None:
-        """Remove the member unless it performs a step within its rebalance timeout."""
+    def _start_step_timer(self, step: str, member: ConsumerMember) -> None:
+        """Remove the member unless it takes a step (``join`` or ``sync``) within its rebalance timeout."""
         remove = functools.partial(self._remove, {member.id})
         self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, remove)
 
-    def _waits(self, member: ConsumerMember) -> bool:
+    def _must_wait(self, member: ConsumerMember) -> bool:
         """Whether other members still own partitions of the member's target."""
         other_members = (candidate for candidate in self.members.values() if candidate is not member)
         taken_partitions = {partition for member in other_members for partition in (*member.assigned, *member.revoking)}
         return any(partition in taken_partitions for partition in self.target[member.id] - member.assigned.keys())
 
-    def _parts(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[TopicIdPartition]:
+    def _owned_partitions(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[TopicIdPartition]:
         topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
         return frozenset((topic.id, index) for topic, indexes in topics if topic is not None for index in indexes)
 
@@ -168,7 +168,7 @@ class ClassicProtocolSupport(Reconciliation):
             self._downgrade_if_possible()
 
     def _downgrade_if_possible(self) -> None:
-        """Become a classic group when no member uses the new protocol any more."""
+        """Become a classic group if all members use the classic protocol."""
         settings = self._context.settings
         is_allowed = len(self.members) <= settings.classic_size and settings.allows_migration("downgrade")
         if self.members and is_allowed and all(member.classic is not None for member in self.members.values()):
@@ -184,6 +184,6 @@ class ClassicProtocolSupport(Reconciliation):
         assert member.classic is not None
         request = member.classic
         version = version_of(next(iter(request.protocols.values())))
-        classic_member = request.member(member.id, None)
-        classic_member.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
+        classic_member = request.create_member(member.id, None)
+        classic_member.assignment = write_assignment(self.partitions_by_topic(self.target.get(member.id, ())), version)
         return classic_member

@@ -12,10 +12,10 @@ from kproxy.broker.groups.group import Respond
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """The contents of a JoinGroup. `protocols` are names and metadata, preferred first.
+    """The contents of a JoinGroup. `protocols` maps names to metadata, in order of preference.
 
-    `learns_id`: a new member first gets an id and then joins with it (from version 4 on).
-    `skips`: the response tells a returning static leader to skip the assignment (from version 9 on).
+    `learns_id`: a new member first gets an id, then joins with it (since version 4).
+    `skips`: the response tells a returning static leader to skip the assignment (since version 9).
     """
 
     member_id: str
@@ -30,7 +30,7 @@ class JoinRequest:
     skips: bool = True
 
     def to_journal(self) -> Mapping[str, Any]:
-        """The state to store for a restart."""
+        """Return the state to store for a restart."""
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)},
             "protocols": _encode_protocols(self.protocols),
@@ -38,11 +38,11 @@ class JoinRequest:
 
     @classmethod
     def from_journal(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the stored state."""
+        """Return the stored request."""
         return cls(**{**stored, "protocols": _decode_protocols(stored["protocols"])})
 
-    def member(self, member_id: str, respond: Respond | None) -> ClassicMember:
-        """Return a member with these contents; a new one if it waits for its first response."""
+    def create_member(self, member_id: str, respond: Respond | None) -> ClassicMember:
+        """Return a member with these contents. With `respond`, it is new and waits for its first response."""
         return ClassicMember(
             member_id,
             self.instance_id,
@@ -58,7 +58,7 @@ class JoinRequest:
 
 @dataclass(slots=True)
 class ClassicMember:
-    """A member, and its pending responses: `join` and `sync`. `is_new` until its first join is complete."""
+    """A member. `join` and `sync` send its pending responses; `is_new` is true until its first join is complete."""
 
     id: str
     instance_id: str | None
@@ -78,26 +78,26 @@ class ClassicMember:
         return 500 + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols.items())
 
     @property
-    def waits(self) -> bool:
-        """Whether it waits for a response, and so need not send heartbeats."""
+    def is_waiting(self) -> bool:
+        """Whether the member is waiting for a response, and therefore need not send heartbeats."""
         return self.join is not None or self.sync is not None
 
-    def joins_as(self, protocols: Mapping[str, bytes]) -> bool:
-        """Whether these are its protocols, in its order."""
+    def has_protocols(self, protocols: Mapping[str, bytes]) -> bool:
+        """Whether these are the member's protocols, in the same order."""
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the candidate that it prefers."""
+        """Return the candidate that the member prefers."""
         return next(protocol for protocol in self.protocols if protocol in candidates)
 
     def respond_to_join(self, body: Mapping[str, Any]) -> None:
-        """Respond to its JoinGroup, if one is pending."""
+        """Respond to the member's JoinGroup, if one is pending."""
         if self.join is not None:
             self.join(body)
             self.join = None
 
     def respond_to_sync(self, body: Mapping[str, Any]) -> bool:
-        """Respond to its SyncGroup, if one is pending; return whether it was."""
+        """Respond to the member's SyncGroup, if one is pending; return whether one was."""
         if self.sync is None:
             return False
         self.sync(body)
@@ -105,7 +105,7 @@ class ClassicMember:
         return True
 
     def to_journal(self) -> Mapping[str, Any]:
-        """The state to store for a restart."""
+        """Return the state to store for a restart."""
         return {
             "id": self.id,
             "instance_id": self.instance_id,

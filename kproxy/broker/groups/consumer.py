@@ -26,19 +26,19 @@ class ConsumerGroup(ClassicProtocolSupport):
     """A group whose partitions the broker assigns."""
 
     def consumer_heartbeat(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
-        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
+        """Process a heartbeat, with which a member joins, stays alive or leaves; return the response.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
                 UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
         if heartbeat.epoch in (LEAVING, LEAVING_TEMPORARILY):
-            return self._leave(heartbeat)
+            return self._leave_group(heartbeat)
         if heartbeat.regex:
             compile_matcher(heartbeat.regex)
-        member = self._member(heartbeat)
+        member = self._find_or_create_member(heartbeat)
         subscription_changed = self._update_member(member, heartbeat)
-        assignment_changed = self._progress(
+        assignment_changed = self._advance_member(
             member, heartbeat.owned, heartbeat.visible, subscription_changed=subscription_changed
         )
         response: dict[str, Any] = {
@@ -57,7 +57,7 @@ class ConsumerGroup(ClassicProtocolSupport):
             return no_check
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return no_check
-        member = self._known(member_id, None)
+        member = self._find_member(member_id, None)
         if not transactional and version < 9 and member.classic is None:
             message = "OffsetCommit version 9 or above must be used by members using the consumer group protocol"
             raise ApiError(Error.UNSUPPORTED_VERSION, message)
@@ -68,21 +68,21 @@ class ConsumerGroup(ClassicProtocolSupport):
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         if member_id is None and epoch < 0:
             return
-        member = self._known(member_id or "", None)
+        member = self._find_member(member_id or "", None)
         if member.epoch != epoch:
             raise ApiError(stale_epoch_error(member))
 
     def check_offset_deletion(self) -> None:
-        """Allow deletion; offsets of subscribed topics are excluded by `is_subscribed`."""
+        """Allow deletion; `is_subscribed` excludes the offsets of subscribed topics."""
 
     def is_subscribed(self, topic: str) -> bool:
-        return any(topic in self._interests.names(member) for member in self.members.values())
+        return any(topic in self._subscriptions.names(member) for member in self.members.values())
 
     def unused_since(self, committed: CommittedOffset) -> int | None:
         return committed.at
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the group as in ConsumerGroupDescribe."""
+        """Return the group's entry in a ConsumerGroupDescribe response."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -113,11 +113,11 @@ class ConsumerGroup(ClassicProtocolSupport):
             ],
         }
 
-    def _member(self, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
-        """Return the member of a heartbeat; a new one if it joins."""
+    def _find_or_create_member(self, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
+        """Return the member that sent a heartbeat; a new one if it joins."""
         self._check_capacity(heartbeat.member_id)
         if heartbeat.epoch != 0:
-            member = self._known(heartbeat.member_id, heartbeat.instance_id)
+            member = self._find_member(heartbeat.member_id, heartbeat.instance_id)
             check_epoch(member, heartbeat)
             return member
         member_id = heartbeat.member_id or new_uuid()
@@ -146,8 +146,8 @@ class ConsumerGroup(ClassicProtocolSupport):
         member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
         return old_subscription != (member.topics, member.regex)
 
-    def _leave(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
-        member = self._known(heartbeat.member_id, heartbeat.instance_id)
+    def _leave_group(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
+        member = self._find_member(heartbeat.member_id, heartbeat.instance_id)
         if heartbeat.epoch == LEAVING_TEMPORARILY:
             member.leave_temporarily()
             self._context.store(self)

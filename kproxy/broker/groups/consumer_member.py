@@ -19,8 +19,8 @@ class MemberState(StrEnum):
     """How far a member has progressed towards its target."""
 
     STABLE = "stable"
-    UNREVOKED = "unrevoked"  # has not confirmed that it revoked partitions
-    UNRELEASED = "unreleased"  # waits for partitions that others still own
+    UNREVOKED = "unrevoked"  # has not confirmed that it has revoked its partitions
+    UNRELEASED = "unreleased"  # waits for partitions that other members still own
 
 
 @dataclass(slots=True)
@@ -29,11 +29,11 @@ class ConsumerMember:
 
     Attributes:
         epoch: The newest target epoch that it has reached.
-        previous_epoch: Its epoch before that: the response with the new one may have been lost.
-        topics: Names that it subscribes to.
-        regex: A pattern of such names, or empty.
+        previous_epoch: The epoch before that one: the response with the newest may have been lost.
+        topics: The names of topics that it subscribes to.
+        regex: A pattern of topic names that it subscribes to, or empty.
         assigned: The partitions assigned to it, with the epoch of each assignment.
-        revoking: The partitions that it must revoke and has not confirmed.
+        revoking: The partitions that it must revoke, but has not confirmed as revoked.
         classic: The contents of its last JoinGroup, if it uses the classic protocol.
     """
 
@@ -61,11 +61,11 @@ class ConsumerMember:
 
     @property
     def session_timeout_ms(self) -> int | None:
-        """The session timeout that it requested, which only the classic protocol has."""
+        """The session timeout that it requested; None unless it uses the classic protocol."""
         return None if self.classic is None else self.classic.session_timeout_ms
 
     def is_at(self, epoch: int) -> bool:
-        """Whether it has the complete target of an epoch."""
+        """Whether it has been assigned all partitions of an epoch's target."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def reconcile(
@@ -83,14 +83,14 @@ class ConsumerMember:
         Args:
             epoch: The target's epoch.
             target: The target assignment.
-            topic_ids: The ids of its topics.
-            taken_partitions: Partitions that others own or have not yet revoked.
-            owned: The partitions that it reports; None if it reports none.
-            subscription_changed: Whether its subscription has changed.
+            topic_ids: The ids of the member's topics.
+            taken_partitions: Partitions that other members own or have not yet revoked.
+            owned: The partitions that the member reports owning; None if it did not report them.
+            subscription_changed: Whether the member's subscription has changed.
 
         Source: CurrentAssignmentBuilder.
         """
-        is_revoking = self.state is MemberState.UNREVOKED and _has_any(owned, self.revoking)
+        is_revoking = self.state is MemberState.UNREVOKED and _may_own_any(owned, self.revoking)
         if not is_revoking and (self.state is not MemberState.STABLE or self.epoch != epoch):
             self._advance(
                 epoch, {partition for partition in target if partition[0] in topic_ids}, taken_partitions, owned
@@ -98,8 +98,8 @@ class ConsumerMember:
         elif subscription_changed:
             self._unsubscribe(topic_ids, owned)
 
-    def replaced_by(self, member_id: str) -> Self:
-        """Return the same static member with the id that it has returned with."""
+    def with_id(self, member_id: str) -> Self:
+        """Return a copy of this static member with the new id that it has returned with."""
         return type(self)(
             member_id,
             self.instance_id,
@@ -117,13 +117,13 @@ class ConsumerMember:
         )
 
     def leave_temporarily(self) -> None:
-        """A static member leaves temporarily; it keeps its partitions."""
+        """Leave temporarily, as a static member, which keeps its partitions."""
         self.epoch = LEAVING_TEMPORARILY
         self.revoking = {}
         self.assigned = dict.fromkeys(self.assigned, 0)
 
     def to_journal(self) -> Mapping[str, Any]:
-        """The state to store for a restart."""
+        """Return the state to store for a restart."""
         return {
             **{name: getattr(self, name) for name in _PLAIN_FIELDS},
             "topics": sorted(self.topics),
@@ -157,7 +157,7 @@ class ConsumerMember:
             for partition, assignment_epoch in self.assigned.items()
             if partition not in target
         }
-        if revoked and _has_any(owned, revoked):
+        if revoked and _may_own_any(owned, revoked):
             self.assigned, self.revoking = kept, revoked
             self.state = MemberState.UNREVOKED
             self.previous_epoch = self.epoch
@@ -180,7 +180,7 @@ class ConsumerMember:
         for partition in revoked:
             del self.assigned[partition]
         revoking = self.revoking | revoked
-        if _has_any(owned, revoking):
+        if _may_own_any(owned, revoking):
             self.revoking = revoking
             self.state = MemberState.UNREVOKED
         self.previous_epoch = self.epoch
@@ -201,8 +201,8 @@ _PLAIN_FIELDS: Final = (
 )
 
 
-def _has_any(owned: Collection[TopicIdPartition] | None, partitions: Collection[TopicIdPartition]) -> bool:
-    """Whether a member owns any of these; assumed if it does not report."""
+def _may_own_any(owned: Collection[TopicIdPartition] | None, partitions: Collection[TopicIdPartition]) -> bool:
+    """Whether a member owns any of these partitions; true if it did not report what it owns."""
     return owned is None or any(partition in partitions for partition in owned)
 
 

@@ -26,7 +26,7 @@ PartitionCheck: TypeAlias = Callable[[str, int], None]
 class GroupContext:
     """What groups need from the cluster.
 
-    `store` is called when a group's stored state has changed, `replace` with the group that another one becomes.
+    `store` is called with a group whose stored state has changed, `replace` with a group that replaces another.
     """
 
     clock: Clock
@@ -44,7 +44,7 @@ class Group(ABC):
         type: Kafka's name of the type, e.g. ``classic``.
         id: The group id.
         protocol_type: ``consumer``, ``connect``, ...; empty if the group never had a member.
-        is_removable: Without members and offsets, it is eventually deleted.
+        is_removable: Whether it is eventually deleted when it has no members and no offsets.
     """
 
     type: ClassVar[str]
@@ -68,7 +68,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
 
     @abstractmethod
     def check_commit(
@@ -78,10 +78,10 @@ class Group(ABC):
 
         Args:
             member_id: Empty for clients that only store their offsets here.
-            instance_id: Of a static member.
+            instance_id: The instance id of a static member.
             epoch: Generation or member epoch; -1 for clients without membership.
             transactional: Whether the commit is part of a transaction.
-            version: Of OffsetCommit or TxnOffsetCommit.
+            version: The version of OffsetCommit or TxnOffsetCommit.
 
         Raises:
             ApiError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH, ...
@@ -106,15 +106,15 @@ class Group(ABC):
 
     @abstractmethod
     def unused_since(self, committed: CommittedOffset) -> int | None:
-        """Return since when an offset is unused, in ms since the epoch; None while it may be in use."""
+        """Return when an offset ceased to be used, in ms since the epoch; None while it may be in use."""
 
     @abstractmethod
     def to_journal(self) -> Mapping[str, Any]:
-        """The state to store for a restart, with its `type`."""
+        """Return the state to store for a restart, including the group's `type`."""
 
     @abstractmethod
     def restore(self, stored: Mapping[str, Any]) -> None:
-        """Restore the stored state: members have one session timeout to send a heartbeat."""
+        """Restore the stored state. Its members have one session timeout to send a heartbeat."""
 
     @abstractmethod
     def close(self) -> None:
@@ -122,34 +122,34 @@ class Group(ABC):
 
 
 class Timers:
-    """Timers by name; setting one replaces it."""
+    """Timers by name. Setting a timer replaces the one with that name."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._set: dict[str, Timer] = {}
+        self._pending: dict[str, Timer] = {}
 
     def set(self, name: str, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call `callback` once after the delay, unless the timer is replaced or cancelled."""
         self.cancel(name)
 
         def expire() -> None:
-            del self._set[name]
+            del self._pending[name]
             callback()
 
-        self._set[name] = self._clock.schedule(delay_ms, expire)
+        self._pending[name] = self._clock.schedule(delay_ms, expire)
 
     def has(self, name: str) -> bool:
-        """Whether it is set and pending."""
-        return name in self._set
+        """Whether the timer is set and has not expired."""
+        return name in self._pending
 
     def cancel(self, name: str) -> None:
         """Cancel a timer, if it is set."""
-        if (handle := self._set.pop(name, None)) is not None:
-            handle.cancel()
+        if (timer := self._pending.pop(name, None)) is not None:
+            timer.cancel()
 
     def cancel_all(self) -> None:
         """Cancel all timers."""
-        for name in list(self._set):
+        for name in list(self._pending):
             self.cancel(name)
 
 

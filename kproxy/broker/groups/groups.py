@@ -37,8 +37,8 @@ class Groups:
         self._offsets = cluster.part(Offsets)
         self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.store, self.add, cluster)
         self._by_id: dict[str, Group] = {}
-        self._tidied = cluster.clock.now()
-        self._member_bytes = 0  # upper bound in bytes: includes members that left since the last count
+        self._last_clean_up = cluster.clock.now()
+        self._member_bytes = 0  # an upper bound: includes members that have left since the last count
         for group_id, stored in cluster.journal.entries(_TABLE):
             group = self._by_id[group_id] = _GROUP_TYPES[stored["type"]](group_id, self._context)
             group.restore(stored)
@@ -66,7 +66,7 @@ class Groups:
         return self.get(group_id) or self.add(ClassicGroup(group_id, self._context))
 
     def classic(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Return a group for classic members; creates it if it does not exist or is empty and of another type.
+        """Return a group for classic members; create one if there is none, or only an empty consumer group.
 
         Raises:
             ApiError: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
@@ -110,7 +110,7 @@ class Groups:
         """Return a share group; with `create`, a new one if it does not exist.
 
         Raises:
-            ApiError: GROUP_ID_NOT_FOUND if it does not exist or has another type.
+            ApiError: GROUP_ID_NOT_FOUND if the group does not exist or has another type.
         """
         group = self.get(group_id)
         if group is None and create:
@@ -121,10 +121,10 @@ class Groups:
         return group
 
     def add(self, group: G) -> G:
-        """Add a group, replacing the one with its id.
+        """Add a group, replacing any other with its id.
 
         Raises:
-            ApiError: GROUP_MAX_SIZE_REACHED if there are too many.
+            ApiError: GROUP_MAX_SIZE_REACHED if there are too many groups.
         """
         self._ensure_capacity(group.id)
         replaced = self._by_id.get(group.id)
@@ -159,11 +159,11 @@ class Groups:
                 raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MAX_GROUPS} groups")
 
     def _clean_up(self, *, at_once: bool = False) -> None:
-        """Delete expired offsets, and groups that have nothing left."""
+        """Delete expired offsets, and groups that have neither members nor offsets."""
         now = self._clock.now()
-        if not at_once and now < self._tidied + self.settings.retention_check_ms:
+        if not at_once and now < self._last_clean_up + self.settings.retention_check_ms:
             return
-        self._tidied = now
+        self._last_clean_up = now
         for group in list(self._by_id.values()):
             self._expire_offsets(group, now)
             if not group.is_removable or not group.is_empty:

@@ -1,4 +1,4 @@
-"""The heartbeat of a consumer group member, and whether it is valid."""
+"""The heartbeat of a consumer group member, and checks of its epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.broker.groups.consumer_member import ConsumerMember
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat; None means unchanged since the last one.
+    """A ConsumerGroupHeartbeat. A field is None if it has not changed since the previous heartbeat.
 
     `visible` returns whether the principal may see a topic.
     """
@@ -38,7 +38,7 @@ class ConsumerHeartbeat:
 
 
 def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
-    """Raise `ApiError` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed just the last."""
+    """Raise `ApiError` with FENCED_MEMBER_EPOCH unless the epoch is current, or the member missed only one response."""
     if heartbeat.epoch == member.epoch:
         return
     missed_one_response = heartbeat.owned is not None and all(
@@ -54,7 +54,7 @@ def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
 
 
 def check_assigned_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
-    """Raise `ApiError` unless the member has owned the partition since that epoch or an older one."""
+    """Raise `ApiError` unless the member has owned the partition since that epoch or earlier."""
     topic_id_partition = topic_id, partition
     since = member.assigned.get(topic_id_partition, member.revoking.get(topic_id_partition))
     if since is None or epoch < since:
@@ -62,5 +62,5 @@ def check_assigned_since(member: ConsumerMember, epoch: int, topic_id: str, part
 
 
 def stale_epoch_error(member: ConsumerMember) -> Error:
-    """Return the error for an outdated epoch; the classic protocol has its own."""
+    """Return the error for an outdated epoch in the member's protocol."""
     return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION

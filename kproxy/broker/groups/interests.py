@@ -1,4 +1,4 @@
-"""Interests: the topics that members of a consumer group subscribe to, by name and by pattern."""
+"""SubscribedTopics: the topics that members of a consumer group subscribe to, by name and by pattern."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ class SubscribedTopics:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._matching: dict[str, frozenset[str]] = {}
-        self._looked_at: frozenset[str] = frozenset()
+        self._matches: dict[str, frozenset[str]] = {}
+        self._matched_names: frozenset[str] = frozenset()
 
     def refresh(self, patterns: Collection[str], visible: Callable[[str], bool]) -> None:
         """Match new patterns, or all of them if the set of topics has changed.
 
         Args:
-            patterns: Of all members.
+            patterns: The patterns of all members.
             visible: Whether the principal may see a topic.
         """
         if not patterns:
-            self._matching.clear()
+            self._matches.clear()
             return
         names = frozenset(topic.name for topic in self._topics)
-        cached = self._matching if names == self._looked_at else {}
-        self._matching = {
+        cached = self._matches if names == self._matched_names else {}
+        self._matches = {
             pattern: cached[pattern]
             if pattern in cached
             else frozenset(filter(visible, filter(compile_matcher(pattern), names)))
             for pattern in patterns
         }
-        self._looked_at = names
+        self._matched_names = names
 
     def names(self, member: ConsumerMember) -> frozenset[str]:
         """Return the names of a member's topics, including missing ones."""
-        return member.topics | self._matching.get(member.regex, frozenset())
+        return member.topics | self._matches.get(member.regex, frozenset())
 
     def topics(self, *members: ConsumerMember) -> list[Topic]:
-        """Return the existing topics of members."""
+        """Return the existing topics that members subscribe to."""
         names = frozenset().union(*map(self.names, members))
         return [topic for name in names if (topic := self._topics.named(name)) is not None]
 
@@ -55,7 +55,7 @@ class SubscribedTopics:
 
 @functools.lru_cache(maxsize=256)
 def compile_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that matches whole names against a pattern in RE2 syntax, of which filters support a subset.
+    """Return a function that matches whole names against an RE2 pattern; only a subset of RE2 is supported.
 
     Raises:
         ApiError: INVALID_REGULAR_EXPRESSION.

@@ -1,4 +1,4 @@
-"""The partitions in a request about a group's offsets, with the result for each."""
+"""The partitions in a request about a group's offsets, with a result for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.broker.topics import Topic, Topics
 
 @dataclass(slots=True)
 class OffsetRow:
-    """A partition in a request; `topic` is None if it does not exist."""
+    """A partition in a request; `topic` is None if the topic does not exist."""
 
     entry: Mapping[str, Any]
     topic: Topic | None
@@ -36,7 +36,7 @@ class OffsetRows:
 
     @classmethod
     async def of(cls, request: Request) -> Self:
-        """Return the rows of a request, those of unknown partitions with an error."""
+        """Return the rows of a request. Rows of unknown or unauthorized partitions have an error."""
         rows = cls(request)
         topics = request.cluster.part(Topics)
         async for entry in paced(request.body["topics"]):
@@ -59,12 +59,12 @@ class OffsetRows:
         return (row for _, rows in self._by_topic for row in rows)
 
     def valid(self) -> list[OffsetRow]:
-        """The rows without an error so far."""
+        """Return the rows without an error so far."""
         return [row for row in self if row.error is Error.NONE]
 
     @contextmanager
     def recording_errors(self, rows: Collection[OffsetRow]) -> Iterator[None]:
-        """Record an error raised inside the block for all of these rows."""
+        """Record an error that is raised inside the block in each of these rows."""
         try:
             yield
         except ApiError as api_error:
@@ -74,7 +74,7 @@ class OffsetRows:
     def commits(
         self, rows: Iterable[OffsetRow], check: PartitionCheck, expires: int | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the offsets to commit; overlong metadata is rejected.
+        """Return the offsets to commit; rows with overlong metadata get an error instead.
 
         Args:
             rows: The partitions.

@@ -25,11 +25,11 @@ class CommittedOffset:
     """A group's committed offset in one partition.
 
     Attributes:
-        offset: Of the next record to read.
-        leader_epoch: Of the record before that; -1 if the client sent none.
+        offset: The offset of the next record to read.
+        leader_epoch: The leader epoch of the record before that; -1 if the client sent none.
         metadata: The client's text.
         at: When it was committed, in ms since the epoch.
-        topic_id: Of the topic at that time: a recreated topic has no offsets.
+        topic_id: The topic's id at that time: a recreated topic has no offsets.
         expires: When it expires regardless of the group's state, in ms since the epoch; None if only the brokers'
             retention applies (before OffsetCommit v5 a client could set a retention time).
     """
@@ -45,7 +45,7 @@ class CommittedOffset:
 @dataclass(slots=True)
 class _StoredOffset:
     committed: CommittedOffset
-    order: int  # over all commits, staged or not: the latest one applies
+    order: int  # position among all commits, staged or not: the latest one applies
 
 
 class Offsets:
@@ -74,11 +74,11 @@ class Offsets:
             self._count += 1
 
     def groups(self) -> Iterator[str]:
-        """Return every group with offsets, committed or staged."""
+        """Return the ids of all groups with offsets, committed or staged."""
         return iter(list(dict.fromkeys((*self._committed, *self._staged))))
 
     def of(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """Return a group's committed offsets. Removes the offsets of deleted topics."""
+        """Return a group's committed offsets, after removing those of deleted topics."""
         stored = self._committed.get(group, {})
         for topic_partition in [
             topic_partition
@@ -100,7 +100,7 @@ class Offsets:
             self._journal.put("offsets", _key(group, topic_partition), asdict(committed))
 
     def delete(self, group: str, topic_partition: TopicPartition) -> None:
-        """Delete an offset of a group; staged ones stay."""
+        """Delete a group's committed offset in a partition; staged offsets are kept."""
         stored = self._committed.get(group, {})
         if stored.pop(topic_partition, None) is not None:
             self._count -= 1
@@ -135,7 +135,7 @@ class Offsets:
     def complete(self, producer_id: int, producer_epoch: int, group: str, commit: bool) -> None:
         """Apply or discard the offsets that a completed transaction staged for the group.
 
-        Offsets committed outside of it since then stay, and so do those staged by a newer epoch.
+        Offsets that have been committed outside of it since then are kept, and so are offsets staged by a newer epoch.
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
@@ -154,7 +154,7 @@ class Offsets:
             self._staged.pop(group, None)
 
     def pending(self, group: str) -> frozenset[TopicPartition]:
-        """Return the partitions with staged offsets."""
+        """Return the partitions in which a group has staged offsets."""
         return frozenset(
             topic_partition for staged in self._staged.get(group, {}).values() for topic_partition in staged
         )
@@ -177,5 +177,5 @@ class Offsets:
             raise ApiError(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 
-def _key(group: str, topic_partition: TopicPartition, *more: Any) -> str:
-    return json.dumps((group, *topic_partition, *more))
+def _key(group: str, topic_partition: TopicPartition, *suffix: Any) -> str:
+    return json.dumps((group, *topic_partition, *suffix))

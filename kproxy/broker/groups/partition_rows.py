@@ -1,4 +1,4 @@
-"""Partitions of members in responses, grouped by topic."""
+"""Members' partitions as responses contain them: grouped by topic."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def group_by_topic(partitions: Iterable[TopicIdPartition]) -> list[dict[str, Any
 
 
 def group_by_topic_name(partitions: Iterable[TopicIdPartition], topics: Topics) -> list[dict[str, Any]]:
-    """Return the same with ``topic_name``; without deleted topics."""
+    """Return the rows of `group_by_topic` with ``topic_name``, without deleted topics."""
     rows = ((topics.by_id(topic["topic_id"]), topic) for topic in group_by_topic(partitions))
     return [{**row, "topic_name": topic.name} for topic, row in rows if topic is not None]

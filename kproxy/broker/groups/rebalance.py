@@ -16,10 +16,10 @@ from kproxy.broker.groups.classic_member import ClassicMember
 from kproxy.broker.groups.group import Group, GroupContext, Timers
 from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription
 
-#: The response to a member that has been replaced.
+#: The response to a member that has been removed.
 UNKNOWN_MEMBER_RESPONSE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
 
-#: Names of timers; others are member ids, which contain a hyphen.
+#: Names of timers. The other timers are named by member ids, which contain a hyphen.
 JOIN: Final = "join"
 SYNC: Final = "sync"
 
@@ -36,8 +36,8 @@ class RebalanceState(StrEnum):
 class ClassicRebalance(Group):
     """The members of a classic group, and their rebalance.
 
-    A rebalance starts when a member joins or leaves: all members must rejoin. When all have, or the longest rebalance
-    timeout has passed, a new generation begins; when its leader has synced, the group is stable.
+    A rebalance starts when a member joins or leaves: all members must rejoin. When all have done so, or the longest
+    rebalance timeout has passed, a new generation begins; when its leader has synced, the group is stable.
     """
 
     type = "classic"
@@ -48,23 +48,23 @@ class ClassicRebalance(Group):
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
-        self._now = RebalanceState.EMPTY
-        self._before = RebalanceState.EMPTY
-        self._since = context.clock.now()
+        self._state = RebalanceState.EMPTY
+        self._previous_state = RebalanceState.EMPTY
+        self._state_since = context.clock.now()
         self._static: dict[str, str] = {}  # instance -> member
-        self._pending: set[str] = set()  # got their ids and have not joined yet
+        self._pending: set[str] = set()  # members that have an id but have not joined yet
         self._unsynced: set[str] = set()
-        self._delayed_again = False  # a member joined during the initial delay
+        self._joined_during_delay = False  # a member joined during the initial delay
         self._topics: frozenset[str] | None = None
         self._timers = Timers(context.clock)
 
     @property
     def state(self) -> str:
-        return self._now.value
+        return self._state.value
 
     @property
     def is_empty(self) -> bool:
-        return self._now is RebalanceState.EMPTY
+        return self._state is RebalanceState.EMPTY
 
     @property
     def size(self) -> int:
@@ -74,51 +74,55 @@ class ClassicRebalance(Group):
         self._timers.cancel_all()
 
     def settle(self, members: Collection[ClassicMember], protocol: str | None, leader: str | None) -> None:
-        """Become stable with these members, or empty without any; if `protocol` is None they vote for it."""
+        """Become stable with these members, or empty if there are none; if `protocol` is None, the members elect it."""
         self.members = {member.id: member for member in members}
         self._static = {member.instance_id: member.id for member in members if member.instance_id is not None}
         self.protocol, self.leader = protocol or (self._elected_protocol() if members else None), leader
         self._topics = self._subscribed_topics()
         self._set_state(RebalanceState.STABLE if members else RebalanceState.EMPTY)
         for member in members:
-            self._expect(member)
+            self._restart_session_timer(member)
 
     def prepare(self) -> None:
         """Start a rebalance."""
-        if self._now is RebalanceState.COMPLETING:
+        if self._state is RebalanceState.COMPLETING:
             for member in self.members.values():
                 member.assignment = b""
-            self._propagate(Error.REBALANCE_IN_PROGRESS)
+            self._respond_to_syncs(Error.REBALANCE_IN_PROGRESS)
         self._unsynced.clear()
         self._timers.cancel(SYNC)
         was_empty = self.is_empty
         self._set_state(RebalanceState.PREPARING)
         if was_empty:
             delay = self._context.settings.initial_delay_ms
-            self._wait_for_more(delay, max(self._rebalance_timeout_ms() - delay, 0))
+            self._wait_for_more_members(delay, max(self._rebalance_timeout_ms() - delay, 0))
         elif not self._all_joined():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
         else:
             self._complete()
 
     def _prepare_or_complete(self) -> None:
-        if self._now is not RebalanceState.PREPARING:
+        if self._state is not RebalanceState.PREPARING:
             self.prepare()
         else:
             self._complete_if_all_joined()
 
     def _complete_if_all_joined(self) -> None:
-        if self._now is RebalanceState.PREPARING and self._before is not RebalanceState.EMPTY and self._all_joined():
+        if (
+            self._state is RebalanceState.PREPARING
+            and self._previous_state is not RebalanceState.EMPTY
+            and self._all_joined()
+        ):
             self._complete()
 
-    def _wait_for_more(self, delay: int, remaining: int) -> None:
+    def _wait_for_more_members(self, delay: int, remaining: int) -> None:
         """Extend the initial delay of an empty group as long as members keep joining."""
 
         def on_timeout() -> None:
-            if self._delayed_again and remaining:
-                self._delayed_again = False
+            if self._joined_during_delay and remaining:
+                self._joined_during_delay = False
                 delay_ms = min(self._context.settings.initial_delay_ms, remaining)
-                self._wait_for_more(delay_ms, max(remaining - delay, 0))
+                self._wait_for_more_members(delay_ms, max(remaining - delay, 0))
             else:
                 self._complete()
 
@@ -130,7 +134,7 @@ class ClassicRebalance(Group):
         for late_member in [
             member for member in self.members.values() if member.join is None and member.instance_id is None
         ]:
-            self._forget(late_member.id)
+            self._remove_member(late_member.id)
         if self.members and not self._elect_leader():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
             return
@@ -143,25 +147,27 @@ class ClassicRebalance(Group):
             self._context.store(self)
             return
         for member in self.members.values():
-            member.respond_to_join(self._joined(member))
-            self._expect(member)
+            member.respond_to_join(self._join_response(member))
+            self._restart_session_timer(member)
             member.is_new = False
         self._timers.set(SYNC, self._rebalance_timeout_ms(), self._on_sync_timeout)
 
     def _on_sync_timeout(self) -> None:
         for member_id in list(self._unsynced):
-            self._forget(member_id)
+            self._remove_member(member_id)
         self.prepare()
 
-    def _propagate(self, error: Error = Error.NONE) -> None:
+    def _respond_to_syncs(self, error: Error = Error.NONE) -> None:
         for member in self.members.values():
             body = (
-                {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(member)
+                {"error_code": error, "protocol_type": None, "protocol_name": None}
+                if error
+                else self._sync_response(member)
             )
             if member.respond_to_sync(body):
-                self._expect(member)
+                self._restart_session_timer(member)
 
-    def _joined(self, member: ClassicMember) -> dict[str, Any]:
+    def _join_response(self, member: ClassicMember) -> dict[str, Any]:
         is_leader = member.id == self.leader
         return {
             "generation_id": self.generation,
@@ -182,7 +188,7 @@ class ClassicRebalance(Group):
             for member in self.members.values()
         ]
 
-    def _assigned(self, member: ClassicMember) -> Mapping[str, Any]:
+    def _sync_response(self, member: ClassicMember) -> Mapping[str, Any]:
         return {
             "protocol_type": self.protocol_type,
             "protocol_name": self.protocol,
@@ -190,28 +196,28 @@ class ClassicRebalance(Group):
         }
 
     def _set_state(self, state: RebalanceState) -> None:
-        self._before, self._now = self._now, state
-        self._since = self._context.clock.now()
+        self._previous_state, self._state = self._state, state
+        self._state_since = self._context.clock.now()
 
-    def _expect(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Remove the member unless it is active in time, by default within its session timeout."""
+    def _restart_session_timer(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Remove the member unless it shows activity within the timeout, by default its session timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self._timers.set(member.id, timeout_ms, functools.partial(self._expire, member.id))
 
     def _expire(self, member_id: str) -> None:
         if (member := self.members.get(member_id)) is not None:
-            if member.waits and not member.is_new:
+            if member.is_waiting and not member.is_new:
                 return  # the broker itself was late
             member.respond_to_join(UNKNOWN_MEMBER_RESPONSE)
-        self._forget(member_id)
-        if self._now is RebalanceState.PREPARING:
+        self._remove_member(member_id)
+        if self._state is RebalanceState.PREPARING:
             if self._all_joined():
                 self._complete()
         elif member is not None:
             self.prepare()
 
-    def _forget(self, member_id: str) -> None:
-        """Remove a member, or one that only got an id."""
+    def _remove_member(self, member_id: str) -> None:
+        """Remove a member, including one that has an id but has not joined."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             del self._static[member.instance_id]
@@ -222,7 +228,7 @@ class ClassicRebalance(Group):
         self._timers.cancel(member_id)
 
     def _elect_leader(self) -> bool:
-        """Choose a leader that has joined; return False if nobody has."""
+        """Ensure that the leader is a member that has joined; return False if no member has."""
         if self.members[self.leader or ""].join is None:
             joined_id = next((member.id for member in self.members.values() if member.join is not None), None)
             self.leader = joined_id or self.leader
@@ -234,7 +240,7 @@ class ClassicRebalance(Group):
         return Counter(member.vote(candidates) for member in self.members.values()).most_common(1)[0][0]
 
     def _subscribed_topics(self) -> frozenset[str] | None:
-        """Return the topics of all members; None if unknown."""
+        """Return the topics that members subscribe to; None if they are unknown."""
         if self.protocol_type != CONSUMER:
             return None
         subscriptions = [read_subscription(member.protocols[self.protocol or ""]) for member in self.members.values()]

@@ -21,8 +21,8 @@ from kproxy.broker.groups.subscriptions import CONSUMER
 class Reconciliation(Group):
     """The members of a consumer group.
 
-    A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes its target
-    assignment, and each member then moves towards its target at its own pace.
+    A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes the target
+    assignment of that epoch, and each member then moves towards its target at its own pace.
     """
 
     type = CONSUMER
@@ -34,8 +34,8 @@ class Reconciliation(Group):
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self._static: dict[str, str] = {}  # instance -> member
-        self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
-        self._interests = SubscribedTopics(context.topics)
+        self._partitions: dict[str, int] = {}  # number of each subscribed topic's partitions at the start of the epoch
+        self._subscriptions = SubscribedTopics(context.topics)
         self._timers = Timers(context.clock)
 
     @property
@@ -85,17 +85,17 @@ class Reconciliation(Group):
     def settle(
         self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[TopicIdPartition]]
     ) -> None:
-        """Set the members, their target assignment, and the epoch."""
+        """Set the epoch, the members and their target assignment."""
         self.epoch = self.assignment_epoch = epoch
         self.target = dict(target)
         self.members = {member.id: member for member in members}
         self._static = {member.instance_id: member.id for member in members if member.instance_id is not None}
-        self._partitions = self._interests.partitions(self.members.values())
+        self._partitions = self._subscriptions.partitions(self.members.values())
         for member in members:
-            self._expect(member)
+            self._restart_session_timer(member)
             self._await_revocation(member)
 
-    def _progress(
+    def _advance_member(
         self,
         member: ConsumerMember,
         owned: Collection[TopicIdPartition] | None,
@@ -103,18 +103,18 @@ class Reconciliation(Group):
         *,
         subscription_changed: bool,
     ) -> bool:
-        """Advance a member that sent a heartbeat as far as possible; return whether its assignment changed.
+        """Advance a member that sent a heartbeat as far as possible; return whether its assignment has changed.
 
         Args:
             member: The member.
-            owned: The partitions that it reports; None if it reports none.
-            visible: Whether it may see a topic; with None, patterns are not matched.
-            subscription_changed: Whether it is new, or its subscription has changed.
+            owned: The partitions that the member reports owning; None if it did not report them.
+            visible: Returns whether the member may see a topic; if it is None, patterns are not matched.
+            subscription_changed: Whether the member is new, or its subscription has changed.
         """
         old_state = (member.epoch, member.state, dict(member.assigned))
         if visible is not None:
-            self._interests.refresh({member.regex for member in self.members.values() if member.regex}, visible)
-        partitions = self._interests.partitions(self.members.values())
+            self._subscriptions.refresh({member.regex for member in self.members.values() if member.regex}, visible)
+        partitions = self._subscriptions.partitions(self.members.values())
         if subscription_changed or partitions != self._partitions:
             self.epoch += 1
             self._partitions = partitions
@@ -125,7 +125,7 @@ class Reconciliation(Group):
             taken_partitions = {
                 partition for member in other_members for partition in (*member.assigned, *member.revoking)
             }
-            topics = {topic.id for topic in self._interests.topics(member)}
+            topics = {topic.id for topic in self._subscriptions.topics(member)}
             target = self.target.get(member.id, ())
             member.reconcile(
                 self.assignment_epoch,
@@ -138,7 +138,7 @@ class Reconciliation(Group):
         if (member.epoch, member.state, member.assigned) != old_state or subscription_changed:
             self._await_revocation(member)
             self._context.store(self)
-        self._expect(member)
+        self._restart_session_timer(member)
         return member.assigned != old_state[2]
 
     def _check_capacity(self, member_id: str) -> None:
@@ -146,11 +146,11 @@ class Reconciliation(Group):
             message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
             raise ApiError(Error.GROUP_MAX_SIZE_REACHED, message)
 
-    def _known(self, member_id: str, instance_id: str | None, *, any_id: bool = False) -> ConsumerMember:
+    def _find_member(self, member_id: str, instance_id: str | None, *, allow_empty_id: bool = False) -> ConsumerMember:
         if instance_id is not None:
             if (current_id := self._static.get(instance_id)) is None:
                 raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-            if current_id != member_id and (member_id or not any_id):
+            if current_id != member_id and (member_id or not allow_empty_id):
                 message = f"Static member {member_id} with instance id {instance_id} was fenced by member {current_id}."
                 raise ApiError(Error.FENCED_INSTANCE_ID, message)
             member_id = current_id
@@ -159,10 +159,10 @@ class Reconciliation(Group):
         return member
 
     def _replace(self, replaced: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member returns with a new id; it keeps its partitions."""
+        """Replace a static member that returns with a new id; it keeps its partitions."""
         target = self.target.get(replaced.id, frozenset())
-        self._drop(replaced.id)
-        member = self.members[member_id] = replaced.replaced_by(member_id)
+        self._drop_member(replaced.id)
+        member = self.members[member_id] = replaced.with_id(member_id)
         self.target[member_id] = target
         return member
 
@@ -171,7 +171,7 @@ class Reconciliation(Group):
             Subscriber(
                 member.id,
                 member.instance_id,
-                frozenset(topic.id for topic in self._interests.topics(member)),
+                frozenset(topic.id for topic in self._subscriptions.topics(member)),
                 self.target.get(member.id, frozenset()),
             )
             for member in self.members.values()
@@ -180,15 +180,15 @@ class Reconciliation(Group):
         self.assignment_epoch = self.epoch
 
     def _remove(self, members: Collection[str]) -> None:
-        """Remove members."""
+        """Remove members, and begin a new group epoch."""
         if members:
             for member in members:
-                self._drop(member)
+                self._drop_member(member)
             self.epoch += 1
-            self._partitions = self._interests.partitions(self.members.values())
+            self._partitions = self._subscriptions.partitions(self.members.values())
             self._context.store(self)
 
-    def _drop(self, member_id: str) -> None:
+    def _drop_member(self, member_id: str) -> None:
         member = self.members.pop(member_id)
         self.target.pop(member_id, None)
         if member.instance_id is not None:
@@ -196,7 +196,7 @@ class Reconciliation(Group):
         for name in (f"session-{member_id}", f"revocation-{member_id}", f"join-{member_id}", f"sync-{member_id}"):
             self._timers.cancel(name)
 
-    def _expect(self, member: ConsumerMember) -> None:
+    def _restart_session_timer(self, member: ConsumerMember) -> None:
         """Remove the member unless it sends a heartbeat in time."""
         timeout_ms = member.session_timeout_ms or self._context.settings.session_timeout_ms(self.id)
         self._timers.set(f"session-{member.id}", timeout_ms, functools.partial(self._remove, {member.id}))

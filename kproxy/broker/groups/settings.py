@@ -9,7 +9,7 @@ from kproxy.broker.configs import Configs
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-#: Upper limit of members per group, whatever the configs: assignments are computed in this process.
+#: Upper limit on members per group, whatever the configs say: assignments are computed in this process.
 MAX_MEMBERS: Final = 1000
 
 
@@ -56,7 +56,7 @@ class GroupSettings:
         return self._number("offset.metadata.max.bytes")
 
     def session_timeout_ms(self, group: str) -> int:
-        """Return after which silence a consumer group member is removed."""
+        """Return how long a consumer group member may be silent before it is removed."""
         return int(self._configs.group(group, "consumer.session.timeout.ms"))
 
     def heartbeat_interval_ms(self, group: str) -> int:
@@ -64,7 +64,7 @@ class GroupSettings:
         return int(self._configs.group(group, "consumer.heartbeat.interval.ms"))
 
     def allows_migration(self, *policies: str) -> bool:
-        """Whether groups with members may change their protocol under one of these policies."""
+        """Whether groups with members may change their protocol: the policy is one of these, or ``bidirectional``."""
         return self._configs.broker("group.consumer.migration.policy").lower() in (*policies, "bidirectional")
 
     def _number(self, key: str) -> int:

@@ -20,10 +20,10 @@ from kproxy.broker.topics import Topics
 
 
 def upgrade(group: ClassicGroup, new_group: ConsumerGroup, context: GroupContext) -> None:
-    """Convert a classic group with its members to a new consumer group.
+    """Convert a classic group and its members into a new consumer group.
 
     Raises:
-        ApiError: GROUP_ID_NOT_FOUND if it cannot be converted; the message has the reason.
+        ApiError: GROUP_ID_NOT_FOUND if it cannot be converted; the message says why.
     """
     if not context.settings.allows_migration("upgrade"):
         raise _upgrade_error(group, "online upgrade is disabled.")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AppendResult(NamedTuple):
-    """The first offset appended, -1 if there was nothing; the LogAppendTime in ms, -1 if not used.
+    """The first appended offset (-1 if there was nothing), and the LogAppendTime in ms (-1 if it is not used).
 
     A duplicate always has a time, as in Kafka.
     """
@@ -22,13 +22,13 @@ class AppendResult(NamedTuple):
 
 
 def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> AppendResult:
-    """Validate record data and append it; a batch that its producer repeats gets the first result again.
+    """Validate record data and append it; a batch that its producer has sent before gets the first result again.
 
     Args:
         log: The partition's log.
         data: See `prepare`.
         settings: The topic's settings.
-        now: For LogAppendTime, ms.
+        now: The time for LogAppendTime, in ms.
 
     Raises:
         ApiError: See `prepare` and `ProducerStates.check`; also KAFKA_STORAGE_ERROR.
@@ -42,5 +42,5 @@ def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> Appen
         if duplicate is not None:
             return AppendResult(duplicate.base_offset, duplicate.timestamp)
         log.producers.check(prepared.header, offset)
-    log.append(prepared.at(offset, log.epochs.latest))
+    log.append(prepared.with_offset(offset, log.epochs.latest))
     return AppendResult(offset, prepared.append_time)

@@ -46,7 +46,7 @@ class Header(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of its last record; sequences wrap around to 0 after 2^31 - 1."""
+        """The sequence of the last record; sequences wrap around to 0 after 2^31 - 1."""
         return add_to_sequence(self.base_sequence, self.last_offset_delta)
 
 
@@ -65,7 +65,7 @@ class StoredBatch(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, from a control batch."""
+    """The end of a transaction, as recorded in a control batch."""
 
     commit: bool
     coordinator_epoch: int
@@ -81,7 +81,7 @@ def read_header(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
 
 
 def add_to_sequence(sequence: int, steps: int) -> int:
-    """Return the sequence that many steps later."""
+    """Return the sequence that is this many steps later."""
     return (sequence + steps) & _MAX_SEQUENCE
 
 
@@ -91,12 +91,12 @@ def build_marker(
     """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:
-        base_offset: The offset of its only record.
+        base_offset: The offset of the batch's only record.
         leader_epoch: The partition's leader epoch.
         producer_id: The producer.
         epoch: The producer's epoch.
-        transaction_end: Whether it commits or aborts.
-        timestamp: Time in ms.
+        transaction_end: Whether the transaction commits or aborts.
+        timestamp: The record's time in ms.
     """
     record = {
         "offset": base_offset,
@@ -117,7 +117,7 @@ def build_marker(
 
 
 def read_marker(record: dict[str, Any]) -> Marker | None:
-    """Return the end of a transaction in a control record; None for other control records."""
+    """Return the end of a transaction from a control record; None for other control records."""
     kind = read_control_key(record["key"])["type"]
     value = record["value"]
     if kind not in ("ABORT", "COMMIT") or value is None or len(value) < _MARKER_VALUE.size:

@@ -30,14 +30,14 @@ class Log:
 
     Attributes:
         topic: The topic's name.
-        name: ``topic-0``.
+        name: The name of the topic with the partition index, e.g. ``topic-0``.
         key: A unique key, different for a recreated topic of the same name.
         changed: Notified when there is more to read: after an append, the end of a transaction, and on close.
-        producers: The producers with an id that wrote to it, and their transactions.
+        producers: The producers with an id that have written to the log, and their transactions.
         epochs: The start offset of each leader epoch.
         start_offset: The first offset that can be read.
         end_offset: One past the last offset.
-        size: Size of its batches in bytes.
+        size: Size of all batches in bytes.
         closed: Whether the partition has been deleted.
 
     Raises:
@@ -67,7 +67,7 @@ class Log:
         except OSError as error:
             self._logs.discard(self)
             self.stop()
-            raise self._unstored(error) from None
+            raise self._report_storage_error(error) from None
 
     @property
     def high_watermark(self) -> int:
@@ -82,7 +82,7 @@ class Log:
 
     @property
     def memory(self) -> int:
-        """Memory that it uses, in bytes."""
+        """The memory that the log uses, in bytes."""
         return self.size + _OVERHEAD * len(self._batches)
 
     def append(self, batch: StoredBatch) -> None:
@@ -95,7 +95,7 @@ class Log:
             try:
                 self._segments.append(batch)
             except OSError as error:
-                raise self._unstored(error) from None
+                raise self._report_storage_error(error) from None
         self._append(batch)
         self.changed.notify()
 
@@ -114,7 +114,7 @@ class Log:
         return offset
 
     async def synced(self) -> None:
-        """Return when all appended data is as durable as configured: on disk, with fsync.
+        """Wait until all appended data is as durable as configured: with fsync, until it is on disk.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR: the data may be lost.
@@ -123,7 +123,7 @@ class Log:
             try:
                 await self._segments.synced()
             except OSError as error:
-                raise self._unstored(error) from None
+                raise self._report_storage_error(error) from None
 
     def begin_epoch(self, epoch: int) -> None:
         """Start a new leader epoch."""
@@ -133,25 +133,25 @@ class Log:
         """Return the aborted transactions with records from `start` to below `end`, sorted by their end."""
         return self.producers.aborted(start, end)
 
-    def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[StoredBatch]:
-        """Return whole batches from the one that contains `offset`, below `end`, at most `max_bytes` in total.
+    def read(self, offset: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[StoredBatch]:
+        """Return whole batches of at most `max_bytes` in total, from the one that contains `offset` up to `end`.
 
         Args:
             offset: First offset.
             end: One past the last offset.
             max_bytes: Limit for all batches.
-            one_at_least: Return the first batch even if it is larger.
+            at_least_one: Whether to return the first batch even if it is larger.
         """
         batches: list[StoredBatch] = []
         for batch in self.batches(offset, end):
             max_bytes -= len(batch.data)
-            if max_bytes < 0 and (batches or not one_at_least):
+            if max_bytes < 0 and (batches or not at_least_one):
                 break
             batches.append(batch)
         return batches
 
     def batches(self, offset: int, end: int) -> Iterator[StoredBatch]:
-        """Yield the batches from the one that contains `offset`, as long as they start below `end`."""
+        """Yield the batches from the one that contains `offset`, as long as they start before `end`."""
         for position in range(self._batches.at(offset), len(self._batches)):
             batch = self._batches[position]
             if batch.base_offset >= end:
@@ -164,7 +164,7 @@ class Log:
         return self._batches.greatest_timestamp
 
     def record_since(self, timestamp: int) -> tuple[int, int] | None:
-        """Return offset and timestamp of the first record of that time or later."""
+        """Return the offset and timestamp of the first record from that time or later; None if there is none."""
         for position in range(self._batches.since(timestamp), len(self._batches)):
             [batch] = decode(self._batches[position].data)
             for record in batch["records"]:
@@ -184,12 +184,12 @@ class Log:
         if self._segments is not None:
             try:
                 self._segments.delete_before(offset)
-            except OSError as error:  # the files stay; their records are before the start offset
-                self._unstored(error)
+            except OSError as error:  # the files are kept; their records are before the start offset
+                self._report_storage_error(error)
         self._logs.add_memory(-size - _OVERHEAD * len(removed))
 
     def delete_oldest(self, size: int) -> None:
-        """Delete the oldest batches, of that many bytes in total, at least one."""
+        """Delete the oldest batches: at least one, and at least `size` bytes in total if there are so many."""
         for batch in self.batches(self.start_offset, self.end_offset):
             size -= len(batch.data) + _OVERHEAD
             if size <= 0:
@@ -218,11 +218,11 @@ class Log:
         self.changed.notify()
 
     def stop(self) -> None:
-        """Close the files; the data stays on disk."""
+        """Close the files; the data remains on disk."""
         if self._segments is not None:
             self._segments.close()
 
-    def _unstored(self, error: OSError) -> ApiError:
+    def _report_storage_error(self, error: OSError) -> ApiError:
         path = Path(error.filename or self.name)
         self._cluster.storage.failed(path, error)
         return ApiError(Error.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}")
@@ -243,7 +243,7 @@ class Log:
         if header.control:
             [decoded] = decode(batch.data)
             if decoded["records"] and (end := read_marker(decoded["records"][0])) is not None:
-                self.producers.ended(header, end)
+                self.producers.record_marker(header, end)
         elif header.producer_id >= 0:
             self.producers.record_batch(header)
         self._logs.add_memory(len(batch.data) + _OVERHEAD)

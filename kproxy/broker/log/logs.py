@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.log.log import Log
 
-#: Fraction of `Options.retention_bytes` to delete at once when it is exceeded, to avoid deleting for every batch.
+#: The fraction of `BrokerOptions.retention_bytes` to delete at once, so that not every new batch deletes old ones.
 _DELETED_FRACTION: Final = 32
 
 _START_OFFSETS_TABLE: Final = "log_starts"
@@ -24,10 +24,10 @@ _DIRECTORY: Final = "logs"
 class Logs:
     """All logs of a cluster.
 
-    All batches together use at most `Options.retention_bytes` of memory; beyond that, the oldest batches of the largest
-    log are deleted. Every ``log.retention.check.interval.ms``, the topics' ``retention.ms`` and ``retention.bytes`` are
-    applied per batch; Kafka deletes whole segments, and so later. Batches without timestamps are deleted by size only.
-    Nothing is compacted.
+    All batches together use at most `BrokerOptions.retention_bytes` of memory; beyond that, the oldest batches of the
+    largest log are deleted. Every ``log.retention.check.interval.ms``, the topics' ``retention.ms`` and
+    ``retention.bytes`` are applied per batch; Kafka deletes later, because it only deletes whole segments. Batches
+    without timestamps are deleted by size only. Nothing is compacted.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -49,7 +49,7 @@ class Logs:
         self._memory -= log.memory
 
     def remove(self, log: Log) -> None:
-        """Unregister a deleted log, and its memory."""
+        """Unregister a deleted log, and delete its stored start offset."""
         self.discard(log)
         self._starts.pop(log.key, None)
         self._cluster.journal.put(_START_OFFSETS_TABLE, log.key, None)
@@ -60,7 +60,7 @@ class Logs:
         return None if data is None else Segments(data / _DIRECTORY / f"{topic}-{index}", topic_id)
 
     def start_offset(self, key: str) -> int:
-        """Return a log's stored start offset."""
+        """Return a log's stored start offset, by default 0."""
         return self._starts.get(key, 0)
 
     def store_start(self, log: Log) -> None:
@@ -78,7 +78,7 @@ class Logs:
             max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _DELETED_FRACTION)
 
     async def synced(self) -> None:
-        """Return when all data appended to any log is as durable as configured.
+        """Wait until all data appended to any log is as durable as configured.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR.

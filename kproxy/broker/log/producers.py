@@ -16,7 +16,7 @@ _MAX_PRODUCERS: Final = 50_000
 
 
 class SentBatch(NamedTuple):
-    """A batch of a producer, for detecting duplicates: inclusive sequences and offsets, time in ms."""
+    """A producer's batch, for detecting duplicates. Sequences and offsets are inclusive, and the time is in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -26,7 +26,7 @@ class SentBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: from its first offset in this log to that of its marker.
+    """An aborted transaction, from its first offset in this log to the offset of its marker.
 
     `last_stable_offset` is the last stable offset when it ended.
     """
@@ -43,11 +43,11 @@ class ProducerState:
 
     Attributes:
         id: The producer id.
-        epoch: The latest epoch that it wrote with; -1 if none.
+        epoch: The latest epoch with which it wrote; -1 if there is none.
         batches: Its last five batches with that epoch, oldest first.
-        last_timestamp: The highest of its last batch, or the time of its last marker.
-        coordinator_epoch: Of the coordinator that ended its last transaction; -1 if none.
-        transaction_start: The first offset of its open transaction, None if it has none.
+        last_timestamp: The highest timestamp in its last batch, or the time of its last marker.
+        coordinator_epoch: The epoch of the coordinator that ended its last transaction; -1 if there is none.
+        transaction_start: The first offset of its open transaction; None if it has none.
     """
 
     id: int
@@ -59,12 +59,12 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence of its last batch; -1 if none."""
+        """The last sequence of its last batch; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
 class ProducerStates:
-    """The producers of one log, and its transactions. Iterates over their states.
+    """The producers of one log, and their transactions. Iterating yields the producers' states.
 
     Source: Kafka's ProducerStateManager, ProducerAppendInfo.
 
@@ -75,23 +75,23 @@ class ProducerStates:
     def __init__(self, name: str) -> None:
         self._name = name
         self._states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # producer id -> first offset of its transaction; oldest first
-        self._aborted: list[AbortedTransaction] = []  # by last_offset
+        self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction; oldest first
+        self._aborted: list[AbortedTransaction] = []  # sorted by last_offset
 
     def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._states.values())
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """Return the state of a producer."""
+        """Return the state of a producer; None if it is unknown."""
         return self._states.get(producer_id)
 
     @property
     def first_open(self) -> int | None:
-        """The first offset of the oldest open transaction."""
+        """The first offset of the oldest open transaction; None if there is none."""
         return next(iter(self._open.values()), None)
 
     def duplicate(self, header: Header) -> SentBatch | None:
-        """Return the recent batch of the same producer that this one repeats."""
+        """Return the producer's recent batch that this batch repeats; None if it is new."""
         state = self._states.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
             return None
@@ -146,7 +146,7 @@ class ProducerStates:
 
     def record_batch(self, header: Header) -> None:
         """Record a batch that has been appended."""
-        state = self._of(header.producer_id, header.producer_epoch)
+        state = self._get_or_create(header.producer_id, header.producer_epoch)
         last_offset = header.base_offset + header.last_offset_delta
         state.batches.append(
             SentBatch(header.base_sequence, header.last_sequence, header.base_offset, last_offset, header.max_timestamp)
@@ -155,9 +155,9 @@ class ProducerStates:
         if header.transactional and state.transaction_start is None:
             state.transaction_start = self._open[state.id] = header.base_offset
 
-    def ended(self, header: Header, end: Marker) -> None:
+    def record_marker(self, header: Header, end: Marker) -> None:
         """Record a marker that has been appended."""
-        state = self._of(header.producer_id, header.producer_epoch)
+        state = self._get_or_create(header.producer_id, header.producer_epoch)
         state.coordinator_epoch = end.coordinator_epoch
         state.last_timestamp = header.max_timestamp
         if state.transaction_start is None:
@@ -177,11 +177,11 @@ class ProducerStates:
         ]
 
     def forget_before(self, offset: int) -> None:
-        """Remove what is before `offset`, the new start of the log."""
+        """Remove the aborted transactions that ended before `offset`, the new start of the log."""
         self._aborted = [transaction for transaction in self._aborted if transaction.last_offset >= offset]
 
     def expire(self, cutoff: int) -> None:
-        """Remove producers without an open transaction that last wrote before a time."""
+        """Remove producers without an open transaction whose last write was before a time."""
         expired_ids = [
             producer_state.id
             for producer_state in self
@@ -190,7 +190,7 @@ class ProducerStates:
         for producer_id in expired_ids:
             del self._states[producer_id]
 
-    def _of(self, producer_id: int, epoch: int) -> ProducerState:
+    def _get_or_create(self, producer_id: int, epoch: int) -> ProducerState:
         state = self._states.get(producer_id)
         if state is None:
             if len(self._states) >= _MAX_PRODUCERS:

@@ -1,4 +1,4 @@
-"""The topic configs that logs use."""
+"""The topic configs that affect logs."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ class LogSettings(NamedTuple):
 
 
 class AllSettings:
-    """The settings of all topics, computed once per edition of the configs."""
+    """The settings of all topics, computed once for each edition of the configs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._configs = cluster.part(Configs)
         self._edition = self._configs.edition
-        self._of: dict[str, LogSettings] = {}
+        self._by_topic: dict[str, LogSettings] = {}
 
     def of(self, topic: str) -> LogSettings:
         """Return a topic's current settings."""
         if self._edition != self._configs.edition:
             self._edition = self._configs.edition
-            self._of.clear()
-        settings = self._of.get(topic)
+            self._by_topic.clear()
+        settings = self._by_topic.get(topic)
         if settings is None:
-            settings = self._of[topic] = _settings(self._configs, topic)
+            settings = self._by_topic[topic] = _settings(self._configs, topic)
         return settings
 
 
 def settings(cluster: Cluster, topic: str) -> LogSettings:
-    """Compute a topic's current settings."""
+    """Return a topic's current settings."""
     return cluster.part(AllSettings).of(topic)
 
 

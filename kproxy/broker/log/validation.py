@@ -20,13 +20,13 @@ from kproxy.broker.log.settings import LogSettings
 
 _NO_TIMESTAMP: Final = -1
 _CODEC: Final = 0x07
-_ATTRIBUTES_AT: Final = 21
-_MAX_TIMESTAMP_AT: Final = 35
+_ATTRIBUTES_OFFSET: Final = 21
+_MAX_TIMESTAMP_OFFSET: Final = 35
 _MAX_INT64: Final = 2**63 - 1
 
 
 class RecordValidationError(ApiError):
-    """A batch is rejected because of some records: `records` has the index and error of each."""
+    """Rejects a batch because of some of its records: `records` contains the index and error of each."""
 
     def __init__(self, error: Error, message: str, records: list[tuple[int, str]]) -> None:
         super().__init__(error, message)
@@ -34,13 +34,13 @@ class RecordValidationError(ApiError):
 
 
 class PreparedBatch(NamedTuple):
-    """A batch without offsets; and its LogAppendTime, -1 if not used."""
+    """A batch without offsets, and its LogAppendTime (-1 if it is not used)."""
 
     header: Header
     data: bytearray
     append_time: int
 
-    def at(self, offset: int, leader_epoch: int) -> StoredBatch:
+    def with_offset(self, offset: int, leader_epoch: int) -> StoredBatch:
         """Return the batch with its offsets and leader epoch, which the CRC does not cover."""
         self.data[:8] = offset.to_bytes(8, "big")
         self.data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
@@ -49,16 +49,16 @@ class PreparedBatch(NamedTuple):
 
 
 def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -> PreparedBatch | None:
-    """Validate record data like a partition's leader, and turn it into one batch of format 2.
+    """Validate record data as a partition's leader does, and turn it into one batch of format 2.
 
     Args:
-        data: From a client: a batch of format 2, or message sets of formats 0 and 1.
+        data: Data from a client: a batch of format 2, or message sets of formats 0 and 1.
         settings: The topic's settings.
-        now: For topics with LogAppendTime, ms.
+        now: The current time, in ms.
         partition: ``topic-0``, for error messages.
 
     Returns:
-        None if it contains no complete batch: nothing to append, which is not an error.
+        The batch; None if the data contains no complete batch, which is not an error.
 
     Raises:
         RecordValidationError: INVALID_RECORD or INVALID_TIMESTAMP for some of its records.
@@ -67,27 +67,27 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
 
     Source: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.
     """
-    spans = []
+    batch_entries = []
     for entry in entries(data, 0, len(data)):
         if entry.fault is not None:
             raise ApiError(Error.CORRUPT_MESSAGE, entry.fault.message)
         if entry.magic is not None:
             _check_size(entry.end - entry.start, settings, partition)
-            spans.append(entry)
-    if not spans:
+            batch_entries.append(entry)
+    if not batch_entries:
         return None
-    magic = spans[0].magic
-    if any(entry.magic != magic for entry in spans):
+    magic = batch_entries[0].magic
+    if any(entry.magic != magic for entry in batch_entries):
         raise ApiError(
             Error.INVALID_RECORD, f"Batches of different formats in one message set in topic partition {partition}"
         )
     if magic != 2:
-        converted = up_convert(bytes(data[: spans[-1].end]), partition)
+        converted = up_convert(bytes(data[: batch_entries[-1].end]), partition)
         _check_size(len(converted), settings, partition)
         return _prepare_batch(converted, settings, now, partition)
-    if len(spans) > 1:
+    if len(batch_entries) > 1:
         raise ApiError(Error.INVALID_RECORD, "Compressed outer record has more than one batch")
-    return _prepare_batch(bytearray(data[: spans[0].end]), settings, now, partition)
+    return _prepare_batch(bytearray(data[: batch_entries[0].end]), settings, now, partition)
 
 
 def _prepare_batch(data: bytearray, settings: LogSettings, now: int, partition: str) -> PreparedBatch:
@@ -104,7 +104,7 @@ def _prepare_batch(data: bytearray, settings: LogSettings, now: int, partition: 
     else:
         max_timestamp, timestamp_type = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
     return PreparedBatch(
-        _stamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP
+        _set_timestamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP
     )
 
 
@@ -158,7 +158,7 @@ def _read_records(data: bytearray, header: Header) -> list[dict[str, Any]]:
             decompressor = Decompressor(DEFAULT_LIMIT)
             payload = decompressor.decompress(codec, payload, offset=0)
             decompressor.charge_records(header.records_count, offset=0)
-        except DecodeError as error:  # Kafka has no specific code for these
+        except DecodeError as error:  # Kafka has no specific code for these errors
             raise ApiError(Error.UNKNOWN_SERVER_ERROR, error.message) from None
     try:
         records = read_records(payload, header._asdict())
@@ -174,9 +174,9 @@ def _check_records(
 ) -> None:
     record_errors: list[tuple[int, str]] = []
     error = Error.INVALID_RECORD
-    batch_append_time = header.attributes & TIMESTAMP_TYPE
+    uses_append_time = header.attributes & TIMESTAMP_TYPE
     for index, record in enumerate(records):
-        timestamp = header.max_timestamp if batch_append_time else record["timestamp"]
+        timestamp = header.max_timestamp if uses_append_time else record["timestamp"]
         if settings.compacted and record["key"] is None:
             message = f"Compacted topic cannot accept message without key in topic partition {partition}"
             record_errors.append((index, message))
@@ -189,7 +189,7 @@ def _check_records(
                     f"The timestamp should be within [{earliest}, {latest}]"
                 )
                 record_errors.append((index, message))
-        elif batch_append_time:
+        elif uses_append_time:
             error = Error.INVALID_TIMESTAMP
             message = "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
             record_errors.append((index, message))
@@ -210,13 +210,13 @@ def _check_records(
     )
 
 
-def _stamp(data: bytearray, max_timestamp: int, timestamp_type: int) -> Header:
-    """Return the header with that timestamp type and maximum; the CRC is recomputed only if they change."""
+def _set_timestamp(data: bytearray, max_timestamp: int, timestamp_type: int) -> Header:
+    """Set the timestamp type and maximum, and return the header; recompute the CRC only if they change."""
     header = read_header(data)
     if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != timestamp_type:
         attributes = header.attributes & ~TIMESTAMP_TYPE | timestamp_type
-        data[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2] = attributes.to_bytes(2, "big", signed=True)
-        data[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = max_timestamp.to_bytes(8, "big", signed=True)
+        data[_ATTRIBUTES_OFFSET : _ATTRIBUTES_OFFSET + 2] = attributes.to_bytes(2, "big", signed=True)
+        data[_MAX_TIMESTAMP_OFFSET : _MAX_TIMESTAMP_OFFSET + 8] = max_timestamp.to_bytes(8, "big", signed=True)
         data[CRC_START - 4 : CRC_START] = google_crc32c.value(bytes(data[CRC_START:])).to_bytes(4, "big")
         return read_header(data)
     return header

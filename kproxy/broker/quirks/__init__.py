@@ -1,6 +1,6 @@
 """Quirks: broker bugs that the built-in broker reproduces on request, to test how clients react.
 
-A quirk selects responses (API, versions, client, topic, probability) and changes them: it encodes them with an edit
+A quirk selects responses (by API, versions, client, topic, probability) and changes them: it encodes them with an edit
 (`dissectors.edits`), changes their values, or misbehaves.
 """
 

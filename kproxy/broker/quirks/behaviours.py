@@ -13,7 +13,7 @@ from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuild_records
 from kproxy.filters.errors import suggestion
 
-#: The second is that of a partition in AddPartitionsToTxn.
+#: The names of error code fields; the second is in the partitions of AddPartitionsToTxn.
 _ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 
 
@@ -21,12 +21,12 @@ _ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 class Behaviour:
     """A kind of behaviour: its parameters, its description, and the function that configures a quirk for it.
 
-    `make` gets the quirk and the parameters, and raises ValueError with a sentence if they are invalid.
+    `configure` takes the quirk and the parameters, and raises ValueError with a sentence if they are invalid.
     """
 
     parameters: tuple[str, ...]
     description: str
-    make: Callable[..., None]
+    configure: Callable[..., None]
 
 
 def _configure_error(quirk: Quirk, name: str) -> None:
@@ -62,13 +62,13 @@ def _produce_response(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_errors(struct: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
-    """Return the body with the code in its innermost error fields; at the top level if there are no others."""
+    """Return the body with the code in its innermost error fields, or at the top level if it has none."""
     new_body, has_errors = _set_innermost_errors(struct, body, code)
     return new_body if has_errors else {**body, "error_code": code}
 
 
 def _set_innermost_errors(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
-    """The struct with the code, and whether it has an error field; bodies may leave out fields with their default."""
+    """Return the struct with the code, and whether it has an error field; bodies may omit fields with defaults."""
     new_body, has_inner_errors = dict(body), False
     for field in struct.fields:
         rows = body.get(field.name) if field.array and field.struct is not None else None
@@ -83,30 +83,30 @@ def _set_innermost_errors(struct: Layout, body: Mapping[str, Any], code: int) ->
 
 
 def _configure_value(quirk: Quirk, path: str, text: str) -> None:
-    parts = path.split(".")
-    if not all(parts):
+    path_elements = path.split(".")
+    if not all(path_elements):
         raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
     def change_response(response: ServedResponse) -> None:
-        response.body = _set_field(response.body, parts, text)
+        response.body = _set_field(response.body, path_elements, text)
 
     quirk.before = change_response
 
 
-def _set_field(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mapping[str, Any]:
-    name = parts[0].removesuffix("[]")
+def _set_field(body: Mapping[str, Any], path_elements: Sequence[str], text: str) -> Mapping[str, Any]:
+    name = path_elements[0].removesuffix("[]")
     if name not in body:
         return body
     value = body[name]
-    if len(parts) == 1:
+    if len(path_elements) == 1:
         return {**body, name: _convert_like(value, text)}
     if isinstance(value, Mapping):
-        return {**body, name: _set_field(value, parts[1:], text)}
-    return {**body, name: [_set_field(element, parts[1:], text) for element in value or ()]}
+        return {**body, name: _set_field(value, path_elements[1:], text)}
+    return {**body, name: [_set_field(element, path_elements[1:], text) for element in value or ()]}
 
 
 def _convert_like(value: Any, text: str) -> Any:
-    """Convert the text to the type of the value, if known."""
+    """Convert the text to the type of the value, if that is known."""
     if text == "null":
         return None
     if text == "[]" and isinstance(value, list | tuple):
@@ -137,7 +137,7 @@ def _configure_loss(quirk: Quirk, loss: str) -> None:
 
 
 def _rebuild(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
-    """The row with other record data, in it or in rows below it."""
+    """Return the row with rebuilt record data, in the row itself and in nested rows."""
     new_row = dict(row)
     for name in ("responses", "partitions"):
         if name in row:

@@ -1,4 +1,4 @@
-"""The quirks of a running cluster: selects those for a request, and applies them to its response."""
+"""The quirks of a running cluster: selects the quirks for a request, and applies them to its response."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Quirks:
         return [quirk.description for quirk in self._quirks]
 
     def of(self, head: RequestHead, body: Mapping[str, Any]) -> Sequence[Quirk]:
-        """Return the quirks that apply to this request; random for quirks with a probability."""
+        """Return the quirks that apply to this request; those with a probability apply at random."""
         if not self._quirks:
             return ()
         api = schemas.api(head.api_key)
@@ -38,7 +38,7 @@ class Quirks:
 def apply_quirks(
     quirks: Sequence[Quirk], head: RequestHead, request: Mapping[str, Any], body: Mapping[str, Any]
 ) -> ServedResponse:
-    """Apply quirks to a response: its contents, delay, and whether the connection is closed afterwards.
+    """Apply quirks to a response: to its contents, its delay, and whether the connection is closed afterwards.
 
     Args:
         quirks: The quirks that apply.

@@ -29,7 +29,7 @@ class QuirkError(ValueError):
 
 
 def parse(text: str) -> list[Quirk]:
-    """Parse the quirks in a text: those of a named set, or one.
+    """Parse the quirks in a text: the quirks of a named set, or a single quirk.
 
     Raises:
         QuirkError: The text is invalid.
@@ -70,7 +70,7 @@ def _configure(quirk: Quirk, action: str) -> None:
                 f"{name} takes {':'.join(behaviour.parameters) or 'nothing'}, not {':'.join(parameters) or 'nothing'}"
             )
         quirk.description = f"{quirk.api} {behaviour.description.format(*parameters)}"
-        behaviour.make(quirk, *parameters)
+        behaviour.configure(quirk, *parameters)
     elif action.startswith("{") or kind_of(name):
         _configure_edit(quirk, edit_of(action))
     else:
@@ -78,8 +78,8 @@ def _configure(quirk: Quirk, action: str) -> None:
         raise ValueError(f"unknown kind {name!r}; {suggestion(name, kinds) or 'use one of ' + ', '.join(kinds)}")
 
 
-def _configure_edit(quirk: Quirk, make: EditMaker) -> None:
-    edits = _edits_by_version(quirk, make)
+def _configure_edit(quirk: Quirk, make_edit: EditMaker) -> None:
+    edits = _edits_by_version(quirk, make_edit)
     if not edits:
         raise EditError("it fits no version of the response")
 
@@ -92,8 +92,8 @@ def _configure_edit(quirk: Quirk, make: EditMaker) -> None:
     quirk.description = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
-def _edits_by_version(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
-    """Return the edit for each version that it fits; if it fits none, raise the reason."""
+def _edits_by_version(quirk: Quirk, make_edit: EditMaker) -> dict[tuple[str, int], Edit]:
+    """Return the edit for each version that it fits; if it fits none, raise the last error."""
     edits: dict[tuple[str, int], Edit] = {}
     last_error: EditError | None = None
     for api in schemas.apis() if quirk.api == "*" else _find_api(quirk.api):
@@ -102,7 +102,7 @@ def _edits_by_version(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Ed
                 continue
             body = layout(f"{api.name}Response", version)
             try:
-                edit = make(body)
+                edit = make_edit(body)
                 edit.apply(frame_layout(layout("ResponseHeader", schemas.header_versions(api.key, version)[1]), body))
             except EditError as error:
                 last_error = error

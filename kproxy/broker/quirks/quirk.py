@@ -17,14 +17,14 @@ class ServedResponse:
     """A response in progress: its body, how it is encoded, and how its frames are sent.
 
     Attributes:
-        api: Kafka's name.
-        version: Version of the body.
-        correlation_id: Of the request.
-        body: Values by snake_case name.
+        api: Kafka's name of the API.
+        version: The version of the body.
+        correlation_id: The correlation id, by default that of the request.
+        body: The values by snake_case name.
         request: The body of the request.
-        edit: The edit to encode it with; None for the correct layout.
+        edit: The edit with which to encode it; None for the correct layout.
         frames: The frames to send, each with its length prefix; set by `write`.
-        delay_ms: Delay before sending.
+        delay_ms: The delay before sending.
         close: Whether the connection is closed afterwards.
     """
 
@@ -51,11 +51,11 @@ class ServedResponse:
         values = {"header": {"correlation_id": self.correlation_id}, "body": self.body}
         try:
             self.frames = [write(self.edit, correct_layout, values)]
-        except EditError:  # it only fits other versions of the quirk
+        except EditError:  # the edit only fits other versions that the quirk covers
             self.frames = [write(None, correct_layout, values)]
 
 
-#: Changes the body or its edit, before it is encoded.
+#: Changes a response, before or after it is encoded.
 ResponseChange: TypeAlias = Callable[[ServedResponse], None]
 
 
@@ -63,7 +63,7 @@ ResponseChange: TypeAlias = Callable[[ServedResponse], None]
 class Quirk:
     """One bug. `text` is its notation, `description` its description as a sentence.
 
-    `before` changes a response before it is encoded, `after` its frames. `skips` means that the request is not
+    `before` changes a response before it is encoded, `after` changes its frames. `skips` means that the request is not
     processed at all. `times` counts down if the number of occurrences is limited.
     """
 
@@ -81,7 +81,7 @@ class Quirk:
     chance: Callable[[], float] = random.random
 
     def applies_to(self, api: str, version: int, client_id: str | None, body: Mapping[str, Any]) -> bool:
-        """Whether the quirk applies to this request; random with a probability, and counts occurrences."""
+        """Return whether the quirk applies to this request, at random if it has a probability; count occurrences."""
         if self.api not in ("*", api) or (self.versions is not None and version not in self.versions):
             return False
         if self.client is not None and self.client != client_id:

@@ -27,7 +27,7 @@ LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 
 
 def rebuild_records(data: bytes, loss: str) -> bytes:
-    """Return the record data without what is lost. Data that is not whole batches stays unchanged."""
+    """Return the record data without the lost fields; data that is not whole batches remains unchanged."""
     batches = [
         batch
         if batch.get("is_control")

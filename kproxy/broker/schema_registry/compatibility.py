@@ -1,4 +1,4 @@
-"""Compatibility of a new schema with the versions of its subject. It is checked for Avro alone."""
+"""Compatibility of a new schema with the versions of its subject, which is only checked for Avro."""
 
 from __future__ import annotations
 
@@ -17,33 +17,32 @@ LEVELS: Final = (
 
 
 class CompatibilityResult(NamedTuple):
-    """Whether a schema may be registered, and a sentence for each reason; also a sentence if nothing was checked."""
+    """Whether a schema may be registered, and a sentence for each reason, or one if nothing was checked."""
 
     is_compatible: bool
     messages: list[str]
 
 
 def compare_versions(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) -> CompatibilityResult:
-    """Compare a new schema with older versions, the oldest first. May take seconds.
+    """Compare a new schema with older versions, the oldest first. This may take seconds.
 
     Args:
         level: One of `LEVELS`.
-        new: The schema, which is valid.
-        versions: The versions' numbers and schemas; all that are to be compared, or, unless the level is transitive,
-            those of which the last one counts.
+        new: The new schema, which must be valid.
+        versions: The numbers and schemas of the versions. Unless the level is transitive, only the last one counts.
     """
     if level == "NONE" or not versions:
         return CompatibilityResult(True, [])
     messages = []
     is_compatible = True
-    for number, old in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
-        if old.type != new.type:
-            messages.append(f"version {number} is of type {old.type}, the new schema of type {new.type}")
+    for number, old_schema in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
+        if old_schema.type != new.type:
+            messages.append(f"version {number} is of type {old_schema.type}, the new schema of type {new.type}")
             is_compatible = False
         elif new.type != "AVRO":
             messages.append(f"not compared with version {number}: kproxy compares Avro schemas alone")
         else:
-            differences = _differences(level, new, old)
+            differences = _differences(level, new, old_schema)
             messages += [f"{text} (version {number})" for text in differences]
             is_compatible = is_compatible and not differences
     return CompatibilityResult(is_compatible, messages)

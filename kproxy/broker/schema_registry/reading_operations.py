@@ -109,11 +109,11 @@ async def text_of_version(subjects: Subjects, request: RestRequest, path: Mappin
 @rest("GET /subjects/{subject}/versions/{version}/referencedby")
 async def referenced_by(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     version = subjects.version(path["subject"], path["version"])
-    return sorted({user.id for user in subjects.users(version.subject, version.version)})
+    return sorted({schema.id for schema in subjects.referring_schemas(version.subject, version.version)})
 
 
 def describe(schema: StoredSchema) -> dict[str, Any]:
-    """A version of a subject, with everything that names it."""
+    """Return a version of a subject, with everything that identifies it."""
     return {
         "subject": schema.subject,
         "version": schema.version,
@@ -125,7 +125,7 @@ def describe(schema: StoredSchema) -> dict[str, Any]:
 
 
 def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> dict[str, Any]:
-    """The schema itself, in the format that the request asks for."""
+    """Return the schema itself, in the format that the request asks for."""
     return {
         "schema": text_of(subjects.with_resolved_references(schema), request.query.get("format")),
         **_optional_members(schema),
@@ -133,7 +133,7 @@ def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> d
 
 
 def _optional_members(schema: StoredSchema) -> dict[str, Any]:
-    """The members that are left out if they have their default."""
+    """Return the members that are omitted if they have their default value."""
     type_ = {} if schema.type == "AVRO" else {"schemaType": schema.type}
     references = {"references": [reference._asdict() for reference in schema.references]} if schema.references else {}
     return type_ | references | {name: value for name in ("metadata", "ruleSet") if (value := schema.value.get(name))}
@@ -157,7 +157,7 @@ def _find_by_guid(subjects: Subjects, text: str) -> StoredSchema:
 
 
 def _page(request: RestRequest, values: list[Any]) -> list[Any]:
-    """The values from ``offset`` on, at most ``limit``."""
+    """Return the values from ``offset`` on, at most ``limit`` of them."""
     offset, limit = (request.query.get(name, "") for name in ("offset", "limit"))
     first = int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 10 else 0
     count = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 10 else len(values)

@@ -1,4 +1,4 @@
-"""The REST operations: a function for each method and path, found by `operation`."""
+"""The REST operations: a function for each method and path, which `find_operation` finds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RestRequest(NamedTuple):
-    """A request. `path` is as sent, percent-encoded; `body` is parsed JSON, None without a body."""
+    """A request. `path` is still percent-encoded; `body` is the parsed JSON, None without a body."""
 
     method: str
     path: str
@@ -24,18 +24,18 @@ class RestRequest(NamedTuple):
     body: Any = None
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter of the query is true."""
+        """Whether a query parameter is true."""
         return self.query.get(name, "").lower() == "true"
 
 
 class RestResult(NamedTuple):
-    """The answer: a JSON value, or the text of a schema."""
+    """The response: a JSON value, or the text of a schema."""
 
     status: HTTPStatus
     value: Any
 
 
-#: (subjects, request, variables of the path) -> the value of the answer. Errors are `RestError`.
+#: (subjects, request, variables in the path) -> the value of the response. Errors are raised as `RestError`.
 Operation: TypeAlias = Callable[["Subjects", RestRequest, Mapping[str, str]], Awaitable[Any]]
 
 _MODULES: Final = ("reading_operations", "writing_operations", "settings_operations")
@@ -43,7 +43,7 @@ _OPERATIONS: dict[str, list[tuple[re.Pattern[str], Operation]]] = {}
 
 
 def rest(*paths: str) -> Callable[[Operation], Operation]:
-    """Register an operation: ``GET /subjects/{subject}/versions``."""
+    """Register an operation for paths like ``GET /subjects/{subject}/versions``."""
 
     def register(operation: Operation) -> Operation:
         for route in paths:
@@ -56,7 +56,7 @@ def rest(*paths: str) -> Callable[[Operation], Operation]:
 
 
 def find_operation(request: RestRequest) -> tuple[Operation, Mapping[str, str]]:
-    """The operation of a request, and the variables of its path.
+    """Return the operation for a request, and the variables in its path.
 
     Raises:
         RestError: There is none: status 404, or 405 if the path has other methods.

@@ -1,4 +1,4 @@
-"""Schemas in requests: reading and checking them; and their texts in other formats."""
+"""Reads and checks the schemas in requests, and returns schemas in other formats."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXTRAS: Final = ("metadata", "ruleSet")
 
 
 def read_schema(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredSchema:
-    """The schema in the body of a request, as a version 0 with the id 0; it is not checked.
+    """Return the schema in the body of a request, as version 0 with the id 0, without checking it.
 
     Raises:
-        RestError: 42201: it has no text, an unknown type, or references that do not exist.
+        RestError: 42201: the schema has no text, an unknown type, or references that do not exist.
     """
     text, type_ = body.get("schema"), body.get("schemaType") or "AVRO"
     if not isinstance(text, str) or not text.strip():
@@ -38,7 +38,7 @@ def read_schema(subjects: Subjects, subject: str, body: dict[str, Any]) -> Store
 
 
 def check(schema: Schema) -> None:
-    """Check that a schema can be used. May take seconds.
+    """Check that a schema can be used. This may take seconds.
 
     Raises:
         RestError: 42201: it is invalid; 42205: it cannot be checked.
@@ -54,9 +54,9 @@ def check(schema: Schema) -> None:
 
 
 def text_of(schema: Schema, format_: str | None) -> str:
-    """The text of a schema; with the format ``serialized``, the descriptor of a Protobuf file in base64.
+    """Return the text of a schema; with the format ``serialized``, the descriptor of a Protobuf file in base64.
 
-    A file that was registered as a descriptor stays one. Other formats are not supported, and ignored.
+    A file that was registered as a descriptor remains one. Other formats are not supported, and are ignored.
     """
     if format_ == "serialized" and schema.type == "PROTOBUF":
         with contextlib.suppress(SchemaError, ImportError):
@@ -67,5 +67,5 @@ def text_of(schema: Schema, format_: str | None) -> str:
 
 
 def compact(type_: str, text: str) -> str:
-    """The text to store: JSON of Avro schemas without its layout, as Confluent's registry does."""
+    """Return the text to store: for Avro, JSON without whitespace, as Confluent's registry stores it."""
     return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False) if type_ == "AVRO" else text

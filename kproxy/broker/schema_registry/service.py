@@ -1,4 +1,4 @@
-"""The registry as a function from requests to responses; the caller does the HTTP."""
+"""The registry as a function from requests to responses; the caller handles HTTP."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class SchemaRegistryService:
-    """The registry of a cluster, which needs no port of a broker: it appends to the log of its topic itself.
+    """The registry of a cluster. It needs no port of a broker: it accesses the log of its topic directly.
 
-    It creates the topic, and reads it.
+    It creates the topic, reads it, and appends to it.
 
     Raises:
         RestError: The topic cannot be created.
@@ -26,10 +26,10 @@ class SchemaRegistryService:
     def __init__(self, cluster: Cluster) -> None:
         self._subjects = Subjects(cluster)
         self._subjects.refresh()
-        self._writing = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     async def respond(self, request: RestRequest) -> RestResult:
-        """Process a request; requests that may change something are processed one at a time."""
+        """Process a request; requests that may change the state are processed one at a time."""
         try:
             handler, variables = find_operation(request)
             if request.method in ("POST", "PUT") and not isinstance(request.body, dict):
@@ -37,7 +37,7 @@ class SchemaRegistryService:
             if request.method == "GET":
                 self._subjects.refresh()
                 return RestResult(HTTPStatus.OK, await handler(self._subjects, request, variables))
-            async with self._writing:
+            async with self._write_lock:
                 self._subjects.refresh()
                 return RestResult(HTTPStatus.OK, await handler(self._subjects, request, variables))
         except RestError as error:

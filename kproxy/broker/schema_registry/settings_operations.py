@@ -14,12 +14,14 @@ _DEFAULT_MODE: Final = "READWRITE"
 
 
 def level_of(subjects: Subjects, subject: str) -> str:
-    """The compatibility level that applies to a subject."""
-    return next((level for scope in (subject, None) if (level := _level(subjects, scope)) is not None), DEFAULT_LEVEL)
+    """Return the compatibility level that applies to a subject."""
+    return next(
+        (level for scope in (subject, None) if (level := _configured_level(subjects, scope)) is not None), DEFAULT_LEVEL
+    )
 
 
 def mode_of(subjects: Subjects, subject: str) -> str:
-    """The mode that applies to a subject; READONLY_OVERRIDE of the registry overrides the subject's."""
+    """Return the mode that applies to a subject; the registry's READONLY_OVERRIDE overrides the subject's mode."""
     global_mode = subjects.modes.get(None, _DEFAULT_MODE)
     return global_mode if global_mode == "READONLY_OVERRIDE" else subjects.modes.get(subject, global_mode)
 
@@ -29,7 +31,7 @@ async def config(subjects: Subjects, request: RestRequest, path: Mapping[str, st
     subject = path.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
         return {"compatibilityLevel": level_of(subjects, subject or "")}
-    if (level := _level(subjects, subject)) is None:
+    if (level := _configured_level(subjects, subject)) is None:
         raise errors.no_compatibility(subject)
     return {"compatibilityLevel": level}
 
@@ -46,7 +48,7 @@ async def set_config(subjects: Subjects, request: RestRequest, path: Mapping[str
 @rest("DELETE /config", "DELETE /config/{subject}")
 async def delete_config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
     subject = path.get("subject")
-    level = _level(subjects, subject)
+    level = _configured_level(subjects, subject)
     if level is None and subject is not None:
         raise errors.no_compatibility(subject)
     await subjects.write("CONFIG", subject, None)
@@ -84,6 +86,6 @@ async def delete_mode(subjects: Subjects, request: RestRequest, path: Mapping[st
     return {"mode": mode}
 
 
-def _level(subjects: Subjects, subject: str | None) -> str | None:
+def _configured_level(subjects: Subjects, subject: str | None) -> str | None:
     level = subjects.configs.get(subject, {}).get("compatibilityLevel")
     return level if level in LEVELS else None

@@ -38,13 +38,13 @@ MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 class Subjects:
     """All subjects, their versions and settings.
 
-    The topic is the only storage: `refresh` reads what was appended to it, by `write` or by any client.
+    The topic is the only storage: `refresh` reads the records that `write` or any client has appended to it.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._log: Log | None = None
-        self._read_to = 0
+        self._next_offset = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -58,27 +58,27 @@ class Subjects:
         self._ids: dict[str, int] = {}  # by identity
 
     def refresh(self) -> None:
-        """Read the new records of the topic; if it was deleted, create it and start over.
+        """Read the new records in the topic; if it has been deleted, create it and start over.
 
         Raises:
             RestError: The topic cannot be created.
         """
         log = self._topic_log()
         if log is not self._log:
-            self._log, self._read_to = log, log.start_offset
+            self._log, self._next_offset = log, log.start_offset
             self._clear()
-        for stored in log.batches(self._read_to, log.end_offset):
-            self._read_to = stored.last_offset + 1
+        for stored in log.batches(self._next_offset, log.end_offset):
+            self._next_offset = stored.last_offset + 1
             for batch in decode(stored.data):
                 for record in () if batch.get("is_control") else batch.get("records", ()):
                     if (schemas_entry := schemas_record(record["key"], record["value"])) is not None:
                         self._apply(schemas_entry)
 
     async def write(self, keytype: str, subject: str | None, value: Mapping[str, Any] | None, **key: object) -> None:
-        """Append a record, as Confluent's registry writes it, and read it. `key` has further members of the key.
+        """Append a record, as Confluent's registry writes it, and read it. `key` contains further members of the key.
 
         Raises:
-            RestError: The log refuses it.
+            RestError: The log rejects the record.
         """
         record_key = {"keytype": keytype, "subject": subject, **key, "magic": int(keytype == "SCHEMA")}
         now, log = self._cluster.clock.now(), self._topic_log()
@@ -93,26 +93,26 @@ class Subjects:
             raise store_failed(str(api_error)) from None
 
     def names(self) -> list[str]:
-        """All subjects, sorted, those that are deleted softly too."""
+        """Return the names of all subjects, sorted, including soft-deleted ones."""
         return sorted(self._versions)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
-        """The versions of a subject, the oldest first; with `deleted`, those that are deleted softly too."""
+        """Return the versions of a subject, the oldest first; with `deleted`, including soft-deleted ones."""
         versions = self._versions.get(subject, {})
         return [versions[version] for version in sorted(versions) if deleted or not versions[version].is_deleted]
 
     def existing_versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
-        """The versions of a subject.
+        """Return the versions of a subject, as `versions` does, but reject an unknown subject.
 
         Raises:
-            RestError: 40401: there are none.
+            RestError: 40401: there are no versions.
         """
         if not (versions := self.versions(subject, deleted=deleted)):
             raise subject_not_found(subject)
         return versions
 
     def version(self, subject: str, text: str, *, deleted: bool = False) -> StoredSchema:
-        """A version of a subject by its number or ``latest``.
+        """Return a version of a subject by its number or ``latest``.
 
         Raises:
             RestError: 42202, 40401, 40402.
@@ -128,29 +128,29 @@ class Subjects:
         raise version_not_found(number)
 
     def find(self, subject: str, version: int) -> StoredSchema | None:
-        """A version of a subject, also one that is deleted softly."""
+        """Return a version of a subject, even a soft-deleted one; None if it does not exist."""
         return self._versions.get(subject, {}).get(version)
 
     def by_id(self, id_: int) -> list[StoredSchema]:
-        """The versions of subjects with this id, sorted."""
+        """Return the versions of subjects whose schema has this id, sorted."""
         schemas = self._by_id.get(id_, {})
         return [schemas[key] for key in sorted(schemas)]
 
     def all_schemas(self) -> Iterator[StoredSchema]:
-        """All versions, by subject and version, those that are deleted softly too."""
+        """Return all versions, sorted by subject and version, including soft-deleted ones."""
         return (version for subject in self.names() for version in self.versions(subject, deleted=True))
 
     def id_of(self, identity_: str) -> int | None:
-        """The id of a schema that some subject has."""
+        """Return the id of a schema; None if no subject has it."""
         return self._ids.get(identity_)
 
-    def same(self, subject: str, identity_: str, *, deleted: bool = False) -> StoredSchema | None:
-        """The newest version of a subject with this schema."""
+    def find_same(self, subject: str, identity_: str, *, deleted: bool = False) -> StoredSchema | None:
+        """Return the newest version of a subject with this schema; None if there is none."""
         versions = reversed(self.versions(subject, deleted=deleted))
         return next((version for version in versions if self._identities[subject, version.version] == identity_), None)
 
-    def users(self, subject: str, version: int) -> list[StoredSchema]:
-        """The schemas that refer to a version and are not deleted."""
+    def referring_schemas(self, subject: str, version: int) -> list[StoredSchema]:
+        """Return the schemas that refer to a version and are not deleted."""
         return [
             schema
             for schema in self.all_schemas()
@@ -158,15 +158,15 @@ class Subjects:
         ]
 
     def next_id(self) -> int:
-        """An id that no schema ever had."""
+        """Return an id that no schema has ever had."""
         return self._last_id + 1
 
     def next_version(self, subject: str) -> int:
-        """The number of the next version of a subject."""
+        """Return the number of a subject's next version."""
         return max(self._versions.get(subject, ()), default=0) + 1
 
     def with_resolved_references(self, schema: StoredSchema) -> Schema:
-        """A schema with those that it refers to."""
+        """Return a schema together with the schemas to which it refers."""
         return with_references(schema, self.find)
 
     def _topic_log(self) -> Log:
@@ -187,9 +187,9 @@ class Subjects:
             elif (stored := stored_schema(record)) is not None:
                 self._put(stored)
         elif record.keytype == "DELETE_SUBJECT" and subject is not None and value is not None:
-            last = value.get("version")
+            last_version = value.get("version")
             for version in self.versions(subject):
-                if isinstance(last, int) and version.version <= last:
+                if isinstance(last_version, int) and version.version <= last_version:
                     self._put(dataclasses.replace(version, is_deleted=True))
         elif record.keytype == "CLEAR_SUBJECT" and subject is not None:
             for version in self.versions(subject, deleted=True):
@@ -227,10 +227,10 @@ class Subjects:
 
 
 def identity(schema: StoredSchema) -> str:
-    """A hash that equal schemas have in common: of type, text without its layout, references, metadata and rules."""
+    """Return a hash that equal schemas share: of the type, text without layout, references, metadata and rules."""
     text = schema.text.strip()
     if schema.type != "PROTOBUF":
-        with contextlib.suppress(ValueError, RecursionError):  # others write to the topic, too
+        with contextlib.suppress(ValueError, RecursionError):  # other clients also write to the topic
             text = json.dumps(json.loads(text), sort_keys=True)
     extras = {name: schema.value.get(name) for name in ("metadata", "ruleSet") if schema.value.get(name)}
     canonical = json.dumps([schema.type, text, schema.references, extras], sort_keys=True)
@@ -238,7 +238,7 @@ def identity(schema: StoredSchema) -> str:
 
 
 def guid(schema: StoredSchema) -> str:
-    """The schema's GUID: that of its record, or one made of its identity."""
+    """Return the schema's GUID: the one in its record, or one derived from its identity."""
     return schema.guid or str(uuid.uuid5(uuid.NAMESPACE_OID, identity(schema)))
 
 

@@ -16,20 +16,20 @@ from kproxy.broker.schema_registry.schema_texts import check, compact, read_sche
 from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
 from kproxy.broker.schema_registry.subjects import Subjects, identity
 
-_MAX_CHARACTERS: Final = 64 << 20  # of all schemas
-_LONGEST_SUBJECT: Final = 1000
+_MAX_CHARACTERS: Final = 64 << 20  # in all schemas together
+_MAX_SUBJECT_LENGTH: Final = 1000
 
 
 @rest("POST /subjects/{subject}/versions")
 async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """The id of a schema, which becomes the subject's newest version unless it is a version already."""
+    """Return the id of a schema, which becomes the subject's newest version unless it already is a version."""
     subject = path["subject"]
     new_schema = read_schema(subjects, subject, request.body)
     mode = mode_of(subjects, subject)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
     new_schema = dataclasses.replace(new_schema, text=compact(new_schema.type, new_schema.text))
     schema_identity = identity(new_schema)
-    if (registered := subjects.same(subject, schema_identity)) is not None:
+    if (registered := subjects.find_same(subject, schema_identity)) is not None:
         return _registration_response(registered)
     if mode.startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
@@ -40,7 +40,7 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
         result = await _compare_versions(subjects, level_of(subjects, subject), new_schema, subjects.versions(subject))
         if not result.is_compatible:
             raise errors.incompatible(subject, "; ".join(result.messages))
-    if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
+    if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _MAX_SUBJECT_LENGTH:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
     id_, version = (
         requested_numbers[0] or subjects.id_of(schema_identity) or subjects.next_id(),
@@ -51,25 +51,25 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
     if max(id_, version) >= 1 << 31:
         raise errors.not_permitted("no id is left")
     schema = dataclasses.replace(new_schema, id=id_, version=version)
-    await subjects.write("SCHEMA", subject, _value(schema), version=version)
+    await subjects.write("SCHEMA", subject, _record_value(schema), version=version)
     return _registration_response(subjects.find(subject, version) or schema)
 
 
 @rest("POST /subjects/{subject}")
 async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """The version of a subject with the schema in the body."""
+    """Return the version of a subject that has the schema in the body."""
     subject, deleted = path["subject"], request.flag("deleted")
     subjects.existing_versions(subject, deleted=deleted)
     schema = read_schema(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.with_resolved_references(schema))
-    if (registered := subjects.same(subject, identity(schema), deleted=deleted)) is None:
+    if (registered := subjects.find_same(subject, identity(schema), deleted=deleted)) is None:
         raise errors.schema_not_found()
     return describe(registered)
 
 
 @rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
 async def check_compatibility(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """Whether the schema in the body could become the next version."""
+    """Return whether the schema in the body could become the next version."""
     subject, level = path["subject"], level_of(subjects, path["subject"])
     new_schema = read_schema(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
@@ -84,7 +84,7 @@ async def check_compatibility(subjects: Subjects, request: RestRequest, path: Ma
 
 @rest("DELETE /subjects/{subject}")
 async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """Delete all versions, softly or for good; return their numbers."""
+    """Delete all versions, softly or permanently; return their numbers."""
     subject = path["subject"]
     all_versions, live_versions = subjects.existing_versions(subject, deleted=True), subjects.versions(subject)
     _check_writable(subjects, subject)
@@ -103,7 +103,7 @@ async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping
 
 @rest("DELETE /subjects/{subject}/versions/{version}")
 async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """Delete a version, softly or for good; return its number."""
+    """Delete a version, softly or permanently; return its number."""
     subject, permanent = path["subject"], request.flag("permanent")
     version = subjects.version(subject, path["version"], deleted=True)
     _check_writable(subjects, subject)
@@ -112,7 +112,7 @@ async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping
     if not permanent and version.is_deleted:
         raise errors.version_soft_deleted(subject, version.version)
     _check_unused(subjects, [version])
-    value = None if permanent else _value(dataclasses.replace(version, is_deleted=True))
+    value = None if permanent else _record_value(dataclasses.replace(version, is_deleted=True))
     await subjects.write("SCHEMA", subject, value, version=version.version)
     return version.version
 
@@ -126,8 +126,8 @@ async def _compare_versions(
     )
 
 
-def _value(schema: StoredSchema) -> dict[str, Any]:
-    """The value of the schema's record."""
+def _record_value(schema: StoredSchema) -> dict[str, Any]:
+    """Return the value of the schema's record."""
     return describe(schema) | {"deleted": schema.is_deleted}
 
 
@@ -136,7 +136,7 @@ def _registration_response(schema: StoredSchema) -> dict[str, Any]:
 
 
 def _positive_number(request: RestRequest, name: str) -> int:
-    """A positive number of the body; 0 if there is none."""
+    """Return a positive number from the body; 0 if there is none."""
     value = request.body.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
@@ -148,5 +148,5 @@ def _check_writable(subjects: Subjects, subject: str) -> None:
 
 def _check_unused(subjects: Subjects, versions: Sequence[StoredSchema]) -> None:
     for version in versions:
-        if subjects.users(version.subject, version.version):
+        if subjects.referring_schemas(version.subject, version.version):
             raise errors.is_referenced(version.subject, version.version)

@@ -23,7 +23,7 @@ _TABLE: Final = "acls"
 _CODES: Final = ("resource_type", "resource_type_filter", "resource_pattern_type", "pattern_type_filter", "operation",
                  "permission_type")  # fmt: skip
 
-#: Permission for one of these operations implies permission for the key.
+#: Operation -> operations that imply it: permission for one of these is also permission for the key.
 _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
     "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
@@ -42,13 +42,13 @@ class Acl(NamedTuple):
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether it applies to the resource of that name."""
+        """Whether the ACL applies to the resource with that name."""
         if self.pattern == _PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, _WILDCARD)
 
     def applies_to(self, principal: str, host: str, operations: frozenset[int]) -> bool:
-        """Whether it applies to the principal, host and one of the operations."""
+        """Whether the ACL applies to the principal, the host and one of the operations."""
         return (
             self.principal in (principal, "User:*")
             and self.host in (host, _WILDCARD)
@@ -68,7 +68,7 @@ class AclFilter(NamedTuple):
     permission: int
 
     def matches(self, acl: Acl) -> bool:
-        """Whether it matches the ACL."""
+        """Whether the filter matches an ACL."""
         return (
             self.kind in (_ANY, acl.kind)
             and self.pattern in (_ANY, _MATCH, acl.pattern)
@@ -80,12 +80,12 @@ class AclFilter(NamedTuple):
         )
 
 
-def closes_connection(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether Kafka closes the connection because of ACLs or filters with a code of 0, UNKNOWN; prepares that.
+def close_on_unknown_code(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
+    """Close the session, as Kafka does, if an entry has the code 0 (UNKNOWN); return whether the session will close.
 
-    Its clients cannot send it, and its requests do not decode with it
-    (org.apache.kafka.common.requests.CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest). Codes that no release
-    has decode.
+    Kafka's clients cannot send that code, and its brokers cannot decode a request with it
+    (org.apache.kafka.common.requests.CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest). They can decode codes
+    that no release defines.
     """
     session.closing |= any(entry.get(name) == 0 for entry in entries for name in _CODES)
     return session.closing
@@ -104,26 +104,24 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
     )
 
 
-def check_filter(wanted_filter: AclFilter) -> None:
-    """Check a filter of DeleteAcls; DescribeAcls accepts any.
+def check_filter(acl_filter: AclFilter) -> None:
+    """Check a filter in DeleteAcls; DescribeAcls accepts any filter.
 
     Raises:
         ApiError: INVALID_REQUEST for unknown codes.
     """
-    if wanted_filter.kind not in _known_codes("resource_type") or wanted_filter.pattern not in _known_codes(
-        "pattern_type"
-    ):
+    if acl_filter.kind not in _known_codes("resource_type") or acl_filter.pattern not in _known_codes("pattern_type"):
         raise ApiError(Error.INVALID_REQUEST, "Unknown patternFilter.")
-    if wanted_filter.operation not in _known_codes("acl_operation") or wanted_filter.permission not in _known_codes(
+    if acl_filter.operation not in _known_codes("acl_operation") or acl_filter.permission not in _known_codes(
         "acl_permission_type"
     ):
         raise ApiError(Error.INVALID_REQUEST, "Unknown entryFilter.")
 
 
 class Acls:
-    """The ACLs of a cluster. If not `enabled`, everything is allowed, and there are none.
+    """The ACLs of a cluster. Unless they are `enabled`, there are none, and everything is allowed.
 
-    Options, or configs as for Kafka's StandardAuthorizer, enable them and set the super users.
+    They are enabled, and super users are set, by options or by the configs of Kafka's StandardAuthorizer.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -131,7 +129,7 @@ class Acls:
         self.enabled = options.acls or bool(configs.get("authorizer.class.name"))
         configured_users = (principal.strip() for principal in configs.get("super.users", "").split(";"))
         self._super_users = frozenset((*options.super_users, *configured_users)) - {""}
-        self._without = configs.get("allow.everyone.if.no.acl.found") == "true"
+        self._allowed_without_acl = configs.get("allow.everyone.if.no.acl.found") == "true"
         self._journal = cluster.journal
         self._acls = dict.fromkeys(Acl(*json.loads(key)) for key, _ in self._journal.entries(_TABLE))
 
@@ -139,18 +137,18 @@ class Acls:
         return iter(self._acls)
 
     def allow(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
-        """Whether an operation is allowed; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
+        """Whether an operation is allowed; names are Kafka's, e.g. ``READ`` on a ``TOPIC``.
 
-        Deny takes precedence over allow. Without any ACL for the resource only super users are allowed, or everybody if
-        ``allow.everyone.if.no.acl.found`` is true.
+        Deny takes precedence over allow. Without any ACL for the resource, only super users are allowed, or everybody
+        if ``allow.everyone.if.no.acl.found`` is true.
         """
         if not self.enabled or principal in self._super_users:
             return True
         kind_code = codes("resource_type")[kind]
         resource_acls = [acl for acl in self if acl.kind == kind_code and acl.covers(name)]
         if not resource_acls:
-            return self._without
-        return not _has_any(resource_acls, _DENY, principal, host, operation) and _has_any(
+            return self._allowed_without_acl
+        return not _any_applies(resource_acls, _DENY, principal, host, operation) and _any_applies(
             resource_acls, _ALLOW, principal, host, operation
         )
 
@@ -158,16 +156,16 @@ class Acls:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
-        kind_code, operations = codes("resource_type")[kind], _operations(operation, _ALLOW)
+        kind_code, operations = codes("resource_type")[kind], _implying_operations(operation, _ALLOW)
         applicable = [acl for acl in self if acl.kind == kind_code and acl.applies_to(principal, host, operations)]
         denied = [acl for acl in applicable if acl.permission == _DENY]
         allowed = [acl for acl in applicable if acl.permission == _ALLOW]
         if not applicable:
-            return self._without
-        return any(not any(_covers(acl, acl_allowed) for acl in denied) for acl_allowed in allowed)
+            return self._allowed_without_acl
+        return any(not any(_covers(acl, allowed_acl) for acl in denied) for allowed_acl in allowed)
 
     def create(self, acl: Acl) -> None:
-        """Add an ACL, unless it exists.
+        """Add an ACL, unless it already exists.
 
         Raises:
             ApiError: INVALID_REQUEST.
@@ -179,9 +177,9 @@ class Acls:
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
-    def matching(self, wanted_filter: AclFilter) -> list[Acl]:
-        """Return the ACLs that match."""
-        return [acl for acl in self if wanted_filter.matches(acl)]
+    def matching(self, acl_filter: AclFilter) -> list[Acl]:
+        """Return the ACLs that match a filter."""
+        return [acl for acl in self if acl_filter.matches(acl)]
 
     def delete(self, acl: Acl) -> None:
         """Delete an ACL, if it exists."""
@@ -189,16 +187,16 @@ class Acls:
         self._journal.put(_TABLE, json.dumps(acl), None)
 
 
-def _has_any(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
-    operations = _operations(operation, permission)
+def _any_applies(acls: list[Acl], permission: int, principal: str, host: str, operation: str) -> bool:
+    operations = _implying_operations(operation, permission)
     return any(acl.permission == permission and acl.applies_to(principal, host, operations) for acl in acls)
 
 
 @functools.cache
-def _operations(operation: str, permission: int) -> frozenset[int]:
+def _implying_operations(operation: str, permission: int) -> frozenset[int]:
     """Return the operations of ACLs that imply permission, or denial, of the operation."""
-    implied = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
-    return frozenset(codes("acl_operation")[name] for name in (operation, *implied))
+    implying = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
+    return frozenset(codes("acl_operation")[name] for name in (operation, *implying))
 
 
 def _covers(denied: Acl, allowed: Acl) -> bool:

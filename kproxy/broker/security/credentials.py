@@ -34,21 +34,21 @@ class Credential(NamedTuple):
 
     @classmethod
     def from_salted_password(cls, digest: str, salt: bytes, salted_password: bytes, iterations: int) -> Self:
-        """Derive from a password that the client has salted and hashed."""
+        """Derive the keys from a password that the client has salted and hashed."""
         client_key = hmac.digest(salted_password, b"Client Key", digest)
         server_key = hmac.digest(salted_password, b"Server Key", digest)
         return cls(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
 
     @classmethod
     def from_password(cls, digest: str, password: str) -> Self:
-        """Derive from a password, with a new salt."""
+        """Derive the keys from a password, with a new salt."""
         salt = os.urandom(16)
         salted_password = hashlib.pbkdf2_hmac(digest, password.encode(), salt, MIN_ITERATIONS)
         return cls.from_salted_password(digest, salt, salted_password, MIN_ITERATIONS)
 
 
 class Credentials:
-    """The SCRAM credentials of a cluster: from its options, and as changed by administrators."""
+    """The SCRAM credentials of a cluster: those in its options, with administrators' changes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
@@ -66,18 +66,18 @@ class Credentials:
         return self._credentials.get((name, mechanism))
 
     def users(self) -> list[str]:
-        """Return the users with credentials, without duplicates."""
+        """Return the names of users with credentials, without duplicates."""
         return list(dict.fromkeys(name for name, _ in self._credentials))
 
     def check_capacity(self, name: str, mechanism: str) -> None:
-        """Raise `ApiError` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
+        """Raise `ApiError` with UNACCEPTABLE_CREDENTIAL if there is no room for a new credential."""
         if len(self._credentials) >= _MAX_CREDENTIALS and (name, mechanism) not in self._credentials:
             raise ApiError(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MAX_CREDENTIALS} credentials already")
 
     def put(self, name: str, mechanism: str, credential: Credential) -> None:
         """Set a user's credential for a mechanism."""
         self._credentials[name, mechanism] = credential
-        value = {key: _encode(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
+        value = {key: _encode(data) for key, data in zip(_KEYS, credential[:3], strict=True)}
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
 
     def delete(self, name: str, mechanism: str) -> None:
@@ -94,6 +94,6 @@ def _from_stored(value: Value) -> Credential:
     return Credential(salt, stored_key, server_key, value["iterations"])
 
 
-def _encode(part: object) -> str:
-    assert isinstance(part, bytes)
-    return base64.b64encode(part).decode()
+def _encode(data: object) -> str:
+    assert isinstance(data, bytes)
+    return base64.b64encode(data).decode()

@@ -1,4 +1,4 @@
-"""The interface of a SASL mechanism: client messages in, server messages out, finally an identity."""
+"""The interface of a SASL mechanism, which answers the client's messages and finally yields an identity."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Protocol
 
 
 class LoginFailed(Exception):
-    """Authentication failed, or the client violates the mechanism.
+    """Raised when authentication fails, or the client violates the mechanism.
 
-    `message` is sent to the client; None for Kafka's generic message.
+    `message` is sent to the client; None means Kafka's generic message.
     """
 
     def __init__(self, message: str | None = None) -> None:
@@ -23,8 +23,8 @@ class Identity:
 
     Attributes:
         name: Name of the principal, whose type is User.
-        expires_at: When the credential expires, in ms since the epoch; None for never.
-        by_token: Whether it was a delegation token.
+        expires_at: When the credential expires, in ms since the epoch; None means never.
+        by_token: Whether the credential was a delegation token.
     """
 
     name: str

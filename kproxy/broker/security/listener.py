@@ -29,12 +29,12 @@ class BrokerListener:
 
     @property
     def tls(self) -> bool:
-        """Whether it uses TLS."""
+        """Whether the listener uses TLS."""
         return self.protocol.endswith("SSL")
 
     @property
     def sasl(self) -> bool:
-        """Whether it uses SASL."""
+        """Whether the listener uses SASL."""
         return self.protocol.startswith("SASL")
 
 
@@ -47,7 +47,7 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
     if not options.listeners:
         protocol = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
         return (BrokerListener(protocol, protocol),)
-    protocols = _protocols(options.configs.get(_MAP, ""))
+    protocols = _parse_protocol_map(options.configs.get(_MAP, ""))
     listeners = {}
     for name in options.listeners:
         if name in listeners:
@@ -71,14 +71,16 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
     if options.tls_certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # as Kafka's ssl.enabled.protocols; not every Python's default
+    context.minimum_version = (
+        ssl.TLSVersion.TLSv1_2
+    )  # as in Kafka's ssl.enabled.protocols; not the default of every Python
     files = [file for file in (options.tls_certificate, options.tls_key, options.tls_client_ca) if file is not None]
     try:
         context.load_cert_chain(options.tls_certificate, options.tls_key)
         if options.tls_client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(options.tls_client_ca)
-    except OSError as error:  # it does not name the file
+    except OSError as error:  # the error does not name the file
         raise ValueError(f"TLS with {', '.join(map(str, files))}: {error.strerror}") from None
     return context
 
@@ -108,8 +110,8 @@ def _format_like_java(host: str) -> str:
     return ":".join(f"{int(group, 16):x}" for group in groups)
 
 
-def _protocols(text: str) -> dict[str, str]:
-    """Return protocols by listener name: those in ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and Kafka's own names."""
+def _parse_protocol_map(text: str) -> dict[str, str]:
+    """Return protocols by listener name: those in e.g. ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and Kafka's own names."""
     protocols = {protocol: protocol for protocol in PROTOCOLS}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, _, protocol = entry.partition(":")
@@ -120,7 +122,7 @@ def _protocols(text: str) -> dict[str, str]:
 
 
 def _check_requirements(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
-    """Raise `ValueError` if the listeners' requirements are not met, or security options are not used."""
+    """Raise `ValueError` if the listeners' requirements are not met, or security options would not be used."""
     tls, sasl = (
         [listener.name for listener in listeners if listener.tls],
         [listener.name for listener in listeners if listener.sasl],

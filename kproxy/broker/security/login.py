@@ -34,7 +34,7 @@ class Login:
     """The state of a session's login.
 
     Attributes:
-        raw: The next frames are SASL messages without a header, as after SaslHandshake v0.
+        raw: Whether the next frames are SASL messages without a header, as after SaslHandshake v0.
         by_token: Whether the client logged in with a delegation token.
         lifetime_ms: Lifetime of the session after the login; 0 for unlimited.
     """
@@ -44,8 +44,8 @@ class Login:
         self._session = session
         self._exchange: SaslExchange | None = None
         self._mechanism = ""
-        self._before: tuple[str, str] | None = None  # mechanism and principal of the previous login
-        self._began_again: int | None = None
+        self._last_login: tuple[str, str] | None = None  # mechanism and principal of the previous login
+        self._reauthentication_started_at: int | None = None
         self._expires_at: int | None = None
         self.raw = False
         self.by_token = False
@@ -58,7 +58,7 @@ class Login:
 
     @property
     def expired(self) -> bool:
-        """Whether the session has expired; the client can only log in again."""
+        """Whether the session has expired, so that the client can only log in again."""
         has_passed = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
         return has_passed and self._session.authenticated
 
@@ -66,8 +66,8 @@ class Login:
         """Set the mechanism that the client has chosen.
 
         Args:
-            mechanism: Its name.
-            headers: Whether its messages come in SaslAuthenticate.
+            mechanism: The name of the mechanism.
+            headers: Whether the mechanism's messages will come in SaslAuthenticate.
 
         Raises:
             ApiError: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
@@ -84,7 +84,7 @@ class Login:
         self.raw = not headers
 
     def step(self, message: bytes) -> bytes:
-        """Process a message of the mechanism; return the server's message.
+        """Process the client's next message; return the server's message.
 
         Raises:
             ApiError: SASL_AUTHENTICATION_FAILED, and the connection must be closed; ILLEGAL_SASL_STATE.
@@ -95,37 +95,40 @@ class Login:
                 Error.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
             )
         try:
-            if self._before is not None and self._before[0] != self._mechanism:
+            if self._last_login is not None and self._last_login[0] != self._mechanism:
                 raise LoginFailed(
                     f"SASL mechanism '{self._mechanism}' requested by client is not supported "
-                    f"for re-authentication of mechanism '{self._before[0]}'"
+                    f"for re-authentication of mechanism '{self._last_login[0]}'"
                 )
-            message_out = exchange.step(message)
+            response = exchange.step(message)
             if exchange.identity is not None:
                 self._finish(exchange.identity)
         except LoginFailed as login_error:
             self._session.closing = True
-            attempt = "authentication" if self._before is None else "re-authentication"
+            attempt = "authentication" if self._last_login is None else "re-authentication"
             generic_message = f"Authentication failed during {attempt} due to invalid credentials with SASL mechanism "
             raise ApiError(
                 Error.SASL_AUTHENTICATION_FAILED, login_error.message or generic_message + self._mechanism
             ) from None
-        return message_out
+        return response
 
     def _start_reauthentication(self) -> None:
         now = self._cluster.clock.now()
-        too_soon = self._began_again is not None and now - self._began_again < _MIN_REAUTHENTICATION_INTERVAL_MS
-        if self._expires_at is None or too_soon:
+        is_too_soon = (
+            self._reauthentication_started_at is not None
+            and now - self._reauthentication_started_at < _MIN_REAUTHENTICATION_INTERVAL_MS
+        )
+        if self._expires_at is None or is_too_soon:
             raise ApiError(Error.ILLEGAL_SASL_STATE)
-        self._began_again = now
-        self._before = self._mechanism, self._session.principal
+        self._reauthentication_started_at = now
+        self._last_login = self._mechanism, self._session.principal
         self._session.authenticated = False
 
     def _finish(self, identity: Identity) -> None:
         principal = f"User:{identity.name}"
-        if self._before is not None and self._before[1] != principal:
+        if self._last_login is not None and self._last_login[1] != principal:
             raise LoginFailed(
-                f"Cannot change principals during re-authentication from {self._before[1].replace(':', '.', 1)}: "
+                f"Cannot change principals during re-authentication from {self._last_login[1].replace(':', '.', 1)}: "
                 f"{principal.replace(':', '.', 1)}"
             )
         now = self._cluster.clock.now()

@@ -22,7 +22,7 @@ _ABORTED: Final = b"\x01"  # the client's reply to an error; the server then fai
 
 
 class OAuthBearer:
-    """A login with a token, which contains its user and expiry."""
+    """A login with a token, which contains the user's name and an expiry time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
@@ -37,7 +37,7 @@ class OAuthBearer:
         bearer = _BEARER.fullmatch(pairs.get("auth", ""))
         if match is None or bearer is None:
             raise LoginFailed
-        identity = _identity(bearer["token"], self._clock.now())
+        identity = _read_identity(bearer["token"], self._clock.now())
         if identity is None:
             self._refused = True
             return _INVALID.encode()
@@ -50,12 +50,12 @@ class OAuthBearer:
         return b""
 
 
-def _identity(token: str, now: int) -> Identity | None:
+def _read_identity(token: str, now: int) -> Identity | None:
     """Return the identity in an unsecured JSON Web Signature; None if it is invalid or expired."""
-    parts = token.split(".")
-    if len(parts) != 3 or parts[2]:
+    segments = token.split(".")
+    if len(segments) != 3 or segments[2]:
         return None
-    header, claims = _json(parts[0]), _json(parts[1])
+    header, claims = _decode_json(segments[0]), _decode_json(segments[1])
     if header.get("alg") != "none":
         return None
     name, expires, issued = claims.get("sub"), claims.get("exp"), claims.get("iat", 0)
@@ -70,9 +70,9 @@ def _is_time(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
-def _json(part: str) -> dict[str, Any]:
+def _decode_json(segment: str) -> dict[str, Any]:
     try:
-        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4)))
     except (ValueError, RecursionError):
         return {}
     return claims if isinstance(claims, dict) else {}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A login: authorization id, name and password, separated by NUL."""
+    """A login with an authorization id, a name and a password, separated by NUL."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._users = cluster.options.users

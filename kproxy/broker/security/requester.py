@@ -12,7 +12,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def requester_principal(request: Request) -> str:
-    """Return the principal of a request about tokens.
+    """Return the principal that sent a request about tokens.
 
     Raises:
         ApiError: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the client is not logged in, or used a token.
@@ -25,11 +25,11 @@ def requester_principal(request: Request) -> str:
 
 
 def principal(fields: Mapping[str, Any], prefix: str = "principal") -> str:
-    """Return a principal as in ACLs, from the type and name in a request."""
+    """Return a principal, e.g. ``User:alice``, from the type and name in a request."""
     return f"{fields[f'{prefix}_type']}:{fields[f'{prefix}_name']}"
 
 
 def principal_fields(principal: str, prefix: str = "principal") -> Mapping[str, str]:
-    """Return the fields of a principal for a response."""
+    """Return the fields for a principal in a response."""
     kind, _, name = principal.partition(":")
     return {f"{prefix}_type": kind, f"{prefix}_name": name}

@@ -33,7 +33,7 @@ _FINAL: Final = re.compile(
 
 
 class Scram:
-    """A login: the client's name, its proof of the password, and the server's signature."""
+    """A login: the client sends its name and a proof of the password, the server its signature."""
 
     def __init__(self, cluster: Cluster, mechanism: str) -> None:
         self._cluster = cluster
@@ -44,18 +44,22 @@ class Scram:
 
     def step(self, message: bytes) -> bytes:
         text = message.decode("utf-8", "replace")
-        return self._first(text) if self._challenge is None else self._final(self._challenge, text)
+        return (
+            self._process_first_message(text)
+            if self._challenge is None
+            else self._process_final_message(self._challenge, text)
+        )
 
-    def _first(self, text: str) -> bytes:
+    def _process_first_message(self, text: str) -> bytes:
         if (match := _FIRST.fullmatch(text)) is None:
             raise LoginFailed
         name = match["name"].replace("=2C", ",").replace("=3D", "=")
         authorization_id = (match["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
         extensions = dict(extension.split("=", 1) for extension in match["extensions"].split(",") if extension)
         if extensions.get("tokenauth", "").lower() == "true":
-            credential, identity = self._token(name)
+            credential, identity = self._find_token(name)
         else:
-            credential, identity = self._user(name), Identity(name)
+            credential, identity = self._find_credential(name), Identity(name)
         if authorization_id not in ("", name):
             raise LoginFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -65,13 +69,13 @@ class Scram:
         self._challenge = _Challenge(credential, identity, nonce, f"{match['bare']},{message}")
         return message.encode()
 
-    def _user(self, name: str) -> Credential:
+    def _find_credential(self, name: str) -> Credential:
         credential = self._cluster.part(Credentials).get(name, self._mechanism)
         if credential is None:
             raise LoginFailed
         return credential
 
-    def _token(self, token_id: str) -> tuple[Credential, Identity]:
+    def _find_token(self, token_id: str) -> tuple[Credential, Identity]:
         tokens = self._cluster.part(Tokens)
         token = tokens.find_usable(token_id)
         if token is None:
@@ -79,7 +83,7 @@ class Scram:
         credential = Credential.from_password(self._digest, base64.b64encode(tokens.hmac_of(token)).decode())
         return credential, Identity(token.owner.removeprefix("User:"), token.expires_at, by_token=True)
 
-    def _final(self, challenge: _Challenge, text: str) -> bytes:
+    def _process_final_message(self, challenge: _Challenge, text: str) -> bytes:
         match = _FINAL.fullmatch(text)
         if match is None or not hmac.compare_digest(match["nonce"].encode(), challenge.nonce.encode()):
             raise LoginFailed
@@ -98,7 +102,7 @@ class Scram:
 
 
 class _Challenge:
-    """The challenge for the client's proof; `messages` are those to sign."""
+    """A challenge to the client; `messages` are the messages that the proof must sign."""
 
     def __init__(self, credential: Credential, identity: Identity, nonce: str, messages: str) -> None:
         self.credential = credential

@@ -27,7 +27,7 @@ _ESCAPED: Final = re.compile(r'[,=+<>#;"\\]|^ +| +$')
 
 
 def subject(certificate: Mapping[str, Any]) -> str:
-    """Return the subject, given a certificate as from `ssl.SSLSocket.getpeercert`: ``CN=alice,OU=kafka,O=example``.
+    """Return the subject of a certificate from `ssl.SSLSocket.getpeercert`, e.g. ``CN=alice,OU=kafka,O=example``.
 
     Attributes without a keyword in Java, which do not identify clients, are left out.
     """

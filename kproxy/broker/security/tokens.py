@@ -25,7 +25,7 @@ _TABLE: Final = "delegation tokens"
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token; principals as ``User:alice``, times in ms since the epoch.
+    """A token. Principals look like ``User:alice``; times are in ms since the epoch.
 
     Attributes:
         id: The token id.
@@ -46,16 +46,16 @@ class DelegationToken:
     max_at: int
 
     def belongs_to(self, principal: str) -> bool:
-        """Whether the principal may renew it."""
+        """Whether the principal is the owner or a renewer of the token."""
         return principal == self.owner or principal in self.renewers
 
     def expired(self, now: int) -> bool:
-        """Whether it has expired."""
+        """Whether the token has expired."""
         return self.expires_at < now or self.max_at < now
 
 
 class Tokens:
-    """The delegation tokens of a cluster; they need ``delegation.token.secret.key``."""
+    """The delegation tokens of a cluster; they are enabled by ``delegation.token.secret.key``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -72,24 +72,24 @@ class Tokens:
             raise ApiError(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def find_usable(self, token_id: str) -> DelegationToken | None:
-        """Return a token that is valid for login."""
+        """Return the token with that id if it is valid for login; else None."""
         token = self._by_id.get(token_id)
         return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
-        """Return a token's HMAC, the password of its users."""
+        """Return a token's HMAC, which its users log in with as their password."""
         assert self._secret is not None
         return hmac.digest(self._secret.encode(), token.id.encode(), hashlib.sha512)
 
     def create(self, owner: str, requester: str, renewers: Sequence[str], max_lifetime_ms: int) -> DelegationToken:
-        """Create a token with a maximum lifetime; zero or less is the longest that the brokers allow.
+        """Create a token with a maximum lifetime; zero or less means the longest that the brokers allow.
 
         Raises:
-            ApiError: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many.
+            ApiError: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many tokens.
         """
         self.check_enabled()
         now = self._cluster.clock.now()
-        self._sweep(now)
+        self._delete_expired(now)
         if len(self._by_id) >= _MAX_TOKENS:
             raise ApiError(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
         max_lifetime = int(self._configs.broker("delegation.token.max.lifetime.ms"))
@@ -108,7 +108,7 @@ class Tokens:
             ApiError: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
                 DELEGATION_TOKEN_OWNER_MISMATCH.
         """
-        token = self._with(hmac)
+        token = self._find_by_hmac(hmac)
         now = self._cluster.clock.now()
         if token.expired(now):
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
@@ -118,12 +118,12 @@ class Tokens:
         return self._expire_at(token, now + (min(max_period, period_ms) if period_ms > 0 else max_period))
 
     def expire(self, hmac: bytes, principal: str, period_ms: int) -> int:
-        """Expire a token after a period, immediately if it is negative; return the new expiry time.
+        """Expire a token after a period, or immediately if the period is negative; return the new expiry time.
 
         Raises:
             ApiError: See `renew`.
         """
-        token = self._with(hmac)
+        token = self._find_by_hmac(hmac)
         now = self._cluster.clock.now()
         if not token.belongs_to(principal):
             raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
@@ -134,7 +134,7 @@ class Tokens:
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         return self._expire_at(token, now + period_ms)
 
-    def _with(self, wanted_hmac: bytes) -> DelegationToken:
+    def _find_by_hmac(self, wanted_hmac: bytes) -> DelegationToken:
         self.check_enabled()
         for token in self:
             if hmac.compare_digest(self.hmac_of(token), wanted_hmac):
@@ -154,7 +154,7 @@ class Tokens:
         del self._by_id[token.id]
         self._cluster.journal.put(_TABLE, token.id, None)
 
-    def _sweep(self, now: int) -> None:
+    def _delete_expired(self, now: int) -> None:
         retention_ms = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
         for token in [token for token in self if token.expired(now - retention_ms)]:
             self._forget(token)

@@ -15,15 +15,15 @@ from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
 RENEW: Final = 4
-#: The state of records after the acknowledgement types: gap, accept, release, reject.
+#: The state of records after each acknowledgement type: gap, accept, release, reject.
 _STATES: Final = (RecordState.ARCHIVED, RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED)
 
 
-_BATCH: Final = (
+_BATCH_MESSAGES: Final = (
     "The batch cannot be acknowledged. The batch is not in the acquired state.",
     "Member is not the owner of batch record",
 )
-_OFFSET: Final = (
+_OFFSET_MESSAGES: Final = (
     "The offset cannot be acknowledged. The offset is not acquired.",
     "Member is not the owner of offset",
 )
@@ -36,8 +36,8 @@ class Acknowledgement(NamedTuple):
     last: int
     types: Sequence[int]
 
-    def parts(self) -> Iterator[tuple[int, int, int]]:
-        """First offset, last offset and type of records with the same type."""
+    def split_by_type(self) -> Iterator[tuple[int, int, int]]:
+        """Yield the first offset, last offset and type of each range of records with the same type."""
         if len(self.types) == 1:
             yield self.first, self.last, self.types[0]
             return
@@ -53,7 +53,7 @@ class AcknowledgementContext(NamedTuple):
 
     Attributes:
         member: The member id.
-        renewed_until: In ms since the epoch; None if renewal is disabled.
+        renewed_until: End of a renewed acquisition lock, in ms since the epoch; None if renewal is disabled.
         max_deliveries: Delivery limit of a record.
     """
 
@@ -93,24 +93,24 @@ def read_acknowledgements(
 def acknowledge(
     records: AcquiredRecords, context: AcknowledgementContext, acknowledgements: Sequence[Acknowledgement]
 ) -> None:
-    """Apply a member's acknowledgements: all or none.
+    """Apply all of a member's acknowledgements, or none of them.
 
     Raises:
         ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
     """
-    undo: list[Callable[[], None]] = []
+    undo_functions: list[Callable[[], None]] = []
     try:
         for acknowledgement in acknowledgements:
             if acknowledgement.last >= records.start:
-                for batch in _batches(records, acknowledgement):
-                    undo += _acknowledge_batch(records, context, acknowledgement, batch)
+                for batch in _find_batches(records, acknowledgement):
+                    undo_functions += _acknowledge_batch(records, context, acknowledgement, batch)
     except ApiError:
-        for revert in undo:
+        for revert in undo_functions:
             revert()
         raise
 
 
-def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list[AcquiredBatch]:
+def _find_batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list[AcquiredBatch]:
     floor = records.floor(acknowledgement.first)
     if floor is None and acknowledgement.first < records.start <= acknowledgement.last:
         floor = records.floor(records.start)
@@ -128,30 +128,30 @@ def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list
 def _acknowledge_batch(
     records: AcquiredRecords, context: AcknowledgementContext, acknowledgement: Acknowledgement, batch: AcquiredBatch
 ) -> list[Callable[[], None]]:
-    """Apply an acknowledgement to the records of a batch; return a function that undoes it."""
+    """Apply an acknowledgement to the records of a batch; return functions that undo it."""
     first, last = max(acknowledgement.first, records.start), acknowledgement.last
     if batch.last < first:
         return []
     if not batch.split:
-        _check_acquired(batch.runs, context, *_BATCH)
-    _check_acquired(batch.around(first, last), context, *_OFFSET)
+        _check_acquired(batch.runs, context, *_BATCH_MESSAGES)
+    _check_acquired(batch.around(first, last), context, *_OFFSET_MESSAGES)
     if RENEW in acknowledgement.types and context.renewed_until is None:
         raise _invalid_state("Renewing acquisition locks is not enabled for the group.")
     batch.split |= batch.first < first or batch.last > last or len(acknowledgement.types) > 1
-    batch.cut([start for start, _, _ in acknowledgement.parts()])
-    undo: list[Callable[[], None]] = []
-    for start, end, kind in acknowledgement.parts():
+    batch.cut([start for start, _, _ in acknowledgement.split_by_type()])
+    undo_functions: list[Callable[[], None]] = []
+    for start, end, kind in acknowledgement.split_by_type():
         for run in batch.within(max(start, first), end):
-            undo.append(functools.partial(run.become, run.state, run.member, run.until))
+            undo_functions.append(functools.partial(run.become, run.state, run.member, run.until))
             if kind == RENEW:
                 run.until = context.renewed_until or run.until
             else:
                 run.end_acquisition(_STATES[kind], context.max_deliveries)
-    return undo
+    return undo_functions
 
 
 def _check_acquired(runs: Iterable[Run], context: AcknowledgementContext, not_acquired: str, not_owned: str) -> None:
-    """Raise `ApiError` with one of these messages unless the member has acquired all of these records."""
+    """Raise `ApiError` with one of these messages unless the member has acquired the records of all runs."""
     for run in runs:
         if run.state is not RecordState.ACQUIRED:
             raise _invalid_state(not_acquired)

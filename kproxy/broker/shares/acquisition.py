@@ -1,7 +1,7 @@
 """Acquires records of a log for a member, and counts deliveries.
 
-Source: Kafka's SharePartition.acquire. Records that were delivered often are acquired in smaller portions, and alone
-for the last delivery.
+Source: Kafka's SharePartition.acquire. Records that have been delivered often are acquired in smaller portions, and one
+at a time for the last delivery.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kproxy.broker.log.batch import StoredBatch
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
-_MIN_THROTTLED: Final = 2  # deliveries
+_MIN_THROTTLED_DELIVERIES: Final = 2  # a record with this many deliveries may be throttled
 
 
 class AcquiredRange(NamedTuple):
@@ -31,11 +31,11 @@ class AcquireRequest:
 
     Attributes:
         member: The member id.
-        records: Maximum number, except that batches of the log are not split.
+        records: Maximum number of records. It can be exceeded: batches of the log are not split.
         batch_size: Approximate number of records to acknowledge together.
-        strict: Never exceed `records` (KIP-1206), so that batches are split.
+        strict: Whether to never exceed `records` (KIP-1206), by splitting batches.
         until: End of the acquisition lock, in ms since the epoch.
-        max_locks: Limit of records in flight.
+        max_locks: Limit on records in flight.
         max_deliveries: Delivery limit of a record.
     """
 
@@ -54,7 +54,7 @@ class RecordAcquirer:
     Args:
         records: The records in flight.
         batches: Batches read from the log, from `offset` on.
-        offset: `AcquiredRecords.next_offset`.
+        offset: The value of `AcquiredRecords.next_offset`.
         request: The member's request.
     """
 
@@ -66,13 +66,13 @@ class RecordAcquirer:
         self._request = request
         self._last = batches[-1].last_offset if batches else -1
         self._remaining = min(request.records, request.max_locks - records.count)
-        if self._remaining <= 0 < request.records and offset <= records.end:  # no new records, but released ones
+        if self._remaining <= 0 < request.records and offset <= records.end:  # only released records, no new ones
             self._remaining = min(request.records, records.end - offset + 1)
             self._last = min(self._last, records.end)
         self._acquired: list[AcquiredRange] = []
 
     def acquire_all(self) -> list[AcquiredRange]:
-        """Acquire everything possible."""
+        """Acquire as many records as possible; return them."""
         if self._remaining <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
             return []
         first = self._batches[0].base_offset
@@ -95,11 +95,11 @@ class RecordAcquirer:
         if is_throttled and self._acquired:
             return False
         is_whole = first <= batch.first and batch.last <= self._last
-        too_many = self._request.strict and len(batch) > self._remaining
+        exceeds_limit = self._request.strict and len(batch) > self._remaining
         if not batch.split:
             if batch.runs[0].state is not RecordState.AVAILABLE:
                 return True
-            if is_whole and not too_many and not is_throttled:
+            if is_whole and not exceeds_limit and not is_throttled:
                 self._assign(batch.runs)
                 return True
             batch.split = True
@@ -107,13 +107,15 @@ class RecordAcquirer:
         return not (is_throttled and has_acquired)
 
     def _acquire_some(self, batch: AcquiredBatch, first: int) -> bool:
-        """Acquire some records of a batch; return whether there were any."""
+        """Acquire some records of a batch; return whether any were available."""
         selected: list[Run] = []
         count, portion, request = 0, 0, self._request
         for run in batch.within(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
-            is_last_delivery = request.max_deliveries > _MIN_THROTTLED and run.deliveries == request.max_deliveries - 1
+            is_last_delivery = (
+                request.max_deliveries > _MIN_THROTTLED_DELIVERIES and run.deliveries == request.max_deliveries - 1
+            )
             if is_last_delivery and selected:
                 break
             excess_deliveries = run.deliveries - self._throttled_from
@@ -135,22 +137,22 @@ class RecordAcquirer:
         return bool(selected)
 
     def _acquire_new(self, first: int) -> None:
-        """Acquire records that were never delivered."""
+        """Acquire records that have never been delivered."""
         request, last = self._request, self._last
         if self._remaining < last - first + 1:
             last = self._end_of_batch(first + self._remaining - 1)
         if request.strict or last - first + 1 <= request.batch_size:
-            self._begin(first, last)
+            self._acquire_new_batch(first, last)
         else:
             for batch in self._batches:
                 if batch.base_offset > last:
                     break
                 if batch.base_offset - first >= max(request.batch_size, 1):
-                    self._begin(first, batch.base_offset - 1)
+                    self._acquire_new_batch(first, batch.base_offset - 1)
                     first = batch.base_offset
-            self._begin(first, last)
+            self._acquire_new_batch(first, last)
 
-    def _begin(self, first: int, last: int) -> None:
+    def _acquire_new_batch(self, first: int, last: int) -> None:
         batch = AcquiredBatch([Run(first, last, RecordState.AVAILABLE, 0)])
         self._records.add(batch)
         if self._request.strict and len(batch) > self._remaining:
@@ -160,7 +162,7 @@ class RecordAcquirer:
             self._assign(batch.runs)
 
     def _assign(self, runs: Iterable[Run]) -> None:
-        """Assign runs to the member; consecutive runs with the same delivery count are merged."""
+        """Assign runs to the member; merge the ranges of consecutive runs with the same delivery count."""
         ranges: list[AcquiredRange] = []
         for run in runs:
             run.acquire(self._request.member, self._request.until)
@@ -182,7 +184,7 @@ class RecordAcquirer:
 
     @property
     def _throttled_from(self) -> int:
-        return max(_MIN_THROTTLED, -(-self._request.max_deliveries // 2))
+        return max(_MIN_THROTTLED_DELIVERIES, -(-self._request.max_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:
         """Return the end of the log batch that contains an offset."""

@@ -1,4 +1,4 @@
-"""The assignor of share groups, in which several members may read the same partition.
+"""The assignor for share groups, in which several members may read the same partition.
 
 Source: SimpleAssignor of Kafka 4.3.
 """
@@ -11,10 +11,10 @@ from kproxy.broker.groups.assignors import Subscriber, TopicIdPartition
 
 
 def assign_simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[TopicIdPartition]]:
-    """Assign each partition to enough members to keep all of them busy, evenly, moving as little as possible.
+    """Assign partitions evenly, each to enough members to keep all members busy, moving as few as possible.
 
     Args:
-        members: With their previous assignment.
+        members: The members with their previous assignments.
         topics: Number of partitions by topic id.
     """
     target: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
@@ -35,7 +35,7 @@ def _distribute(
     """Distribute partitions over members that all subscribe to them."""
     if not members or not partitions:
         return
-    members_per_partition = -(-len(members) // len(partitions))  # members per partition
+    members_per_partition = -(-len(members) // len(partitions))
     total = members_per_partition * len(partitions)
     quotas = {
         member.id: -(-total * (index + 1) // len(members)) + (-total * index // len(members))

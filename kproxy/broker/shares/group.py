@@ -29,7 +29,7 @@ LEAVING: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ShareHeartbeat:
-    """A ShareGroupHeartbeat; None means unchanged since the last one."""
+    """A ShareGroupHeartbeat. A field is None if it has not changed since the previous heartbeat."""
 
     member_id: str
     epoch: int
@@ -45,8 +45,8 @@ class ShareMember:
 
     Attributes:
         epoch: The newest target epoch that it has reached.
-        previous_epoch: Its epoch before that: the response with the new one may have been lost.
-        topics: Names that it subscribes to.
+        previous_epoch: The epoch before that one: the response with the newest may have been lost.
+        topics: The names of topics that it subscribes to.
         assigned: The partitions assigned to it.
     """
 
@@ -61,7 +61,7 @@ class ShareMember:
 
 
 class ShareGroup(Group):
-    """The members of a group, and their assignment. Its progress is in `ShareStates`.
+    """The members of a group, and their assignment. The group's progress is in `ShareStates`.
 
     A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes the new
     assignment, and each member gets it with its next heartbeat.
@@ -77,7 +77,7 @@ class ShareGroup(Group):
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, frozenset[TopicIdPartition]] = {}
-        self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
+        self._partitions: dict[str, int] = {}  # number of each subscribed topic's partitions at the start of the epoch
         self._timers = Timers(context.clock)
         self._states = context.cluster.part(ShareStates)
         self._settings = context.cluster.part(ShareSettings)
@@ -99,22 +99,24 @@ class ShareGroup(Group):
         return 200 + 100 * partition_count + topics + 1000 * len(self.members)
 
     def heartbeat(self, heartbeat: ShareHeartbeat) -> Mapping[str, Any]:
-        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
+        """Process a heartbeat, with which a member joins, stays alive or leaves; return the response.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
         """
         if heartbeat.epoch == LEAVING:
-            self._remove(self._known(heartbeat.member_id).id)
+            self._remove(self._find_member(heartbeat.member_id).id)
             return {"member_id": heartbeat.member_id, "member_epoch": heartbeat.epoch}
-        member = self._member(heartbeat)
+        member = self._find_or_create_member(heartbeat)
         old_state = member.epoch, member.assigned
         subscription_changed = self._update_member(member, heartbeat)
         partitions = {
-            topic.id: len(topic.partitions) for member in self.members.values() for topic in self._read(member)
+            topic.id: len(topic.partitions)
+            for member in self.members.values()
+            for topic in self._existing_topics(member)
         }
         if subscription_changed or partitions != self._partitions:
-            self._initialize(partitions)
+            self._initialize_states(partitions)
             self.epoch += 1
             self._partitions = partitions
         if self.assignment_epoch < self.epoch:
@@ -122,7 +124,7 @@ class ShareGroup(Group):
         self._reconcile(member)
         if (member.epoch, member.assigned) != old_state or subscription_changed:
             self._context.store(self)
-        self._expect(member)
+        self._restart_session_timer(member)
         response: dict[str, Any] = {
             "member_id": member.id,
             "member_epoch": member.epoch,
@@ -138,7 +140,7 @@ class ShareGroup(Group):
         raise self._no_offsets_error()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Allow everyone; there are no offsets."""
+        """Allow everyone to fetch offsets; there are none."""
 
     def check_offset_deletion(self) -> None:
         raise self._no_offsets_error()
@@ -154,7 +156,7 @@ class ShareGroup(Group):
         return None
 
     def describe(self) -> Mapping[str, Any]:
-        """Return the group as in ShareGroupDescribe."""
+        """Return the group's entry in a ShareGroupDescribe response."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -193,23 +195,23 @@ class ShareGroup(Group):
         self._target = {member: _to_partitions(partitions) for member, partitions in stored["target"].items()}
         self._partitions = dict(stored["partitions"])
         for member in stored["members"]:
-            set_fields = {"topics": frozenset(member["topics"]), "assigned": _to_partitions(member["assigned"])}
-            self.members[member["id"]] = ShareMember(**{**member, **set_fields})
-            self._expect(self.members[member["id"]])
+            frozen_sets = {"topics": frozenset(member["topics"]), "assigned": _to_partitions(member["assigned"])}
+            self.members[member["id"]] = ShareMember(**{**member, **frozen_sets})
+            self._restart_session_timer(self.members[member["id"]])
 
     def close(self) -> None:
         self._timers.cancel_all()
         self._states.forget_all(self.id)
 
-    def _member(self, heartbeat: ShareHeartbeat) -> ShareMember:
-        """Return the member of a heartbeat; a new one if it joins."""
+    def _find_or_create_member(self, heartbeat: ShareHeartbeat) -> ShareMember:
+        """Return the member that sent a heartbeat; a new one if it joins."""
         current = self.members.get(heartbeat.member_id)
         if current is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
             raise ApiError(Error.GROUP_MAX_SIZE_REACHED, message)
         if heartbeat.epoch == 0:
             return self.members.setdefault(heartbeat.member_id, ShareMember(heartbeat.member_id))
-        member = self._known(heartbeat.member_id)
+        member = self._find_member(heartbeat.member_id)
         if heartbeat.epoch in (member.epoch, member.previous_epoch):
             return member
         kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
@@ -221,7 +223,7 @@ class ShareGroup(Group):
         )
         raise ApiError(Error.FENCED_MEMBER_EPOCH, message)
 
-    def _known(self, member_id: str) -> ShareMember:
+    def _find_member(self, member_id: str) -> ShareMember:
         if (member := self.members.get(member_id)) is None:
             raise ApiError(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
@@ -236,11 +238,11 @@ class ShareGroup(Group):
         member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
         return member.topics != old_topics
 
-    def _read(self, member: ShareMember) -> list[Topic]:
-        """Return the existing topics of a member."""
+    def _existing_topics(self, member: ShareMember) -> list[Topic]:
+        """Return the existing topics that a member subscribes to."""
         return [topic for name in member.topics if (topic := self._context.topics.named(name)) is not None]
 
-    def _initialize(self, partitions: Mapping[str, int]) -> None:
+    def _initialize_states(self, partitions: Mapping[str, int]) -> None:
         """Create a state for every partition that members may read."""
         for topic, count in partitions.items():
             for index in range(count):
@@ -252,7 +254,7 @@ class ShareGroup(Group):
             Subscriber(
                 member.id,
                 None,
-                frozenset(topic.id for topic in self._read(member)),
+                frozenset(topic.id for topic in self._existing_topics(member)),
                 self._target.get(member.id, frozenset()),
             )
             for member in self.members.values()
@@ -261,7 +263,7 @@ class ShareGroup(Group):
         self.assignment_epoch = self.epoch
 
     def _reconcile(self, member: ShareMember) -> None:
-        topics = {topic.id for topic in self._read(member)}
+        topics = {topic.id for topic in self._existing_topics(member)}
         member.assigned = frozenset(
             partition for partition in self._target.get(member.id, ()) if partition[0] in topics
         )
@@ -275,7 +277,7 @@ class ShareGroup(Group):
         self.epoch += 1
         self._context.store(self)
 
-    def _expect(self, member: ShareMember) -> None:
+    def _restart_session_timer(self, member: ShareMember) -> None:
         """Remove the member unless it sends a heartbeat in time."""
         timeout_ms = self._settings.session_timeout_ms(self.id)
         self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))

@@ -33,8 +33,8 @@ class Run:
     Attributes:
         first: The first offset.
         last: The last offset.
-        state: The state of all.
-        deliveries: Delivery count of each.
+        state: The state of each record.
+        deliveries: The delivery count of each record.
         member: The member that has acquired them; empty if none.
         until: End of the acquisition lock, in ms since the epoch.
     """
@@ -50,7 +50,7 @@ class Run:
         return self.last - self.first + 1
 
     def acquire(self, member: str, until: int) -> None:
-        """Deliver them to a member once more."""
+        """Deliver the records to a member once more."""
         self.state, self.member, self.until = RecordState.ACQUIRED, member, until
         self.deliveries += 1
 
@@ -70,7 +70,7 @@ class AcquiredBatch:
 
     Attributes:
         runs: The records, in order, without gaps.
-        split: Whether their states have diverged, so that each is handled separately.
+        split: Whether the records' states have diverged, so that each record is handled separately.
     """
 
     runs: list[Run]
@@ -91,19 +91,19 @@ class AcquiredBatch:
 
     def around(self, first: int, last: int) -> list[Run]:
         """Return the runs with records between two offsets."""
-        start = max(bisect.bisect_right(self.runs, first, key=_first) - 1, 0)
-        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
+        start = max(bisect.bisect_right(self.runs, first, key=_first_offset) - 1, 0)
+        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first_offset)]
 
     def within(self, first: int, last: int) -> list[Run]:
-        """Return the runs between two offsets, split at these."""
+        """Return the runs between two offsets, after splitting runs at these offsets."""
         if last < first:
             return []
         self.cut((first, last + 1))
-        start = bisect.bisect_left(self.runs, first, key=_first)
-        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
+        start = bisect.bisect_left(self.runs, first, key=_first_offset)
+        return self.runs[start : bisect.bisect_right(self.runs, last, key=_first_offset)]
 
     def cut(self, offsets: Sequence[int]) -> None:
-        """Split runs so that one begins at each of these ascending offsets; others are ignored."""
+        """Split runs so that one begins at each of these ascending offsets; offsets outside the batch are ignored."""
         split_offsets = [offset for offset in offsets if self._is_inside(offset)]
         if not split_offsets:
             return
@@ -117,16 +117,16 @@ class AcquiredBatch:
         self.runs = runs
 
     def at(self, offset: int) -> Run | None:
-        """Return the run that contains an offset."""
-        position = bisect.bisect_right(self.runs, offset, key=_first) - 1
+        """Return the run that contains an offset; None if there is none."""
+        position = bisect.bisect_right(self.runs, offset, key=_first_offset) - 1
         run = self.runs[position] if position >= 0 else None
         return run if run is not None and offset <= run.last else None
 
     def _is_inside(self, offset: int) -> bool:
-        """Whether an offset is inside a run and not its first."""
+        """Whether an offset is inside a run, but not the first of it."""
         run = self.at(offset)
         return run is not None and run.first < offset
 
 
-def _first(run: Run) -> int:
+def _first_offset(run: Run) -> int:
     return run.first

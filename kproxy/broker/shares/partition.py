@@ -1,4 +1,4 @@
-"""SharePartition: a partition as read by the members of one share group.
+"""SharePartition: a partition that the members of one share group read.
 
 Source: Kafka's SharePartition.
 """
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class SharePartition:
-    """The records that members have acquired, until when, and their states.
+    """The records that members have acquired, with their states and acquisition locks.
 
     Acquisitions are lost on a restart and when the partition's leader changes; acknowledgements are not.
 
     Args:
         group: The group id.
         partition: The topic partition.
-        state: The stored state; its `start_offset` is known, or else `start` applies.
+        state: The stored state; its `start_offset` may still be unknown.
         start: The offset to start from.
-        states: Stores changed states.
+        states: Where changes of the state are stored.
         settings: The settings of share groups.
-        clock: The broker's time.
+        clock: The broker's clock.
 
     Attributes:
         changed: Notified when more records can be acquired, and on close.
-        closed: Whether it has been replaced or deleted.
+        closed: Whether the share partition has been replaced or deleted.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SharePartition:
         self.closed = False
         self.leader_epoch = partition.leader_epoch
         self._group = group
-        self._part = partition.topic_id, partition.index
+        self._topic_id_partition = partition.topic_id, partition.index
         self._state = state
         self._states = states
         self._settings = settings
@@ -66,11 +66,11 @@ class SharePartition:
         self._records.advance()
         if state.leader_epoch != partition.leader_epoch:
             state.leader_epoch = partition.leader_epoch
-            states.store(group, self._part, state)
+            states.store(group, self._topic_id_partition, state)
 
     @property
     def start_offset(self) -> int:
-        """Every record before it is complete (Kafka's SPSO)."""
+        """The start offset: every record before it is complete (Kafka's SPSO)."""
         return self._records.start
 
     @property
@@ -99,8 +99,8 @@ class SharePartition:
         Args:
             member: The member id.
             batches: Batches from the log.
-            offset: `next_offset`, from which they were read.
-            records: Maximum number.
+            offset: The `next_offset` from which the batches were read.
+            records: Maximum number of records.
             batch_size: See `AcquireRequest`.
             strict: See `AcquireRequest`.
         """
@@ -117,7 +117,7 @@ class SharePartition:
         self._records.archive(first, last, RecordState.ACQUIRED)
 
     def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Apply a member's acknowledgements: all or none.
+        """Apply all of a member's acknowledgements, or none of them.
 
         Raises:
             ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
@@ -139,11 +139,11 @@ class SharePartition:
         self._release_runs(lambda run: run.member == member)
 
     def move_start(self, offset: int) -> None:
-        """Move to the log's new start offset."""
+        """Move the start to the log's new start offset."""
         self._records.move_start(offset)
 
     def close(self) -> None:
-        """Close it: cancel its timers, and wake waiting readers."""
+        """Close the partition: cancel its timer, and wake waiting readers."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -166,7 +166,7 @@ class SharePartition:
             self._schedule_expiry(max(min(lock_ends), now + 1))
 
     def _release_runs(self, is_selected: Callable[[Run], bool]) -> None:
-        """Make the selected acquired records available again; archive those before the start."""
+        """Make the selected acquired records available again, or archive those before the start offset."""
         start, max_deliveries = self._records.start, self._settings.max_deliveries(self._group)
         has_released = False
         for batch in self._records:
@@ -188,13 +188,13 @@ class SharePartition:
         records, state = self._records, self._state
         # As in Kafka, clients see a moved start only after more records have been released.
         state.start_offset, state.complete, state.batches = records.start, records.complete, _state_batches(records)
-        self._states.store(self._group, self._part, state)
+        self._states.store(self._group, self._topic_id_partition, state)
         records.advance()
         self.changed.notify()
 
 
 def _load_records(start: int, state: ShareState) -> AcquiredRecords:
-    """Return the records in flight in a stored state; records without a state were never delivered."""
+    """Return the records in flight in a stored state; records that it omits have never been delivered."""
     records = AcquiredRecords(start)
     runs: list[Run] = []
     for batch in state.batches:
@@ -208,7 +208,7 @@ def _load_records(start: int, state: ShareState) -> AcquiredRecords:
 
 
 def _state_batches(records: AcquiredRecords) -> list[StateBatch]:
-    """Return the states to store: acquired records as they were before, adjacent equal states merged."""
+    """Return the states to store: acquired records as before their acquisition, adjacent equal states merged."""
     batches: list[StateBatch] = []
     for run in records.runs():
         is_acquired = run.state is RecordState.ACQUIRED

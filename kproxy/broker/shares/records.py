@@ -1,4 +1,4 @@
-"""Records in flight: those of a share partition from its start offset to the last acquired one.
+"""Records in flight: a share partition's records from its start offset to the last acquired one.
 
 Source: Kafka's SharePartition.
 """
@@ -16,7 +16,7 @@ class AcquiredRecords:
 
     Attributes:
         start: Every record before it is complete.
-        end: The last offset that was ever acquired; the start if none was.
+        end: The last offset that has ever been acquired; the start if none has.
     """
 
     def __init__(self, start: int) -> None:
@@ -28,7 +28,7 @@ class AcquiredRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no records from the start on."""
+        """Whether there are no records at or after the start."""
         return not self._batches or self.start > self._batches[-1].last
 
     @property
@@ -46,7 +46,7 @@ class AcquiredRecords:
 
     @property
     def complete(self) -> int:
-        """Number of those that are complete: they are behind one that is not, so the start cannot pass them."""
+        """Number of complete records in flight. They are behind an incomplete one, so the start cannot pass them."""
         return sum(
             run.last - max(run.first, self.start) + 1
             for run in self.runs()
@@ -54,7 +54,7 @@ class AcquiredRecords:
         )
 
     def runs(self) -> Iterator[Run]:
-        """Yield all records."""
+        """Yield the runs of all batches."""
         return (run for batch in self._batches for run in batch.runs)
 
     def floor(self, offset: int) -> AcquiredBatch | None:
@@ -75,7 +75,7 @@ class AcquiredRecords:
         self.end = max(self.end, batch.last)
 
     def archive(self, first: int, last: int, state: RecordState) -> None:
-        """Archive the records between two offsets that have a state."""
+        """Archive the records between two offsets that have this state."""
         for batch in self._batches:
             if batch.first > last:
                 break
@@ -87,7 +87,7 @@ class AcquiredRecords:
                     run.state, run.member = RecordState.ARCHIVED, ""
 
     def move_start(self, offset: int) -> None:
-        """Move to the log's new start offset."""
+        """Move the start to the log's new start offset."""
         if offset <= self.start:
             return
         self.archive(self.start, offset - 1, RecordState.AVAILABLE)
@@ -99,7 +99,7 @@ class AcquiredRecords:
         floor = self.floor(self.start)
         if floor is None or not (floor.at(self.start) or floor.runs[-1]).state.is_terminal:
             return
-        last_complete = self._done()
+        last_complete = self._last_complete()
         if last_complete is None:
             return
         if last_complete == self._batches[-1].last:
@@ -110,8 +110,8 @@ class AcquiredRecords:
         self.start = max(self.start, last_complete + 1, self._batches[first_incomplete].first)
         del self._batches[:first_incomplete]
 
-    def _done(self) -> int | None:
-        """Return the last record before the first one that is not complete."""
+    def _last_complete(self) -> int | None:
+        """Return the offset before the first incomplete record; None if the first record is incomplete."""
         last_complete = None
         for run in self.runs():
             if not run.state.is_terminal:

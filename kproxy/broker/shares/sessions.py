@@ -1,4 +1,4 @@
-"""Share sessions: the partitions that a member fetches from at one broker, sent only once (KIP-932).
+"""Share sessions: a member sends the partitions that it fetches from a broker only once (KIP-932).
 
 Source: Kafka's SharePartitionManager, ShareSessionCache.
 """
@@ -16,21 +16,21 @@ from kproxy.broker.shares.settings import ShareSettings
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-#: Epochs that start a session, and that end it.
+#: The epochs that begin and end a session.
 BEGIN: Final = 0
 END: Final = -1
 
 _MAX_INT32: Final = 2**31 - 1
-_MAX_PARTITIONS: Final = 200_000  # of all sessions of a broker
+_MAX_PARTITIONS: Final = 200_000  # in all sessions of a broker
 
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    """A session.
+    """A share session.
 
     Attributes:
         epoch: The epoch expected in the next request.
-        partitions: The partitions to fetch; whether to send a result for one even without records.
+        partitions: The partitions to fetch, and whether to send the result of each even without records.
         ended: Whether the session has ended.
     """
 
@@ -39,7 +39,7 @@ class ShareSession:
     ended: bool = False
 
     def must_send(self, partition: TopicIdPartition, *, has_records: bool, has_error: bool) -> bool:
-        """Whether the result of a partition must be sent; records it as sent."""
+        """Return whether the result of a partition must be sent, and record it as sent."""
         if partition not in self.partitions:
             return True
         is_due = self.partitions[partition]
@@ -50,14 +50,14 @@ class ShareSession:
 
 
 class ShareConnection:
-    """The share session of a connection: `gone` is called when the connection closes."""
+    """The share session of a connection; `on_close` is called when the connection closes."""
 
     def __init__(self) -> None:
-        self.gone: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None
 
     def close(self) -> None:
-        """Handle the close of the connection."""
-        self.gone()
+        """Call `on_close`."""
+        self.on_close()
 
 
 class ShareSessions:
@@ -79,11 +79,11 @@ class ShareSessions:
         """Start processing a ShareFetch.
 
         Args:
-            key: Group and member.
-            epoch: From the request: 0 starts a session, -1 is its last request.
-            requested: The listed partitions.
-            forgotten: The partitions to remove.
-            has_acknowledgements: Whether it has acknowledgements.
+            key: The group and member ids.
+            epoch: The epoch in the request: 0 begins a session, -1 ends it.
+            requested: The partitions in the request.
+            forgotten: The partitions to remove from the session.
+            has_acknowledgements: Whether the request contains acknowledgements.
 
         Raises:
             ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED,
@@ -146,8 +146,8 @@ class AllShareSessions:
 
     def __init__(self, cluster: Cluster) -> None:
         self._settings = cluster.part(ShareSettings)
-        self._of_nodes: dict[int, ShareSessions] = {}
+        self._by_node: dict[int, ShareSessions] = {}
 
     def of(self, node: BrokerNode) -> ShareSessions:
         """Return the sessions of one broker."""
-        return self._of_nodes.setdefault(node.id, ShareSessions(self._settings))
+        return self._by_node.setdefault(node.id, ShareSessions(self._settings))

@@ -27,7 +27,7 @@ class ShareSettings:
         return int(self._configs.broker("group.share.max.share.sessions"))
 
     def session_timeout_ms(self, group: str) -> int:
-        """Return after which silence a member is removed."""
+        """Return how long a member may be silent before it is removed."""
         return self._number(group, "share.session.timeout.ms")
 
     def heartbeat_interval_ms(self, group: str) -> int:
@@ -39,7 +39,7 @@ class ShareSettings:
         return self._number(group, "share.record.lock.duration.ms")
 
     def max_locks(self, group: str) -> int:
-        """Return the limit of records in flight per partition."""
+        """Return the limit on records in flight per partition."""
         return self._number(group, "share.partition.max.record.locks")
 
     def max_deliveries(self, group: str) -> int:

@@ -33,14 +33,14 @@ class ShareRead:
     """The data of one partition.
 
     Attributes:
-        part: The partition's key.
+        partition: The topic id and index of the partition.
         log: Its log.
         share: Its share partition.
-        offset: The offset read from.
-        batches: The batches read.
+        offset: The offset from which the batches were read.
+        batches: The batches that were read.
     """
 
-    part: TopicIdPartition
+    partition: TopicIdPartition
     log: Log
     share: SharePartition
     offset: int = 0
@@ -53,11 +53,11 @@ class ShareRead:
 
 
 class ShareReader:
-    """Reads for one ShareFetch; each call reads again.
+    """Reads for one ShareFetch; each call of `read` starts again.
 
     Attributes:
-        reads: The partitions that exist.
-        refused: The errors of the others.
+        reads: The data of the partitions that can be read.
+        refused: The errors of the other partitions.
         max_bytes: Approximate size of the response.
     """
 
@@ -71,24 +71,24 @@ class ShareReader:
         self._leaders = leaders
         self._topics = request.cluster.part(Topics)
         self._shares = request.cluster.part(Shares)
-        self._committed = request.cluster.part(ShareSettings).read_committed(self._group)
+        self._is_read_committed = request.cluster.part(ShareSettings).read_committed(self._group)
 
     def read(self, topic_id_partitions: Sequence[TopicIdPartition]) -> None:
         """Read partitions, each with about an equal share of the bytes."""
         self.reads, self.refused = [], {}
         for topic_id_partition in topic_id_partitions:
             try:
-                partition = self._partition(topic_id_partition)
+                partition = self._find_partition(topic_id_partition)
                 self.reads.append(
                     ShareRead(topic_id_partition, partition.log, self._shares.open(self._group, partition))
                 )
             except ApiError as api_error:
                 self.refused[topic_id_partition] = api_error
-        acquirable, remaining_bytes, one_at_least = self.acquirable, self.max_bytes, True
+        acquirable, remaining_bytes, at_least_one = self.acquirable, self.max_bytes, True
         for read in acquirable:
             limit = min(remaining_bytes, self.max_bytes // len(acquirable))
-            self._read(read, limit, one_at_least=one_at_least)
-            one_at_least &= not read.batches
+            self._read(read, limit, at_least_one=at_least_one)
+            at_least_one &= not read.batches
             remaining_bytes = max(0, remaining_bytes - read.size)
 
     @property
@@ -97,37 +97,37 @@ class ShareReader:
         return [read for read in self.reads if read.share.has_room]
 
     def changes(self) -> Iterator[ChangeSignal]:
-        """What to wait for if there is not enough data."""
+        """Yield the signals to wait for if there is not enough data."""
         yield self._topics.changed
         for read in self.reads:
             yield read.share.changed
             yield read.log.changed
 
-    def acquired(self) -> dict[TopicIdPartition, dict[str, Any]]:
-        """Acquire the records for the member, up to its limit; return the results for the partitions."""
+    def acquire(self) -> dict[TopicIdPartition, dict[str, Any]]:
+        """Acquire the records for the member, up to its limit; return the result for each partition."""
         remaining_records, results = self._request.body["max_records"], {}
         for read in self.acquirable:
             acquired = self._acquire(read, remaining_records)
             remaining_records -= sum(run.last - run.first + 1 for run in acquired)
-            results[read.part] = _result(read, acquired)
+            results[read.partition] = _result(read, acquired)
         return results | {
             topic_id_partition: self._refusal(topic_id_partition, api_error)
             for topic_id_partition, api_error in self.refused.items()
         }
 
-    def _partition(self, topic_id_partition: TopicIdPartition) -> Partition:
+    def _find_partition(self, topic_id_partition: TopicIdPartition) -> Partition:
         if (topic := self._topics.by_id(topic_id_partition[0])) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_ID)
         require(self._request, "READ", "TOPIC", topic.name)
         return self._topics.find_led_partition(self._request.node, topic, topic_id_partition[1])
 
-    def _read(self, read: ShareRead, limit: int, *, one_at_least: bool) -> None:
+    def _read(self, read: ShareRead, limit: int, *, at_least_one: bool) -> None:
         share, log = read.share, read.log
         if share.next_offset < log.start_offset:
             share.move_start(log.start_offset)
         read.offset = share.next_offset
-        end = log.last_stable_offset if self._committed else log.high_watermark
-        read.batches = log.read(read.offset, end, limit, one_at_least=one_at_least)
+        end = log.last_stable_offset if self._is_read_committed else log.high_watermark
+        read.batches = log.read(read.offset, end, limit, at_least_one=at_least_one)
 
     def _acquire(self, read: ShareRead, records: int) -> list[AcquiredRange]:
         body = self._request.body
@@ -135,7 +135,7 @@ class ShareReader:
         acquired = read.share.acquire(
             body["member_id"], read.batches, read.offset, records, body["batch_size"], strict=is_strict
         )
-        if self._committed and acquired:
+        if self._is_read_committed and acquired:
             for batch in aborted_batches(read.log, read.batches):
                 read.share.archive(batch.base_offset, batch.last_offset)
                 acquired = [
@@ -161,7 +161,7 @@ class ShareReader:
 
 
 def aborted_batches(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
-    """Return the batches that are part of aborted transactions."""
+    """Yield the batches that are part of aborted transactions."""
     if not batches:
         return
     headers = [(batch, batch.header) for batch in batches]
@@ -177,7 +177,7 @@ def aborted_batches(log: Log, batches: Sequence[StoredBatch]) -> Iterator[Stored
 
 
 def _exclude(acquired: AcquiredRange, batch: StoredBatch) -> Iterator[AcquiredRange]:
-    """Return the acquired records without those of a batch."""
+    """Yield what remains of an acquired range without the records of a batch."""
     if acquired.first <= min(acquired.last, batch.base_offset - 1):
         yield acquired._replace(last=min(acquired.last, batch.base_offset - 1))
     if acquired.last >= max(acquired.first, batch.last_offset + 1):
@@ -185,14 +185,14 @@ def _exclude(acquired: AcquiredRange, batch: StoredBatch) -> Iterator[AcquiredRa
 
 
 def _result(read: ShareRead, acquired: Sequence[AcquiredRange]) -> dict[str, Any]:
-    """Return the result with the batches that contain acquired records."""
+    """Return a partition's result, with the batches that contain acquired records."""
     record_data = [
         batch.data
         for batch in read.batches
         if acquired and batch.last_offset >= acquired[0].first and batch.base_offset <= acquired[-1].last
     ]
     return {
-        "partition_index": read.part[1],
+        "partition_index": read.partition[1],
         "records": b"".join(record_data),
         "acquired_records": [
             {"first_offset": run.first, "last_offset": run.last, "delivery_count": run.deliveries} for run in acquired
@@ -201,7 +201,7 @@ def _result(read: ShareRead, acquired: Sequence[AcquiredRange]) -> dict[str, Any
 
 
 def group_by_topic(results: Mapping[TopicIdPartition, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return results of partitions, grouped by topic."""
+    """Return the results of partitions, grouped by topic."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
     for (topic_id, _), result in results.items():
         topics.setdefault(topic_id, []).append(result)

@@ -1,4 +1,4 @@
-"""Shared by ShareFetch and ShareAcknowledge: the member, and acknowledgements."""
+"""Code shared by ShareFetch and ShareAcknowledge, for the member and its acknowledgements."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kproxy.broker.topics import Topics
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_LONGEST_MEMBER_ID: Final = 36
-_RENEWALS_FROM: Final = 2  # versions
+_MAX_MEMBER_ID_LENGTH: Final = 36
+_FIRST_VERSION_WITH_RENEWALS: Final = 2
 
 
 def check_enabled(request: Request) -> None:
@@ -31,7 +31,7 @@ def check_enabled(request: Request) -> None:
 
 
 def requesting_member(request: Request) -> tuple[str, str]:
-    """Return group and member of a request.
+    """Return the group and the member of a request.
 
     Raises:
         ApiError: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
@@ -47,13 +47,13 @@ def requesting_member(request: Request) -> tuple[str, str]:
 
 def check_member_id(member_id: str | None) -> None:
     """Raise `ApiError` with INVALID_REQUEST if the member id is invalid."""
-    if not member_id or len(member_id) > _LONGEST_MEMBER_ID:
+    if not member_id or len(member_id) > _MAX_MEMBER_ID_LENGTH:
         raise ApiError(Error.INVALID_REQUEST)
 
 
 def end_on_disconnect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
     """End a session when its connection closes."""
-    request.session.part(ShareConnection).gone = functools.partial(
+    request.session.part(ShareConnection).on_close = functools.partial(
         end_session, request.cluster, request.node, key, session
     )
 
@@ -82,7 +82,7 @@ def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, 
     try:
         if (topic := topics.by_id(topic_id)) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_ID)
-        supports_renewal, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
+        supports_renewal, is_renewal = request.version >= _FIRST_VERSION_WITH_RENEWALS, body.get("is_renew_ack", False)
         acknowledgements = read_acknowledgements(
             entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal
         )

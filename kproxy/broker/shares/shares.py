@@ -20,7 +20,7 @@ _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 class Shares:
-    """Opens share partitions, once per leader epoch."""
+    """Opens each share partition once per leader epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
@@ -43,10 +43,10 @@ class Shares:
         return self.opened(group, partition)
 
     def open(self, group: str, partition: Partition) -> SharePartition:
-        """Return the share partition; opens it if needed.
+        """Return the share partition; open it if needed.
 
         Raises:
-            ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has none; OFFSET_NOT_AVAILABLE.
+            ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has no state for it; OFFSET_NOT_AVAILABLE.
         """
         if (share := self.opened(group, partition)) is not None:
             return share
@@ -54,14 +54,14 @@ class Shares:
         if state is None:
             message = "Read operation on uninitialized share partition not allowed."
             raise ApiError(Error.UNKNOWN_SERVER_ERROR, message)
-        start = self._start(group, partition, state)
+        start = self._start_offset(group, partition, state)
         if state.live is not None:
             state.live.close()
         state.live = SharePartition(group, partition, state, start, self._states, self._settings, self._clock)
         return state.live
 
-    def _start(self, group: str, partition: Partition, state: ShareState) -> int:
-        """Return the offset at which a group starts."""
+    def _start_offset(self, group: str, partition: Partition, state: ShareState) -> int:
+        """Return the offset at which a group starts in a partition."""
         if state.start_offset != UNKNOWN:
             return state.start_offset
         log, reset = partition.log, self._settings.reset(group)

@@ -1,4 +1,4 @@
-"""Shared by the requests with which brokers read and write states of share partitions.
+"""Code shared by the requests with which brokers read and write the states of share partitions.
 
 Source: Kafka's ShareCoordinatorService, ShareCoordinatorShard, PersisterStateBatchCombiner.
 """
@@ -19,12 +19,12 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
 from kproxy.broker.topics import Topics
 
-#: Takes a partition and its part of a request; returns its result, without the index.
+#: Takes a partition and its entry in a request; returns its result, without the index.
 PartitionHandler: TypeAlias = Callable[[TopicIdPartition, Mapping[str, Any]], Mapping[str, Any]]
 
 
 async def handle_partitions(request: Request, handle: PartitionHandler) -> Body:
-    """Return the result for each listed partition; None if none is listed."""
+    """Return the result for each listed partition; an empty body if the group or a list is empty."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
         return {}
@@ -56,7 +56,7 @@ def _handle_partition(
 
 
 def find_state(request: Request, topic_id_partition: TopicIdPartition, operation: str) -> ShareState:
-    """Return the state in a request; raise `ApiError` with INVALID_REQUEST if it does not exist."""
+    """Return the state that a request names; raise `ApiError` with INVALID_REQUEST if it does not exist."""
     state = request.cluster.part(ShareStates).get(request.body["group_id"], topic_id_partition)
     if state is None:
         raise ApiError(Error.INVALID_REQUEST, f"{operation} operation on uninitialized share partition not allowed.")
@@ -85,7 +85,7 @@ def combine_batches(batches: Iterable[StateBatch], start: int) -> list[StateBatc
     """Resolve overlaps between batches: for each record, the highest delivery count wins, then the highest state.
 
     Args:
-        batches: In any order.
+        batches: The batches, in any order.
         start: Records before it are dropped.
     """
     remaining = sorted(batch._replace(first=max(batch.first, start)) for batch in batches if batch.last >= start)

@@ -1,6 +1,6 @@
 """Stored states of share partitions: the progress of each group, and records that are complete or to be redelivered.
 
-Kafka's share coordinators store it in the topic ``__share_group_state``; here it is in the journal.
+Kafka's share coordinators store them in the topic ``__share_group_state``; here they are in the journal.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class ShareState:
     """The stored state of one partition for one group.
 
     Attributes:
-        state_epoch: Increases when the state is reset.
-        leader_epoch: Of the leader that last read it.
-        start_offset: Of the first record that is not complete; -1 until one was delivered and acknowledged or released.
+        state_epoch: A number that increases when the state is reset.
+        leader_epoch: The epoch of the leader that last read it.
+        start_offset: The offset of the first record that is not complete; -1 until a record has been delivered, and
+            then acknowledged or released.
         complete: Number of complete records from there on; -1 until then.
-        batches: Sorted by offset.
+        batches: The state batches, sorted by offset.
         live: The open share partition.
     """
 
@@ -70,9 +71,9 @@ class ShareStates:
             self._count += 1
 
     def of(self, group: str) -> Mapping[TopicIdPartition, ShareState]:
-        """Return a group's states. Removes those of deleted topics."""
+        """Return a group's states, after removing those of deleted topics."""
         states = self._groups.get(group, {})
-        for partition in [state for state in states if self._topics.by_id(state[0]) is None]:
+        for partition in [partition for partition in states if self._topics.by_id(partition[0]) is None]:
             self.forget(group, partition)
         return states
 
@@ -92,7 +93,7 @@ class ShareStates:
             start_offset: Where to start; -1 for ``share.auto.offset.reset``.
 
         Raises:
-            ApiError: GROUP_MAX_SIZE_REACHED if all groups together have too many.
+            ApiError: GROUP_MAX_SIZE_REACHED if all groups together have too many states.
         """
         if self.get(group, partition) is None and self._count >= _MAX_STATES:
             raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MAX_STATES} partitions")
@@ -114,7 +115,7 @@ class ShareStates:
         self._journal.put(_TABLE, json.dumps((group, *partition)), value)
 
     def forget(self, group: str, partition: TopicIdPartition) -> None:
-        """Remove a state, if it exists; close its share partition."""
+        """Remove a state, if it exists, and close its share partition."""
         states = self._groups.get(group, {})
         if (state := states.pop(partition, None)) is not None:
             self._count -= 1

@@ -12,11 +12,11 @@ class AppendOnlyFile:
     """An append-only file; each write is complete or absent.
 
     Args:
-        path: The file; created if it does not exist.
-        levels: Number of parent directories that may be new, and are synced with it.
+        path: The path of the file, which is created if it does not exist.
+        levels: Number of parent directories that may be new, and are therefore synced with the file.
 
     Attributes:
-        size: In bytes.
+        size: The size in bytes.
     """
 
     def __init__(self, path: Path, *, levels: int = 1) -> None:
@@ -42,7 +42,7 @@ class AppendOnlyFile:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             self._undo_write(error)
-            raise self._named(error) from None
+            raise self._with_path(error) from None
         self.size += len(data)
 
     def cut(self, size: int) -> None:
@@ -51,7 +51,7 @@ class AppendOnlyFile:
         self.size = size
 
     async def synced(self) -> None:
-        """Return when all data appended before the call is on disk; concurrent callers share one fsync.
+        """Wait until all data appended before the call is on disk; concurrent callers share one fsync.
 
         Raises:
             OSError: The data may be lost; the file accepts no more.
@@ -65,7 +65,7 @@ class AppendOnlyFile:
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
-        """Close the file; an fsync in progress is waited for in its thread."""
+        """Close the file, but only after an fsync that is in progress."""
         if self._broken is None:
             self._broken = OSError(f"{self.path} is closed")
         if self._syncing is None:
@@ -74,7 +74,7 @@ class AppendOnlyFile:
             self._syncing.add_done_callback(lambda _: os.close(self._fd))
 
     def _sync(self) -> asyncio.Future[None]:
-        """Start an fsync; return a future that completes once its outcome is recorded here.
+        """Start an fsync; return a future that completes once the outcome has been recorded here.
 
         The future of `run_in_executor` does not work: on newer Pythons it can be complete before `record_outcome` is
         called.
@@ -92,7 +92,7 @@ class AppendOnlyFile:
             if error is None:
                 self._synced = size
             elif isinstance(error, OSError):
-                self._broken = self._named(error)
+                self._broken = self._with_path(error)
             else:
                 finished.set_exception(error)
                 return
@@ -106,9 +106,9 @@ class AppendOnlyFile:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:
-            self._broken = self._named(error)
+            self._broken = self._with_path(error)
 
-    def _named(self, error: OSError) -> OSError:
+    def _with_path(self, error: OSError) -> OSError:
         return OSError(error.errno, error.strerror, str(self.path))
 
 

@@ -20,7 +20,7 @@ _LOCK: Final = ".lock"
 #: Bytes of obsolete lines before the file is rewritten.
 _MAX_OBSOLETE_BYTES: Final = 16 << 20
 _NEW_SUFFIX: Final = ".new"
-#: Lines that are written at a time: what a failed attempt costs while many are pending.
+#: How many lines are written at a time: that limits the cost of a failed attempt while many are pending.
 _CHUNK: Final = 256
 
 _Line = tuple[str, str, dict[str, Any] | None]
@@ -31,13 +31,13 @@ class DataDirectoryError(Exception):
 
 
 class FileJournal:
-    """Tables in ``DIR/journal.jsonl``: ``["topics","orders",{...}]``; the last line of a key applies, null deletes it.
+    """Tables in ``DIR/journal.jsonl``: ``["topics","orders",{...}]``; a key's last line applies, null deletes the key.
 
-    The file is rewritten at the start and whenever it has grown too long, and replaced atomically. An incomplete last
+    The file is rewritten at startup and whenever it has grown too long, and replaced atomically. An incomplete last
     line is dropped. A lock keeps other processes out of the directory.
 
     Args:
-        directory: Created if it does not exist.
+        directory: The data directory, which is created if it does not exist.
         fsync: Whether `synced` waits for the disk.
         failed: Called with the path and the error of each write that fails.
 
@@ -68,17 +68,17 @@ class FileJournal:
             raise DataDirectoryError(f"{directory} is in use by another process") from None
         except OSError as error:
             raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
-        #: The keys of entries that are not in the file; their values are in the tables.
+        #: The keys of entries that have not been written to the file; their values are in the tables.
         self._unwritten: dict[tuple[str, str], None] = {}
         self._compact_at = self._file.size + _MAX_OBSOLETE_BYTES
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        """Return the entries of a table, by key."""
+        """Return the keys and values of a table's entries."""
         return iter(list(self._tables.get(table, {}).items()))
 
     @property
     def is_stored(self) -> bool:
-        """Whether all entries are with the operating system."""
+        """Whether all entries have been handed to the operating system."""
         return not self._unwritten
 
     def put(self, table: str, key: str, value: Value | None) -> None:
@@ -95,7 +95,7 @@ class FileJournal:
             self._write()
 
     async def synced(self) -> None:
-        """Return when all entries are with the operating system; with fsync, on disk.
+        """Wait until all entries have been handed to the operating system; with fsync, until they are on disk.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR.
@@ -110,7 +110,7 @@ class FileJournal:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {write_error.strerror}")
 
     def catch_up(self) -> bool:
-        """Write what is pending; return whether nothing is left."""
+        """Write pending entries; return whether none are left."""
         return self._write() is None
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class FileJournal:
         return None
 
     def _compact(self) -> None:
-        """Replace the file by one without obsolete lines; if that fails, the old one stays in use."""
+        """Replace the file with one without obsolete lines; if that fails, keep using the old one."""
         try:
             old_file, self._file = self._file, self._rewrite()
         except OSError as error:
@@ -177,7 +177,7 @@ class FileJournal:
                 os.fsync(file.fileno())
             new_path.replace(self._path)
         except OSError:
-            new_path.unlink(missing_ok=True)  # it takes room that the old one needs
+            new_path.unlink(missing_ok=True)  # it takes up space that the old file needs
             raise
         sync_directory(self.directory)
         return AppendOnlyFile(self._path)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 def make_private(directory: Path) -> None:
-    """Create a directory for its owner only; one that exists stays as it is: others may share it on purpose.
+    """Create a directory for its owner only. An existing one is left as it is: others may share it on purpose.
 
     Raises:
         OSError: It cannot be created.
@@ -18,11 +18,11 @@ def make_private(directory: Path) -> None:
 
 
 def restrict(directory: Path) -> None:
-    """Withdraw others' access to a directory of kproxy's own, which older versions left to the umask."""
-    with suppress(FileNotFoundError, PermissionError):  # not created yet; another user's
+    """Remove others' access to one of kproxy's own directories, which older versions left to the umask."""
+    with suppress(FileNotFoundError, PermissionError):  # not created yet, or owned by another user
         directory.chmod(0o700)
 
 
 def create_private(path: Path) -> BinaryIO:
-    """Open a file for writing, empty; a new one is for its owner only."""
+    """Open a file for writing, and truncate it; a new file is accessible to its owner only."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")

@@ -26,7 +26,7 @@ _LEVELS: Final = 3  # DIR/logs/TOPIC-INDEX
 class Segments:
     """The batches of a partition in ``DIR/TOPIC-INDEX/``, in files named by their first offset, as in Kafka.
 
-    Files of another topic id belong to a deleted topic, and are removed.
+    Files with another topic id belong to a deleted topic, and are removed.
 
     Raises:
         OSError: Such files cannot be removed.
@@ -35,13 +35,13 @@ class Segments:
     def __init__(self, directory: Path, topic_id: str) -> None:
         self.directory = directory
         self._files: list[AppendOnlyFile] = []
-        self._bases: list[int] = []  # first offset of each file
+        self._base_offsets: list[int] = []  # the first offset in each file
         self._topic_id = topic_id
         metadata = directory / _METADATA
         stored_id = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
         if stored_id is not None and stored_id[1] != topic_id:
             shutil.rmtree(directory)
-        #: Created with the first batch: a request can create 10,000 partitions, and most stay empty.
+        #: The directory is created with the first batch: a request can create 10,000 partitions, and most remain empty.
         self._is_created = stored_id is not None and stored_id[1] == topic_id
         if not self._is_created and directory.exists():  # the id was lost in a power failure; batches are valid
             self._create()
@@ -54,7 +54,7 @@ class Segments:
         self._is_created = True
 
     def load(self) -> Iterator[StoredBatch]:
-        """Return every complete batch, in order. Removes what follows the first incomplete one.
+        """Yield every complete batch, in order; remove everything from the first incomplete one on.
 
         Raises:
             OSError: A file cannot be read.
@@ -64,7 +64,7 @@ class Segments:
         for index, path in enumerate(paths):
             file = AppendOnlyFile(path, levels=_LEVELS)
             self._files.append(file)
-            self._bases.append(int(path.stem))
+            self._base_offsets.append(int(path.stem))
             data = path.read_bytes()
             end = 0
             for batch in _complete_batches(data):
@@ -89,11 +89,11 @@ class Segments:
             self._create()
         if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
             self._files.append(AppendOnlyFile(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
-            self._bases.append(batch.base_offset)
+            self._base_offsets.append(batch.base_offset)
         self._files[-1].append(batch.data)
 
     async def synced(self) -> None:
-        """Return when all appended data is on disk.
+        """Wait until all appended data is on disk.
 
         Raises:
             OSError: The data may be lost.
@@ -102,12 +102,12 @@ class Segments:
             await file.synced()
 
     def delete_before(self, offset: int) -> None:
-        """Remove the files that only have offsets below `offset`; the newest file stays."""
-        removed_count = sum(base <= offset for base in self._bases[1:])
+        """Remove the files with only offsets before `offset`, except the newest file."""
+        removed_count = sum(base <= offset for base in self._base_offsets[1:])
         for file in self._files[:removed_count]:
             file.close()
             file.path.unlink(missing_ok=True)
-        del self._files[:removed_count], self._bases[:removed_count]
+        del self._files[:removed_count], self._base_offsets[:removed_count]
 
     def close(self) -> None:
         """Close the files."""
@@ -122,7 +122,7 @@ class Segments:
 
 
 def _complete_batches(data: bytes) -> Iterator[StoredBatch]:
-    """Return the batches at the start of a file, up to the first that is truncated or has a wrong CRC."""
+    """Yield the batches at the start of a file, up to the first one that is truncated or has a wrong CRC."""
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:
             return

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from kproxy.broker.clock import Timer
     from kproxy.broker.cluster import Cluster
 
-#: In every marker: the coordinator of a transactional id never changes here.
+#: The coordinator epoch in every marker: here the coordinator of a transactional id never changes.
 COORDINATOR_EPOCH: Final = 0
 _FEATURE: Final = "transaction.version"
 _TABLE: Final = "transactions"
-_RETRY_MS: Final = 100  # before retrying a partition without a leader
+_RETRY_MS: Final = 100  # delay before retrying a partition without a leader
 _SWEEP_MS: Final = 3_600_000  # between checks for unused transactional ids
-_MAX_IDS: Final = 20_000  # bounds memory, together with the limits per transaction
+_MAX_IDS: Final = 20_000  # limits memory, together with the limits per transaction
 _MAX_GROUPS: Final = 1_000
 
 
@@ -46,7 +46,7 @@ class Transactions:
         self._offsets = cluster.part(Offsets)
         self._new_id = cluster.part(ProducerIds).new
         self._timers: dict[str, Timer] = {}
-        self._swept = self._clock.now()
+        self._last_sweep = self._clock.now()
         self._by_id = {name: Transaction.from_journal(name, stored) for name, stored in cluster.journal.entries(_TABLE)}
         for transaction in self._by_id.values():
             self._store_and_schedule(transaction)
@@ -55,23 +55,23 @@ class Transactions:
         return iter(self._by_id.values())
 
     def by_id(self, transactional_id: str) -> Transaction | None:
-        """Return the transaction with that id."""
+        """Return the transaction with that id; None if there is none."""
         return self._by_id.get(transactional_id)
 
     def begin(self) -> Producer:
-        """Assign an id to an idempotent producer without transactional id."""
+        """Assign an id to an idempotent producer without a transactional id."""
         return Producer(self._new_id(), 0)
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Producer | None = None) -> Producer:
-        """Start a producer; the previous one with the transactional id is fenced.
+        """Start a producer, and fence the previous one with its transactional id.
 
         Args:
             transactional_id: The transactional id, not empty.
             timeout_ms: The producer's transaction timeout.
-            expected: Its previous producer id and epoch, if it continues after an error (KIP-360).
+            expected: The producer's previous id and epoch, if it continues after an error (KIP-360).
 
         Raises:
-            ApiError: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many;
+            ApiError: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many ids;
                 CONCURRENT_TRANSACTIONS while the previous producer's transaction is being aborted.
         """
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
@@ -106,7 +106,7 @@ class Transactions:
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
-        transaction = self._found(transactional_id)
+        transaction = self._find_transaction(transactional_id)
         transaction.check_addition(producer)
         if not transaction.has(topic_partitions, groups):
             if len(transaction.groups) + len(groups) > _MAX_GROUPS:
@@ -125,9 +125,9 @@ class Transactions:
         """Raise `ApiError` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
         Raises:
-            ApiError: See `add`; also TRANSACTION_ABORTABLE if it is not.
+            ApiError: See `add`; also TRANSACTION_ABORTABLE if it is not part of the transaction.
         """
-        self._found(transactional_id).check_participant(producer, topic_partition, group)
+        self._find_transaction(transactional_id).check_participant(producer, topic_partition, group)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, version: int = 0) -> Producer:
         """Commit or abort the producer's transaction; return the producer's new id and epoch.
@@ -135,14 +135,14 @@ class Transactions:
         Args:
             transactional_id: The transactional id.
             producer: The producer.
-            commit: Commit if true, else abort.
+            commit: Whether to commit; else abort.
             version: The client's transaction version; from `EPOCH_BUMP_VERSION` on the epoch is incremented.
 
         Raises:
             ApiError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
                 INVALID_TXN_STATE.
         """
-        transaction = self._found(transactional_id)
+        transaction = self._find_transaction(transactional_id)
         if transaction.check_end(producer, commit, version):
             transaction.prepare(commit, version, self._new_id, self._clock.now())
             self._store_and_schedule(transaction)
@@ -153,7 +153,7 @@ class Transactions:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _found(self, transactional_id: str) -> Transaction:
+    def _find_transaction(self, transactional_id: str) -> Transaction:
         if not transactional_id:
             raise ApiError(Error.INVALID_REQUEST)
         if (transaction := self._by_id.get(transactional_id)) is None:
@@ -176,13 +176,17 @@ class Transactions:
             self._timers[transaction.id] = self._clock.schedule(remaining_ms, lambda: self._fence(transaction))
 
     def _complete(self, transaction: Transaction) -> None:
-        if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
+        if not self._cluster.journal.is_stored:  # the decision must survive a restart before markers follow it
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
-        transaction.places.difference_update(
-            [topic_partition for topic_partition in transaction.places if self._mark(transaction, topic_partition)]
+        transaction.partitions.difference_update(
+            [
+                topic_partition
+                for topic_partition in transaction.partitions
+                if self._write_marker(transaction, topic_partition)
+            ]
         )
-        if transaction.places:
+        if transaction.partitions:
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
         commit = transaction.state is TransactionState.PREPARE_COMMIT
@@ -191,25 +195,25 @@ class Transactions:
         transaction.complete(self._clock.now())
         self._store_and_schedule(transaction)
 
-    def _mark(self, transaction: Transaction, topic_partition: TopicPartition) -> bool:
+    def _write_marker(self, transaction: Transaction, topic_partition: TopicPartition) -> bool:
         """Write the marker to a partition; return False if it must be retried."""
         partition = self._topics.partition(*topic_partition)
-        if partition is None:  # deleted meanwhile
+        if partition is None:  # it has been deleted meanwhile
             return True
         if partition.leader < 0:
             return False
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
             partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
-        except ApiError as api_error:  # fenced: an administrator has ended it there with a higher epoch
+        except ApiError as api_error:  # fenced: an administrator ended it there with a higher epoch
             return api_error.error is not Error.KAFKA_STORAGE_ERROR
         return True
 
     def _sweep(self, now: int) -> None:
-        """Delete transactional ids that have not been used for long (transactional.id.expiration.ms)."""
-        if now - self._swept < _SWEEP_MS:
+        """Delete transactional ids that have not been used for a long time (transactional.id.expiration.ms)."""
+        if now - self._last_sweep < _SWEEP_MS:
             return
-        self._swept = now
+        self._last_sweep = now
         cutoff = now - int(self._configs.broker("transactional.id.expiration.ms"))
         idle = [
             transaction

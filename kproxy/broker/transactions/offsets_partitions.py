@@ -1,4 +1,4 @@
-"""The partition of __consumer_offsets for a group, which transactions that commit its offsets report as written."""
+"""Groups' partitions of __consumer_offsets, which are reported as part of transactions that commit offsets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def offsets_partition(cluster: Cluster, group: str) -> TopicPartition:
-    """Return the partition for a group."""
+    """Return the partition of __consumer_offsets for a group."""
     partitions = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
     return OFFSETS_TOPIC, abs(java_hash(group)) % partitions

@@ -1,4 +1,4 @@
-"""What the transaction APIs share: the coordinator check, and the error for fenced producers."""
+"""Code shared by the transaction APIs: the coordinator check, and the error for fenced producers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.broker.transactions.coordinator import Transactions
 
 
 def coordinated_transactions(request: Request, transactional_id: str) -> Transactions:
-    """Return the transactions, if this broker coordinates the transactional id.
+    """Return the transactions if this broker coordinates the transactional id.
 
     Raises:
         ApiError: INVALID_REQUEST if the id is empty, NOT_COORDINATOR.
@@ -21,5 +21,5 @@ def coordinated_transactions(request: Request, transactional_id: str) -> Transac
 
 
 def error_for_version(error: Error, *, is_known: bool) -> Error:
-    """Return the error, or for PRODUCER_FENCED the older one if the request's version does not know it."""
+    """Return the error, but replace PRODUCER_FENCED by an older one if the request's version does not know it."""
     return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not is_known else error

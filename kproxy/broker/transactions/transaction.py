@@ -29,7 +29,7 @@ class Producer(NamedTuple):
 
 
 class TransactionState(StrEnum):
-    """Kafka's states; the last two only occur in requests."""
+    """Kafka's transaction states; the last two only occur in requests."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -50,14 +50,14 @@ class Transaction:
         producer: The current producer; its epoch is -1 before the first one.
         timeout_ms: The producer's transaction timeout.
         state: See `TransactionState`.
-        previous_id: Producer id before the last step; a client that missed that response still has it.
-        last_epoch: Epoch before the last increment that a producer requested; -1 if nobody may return with it.
-        next_id: Producer id after this transaction, if the epochs of the current one are exhausted.
-        places: Partitions in the transaction.
-        groups: Groups whose offsets it commits.
-        started_at: When the transaction began, in ms since the epoch; -1 if none ever did.
+        previous_id: The producer id before the last step; a client that missed that response still uses it.
+        last_epoch: The epoch before the last increment that a producer requested; -1 if nobody may return with it.
+        next_id: The producer id after this transaction, if the epochs of the current one are exhausted.
+        partitions: The partitions in the transaction.
+        groups: The groups whose offsets it commits.
+        started_at: When the transaction began, in ms since the epoch; -1 if none has begun.
         updated_at: When it last changed.
-        version: Transaction version of the last client that changed it; see `EPOCH_BUMP_VERSION`.
+        version: The transaction version of the last client that changed it; see `EPOCH_BUMP_VERSION`.
     """
 
     id: str
@@ -68,24 +68,24 @@ class Transaction:
     previous_id: int = NO_PRODUCER
     last_epoch: int = NO_PRODUCER
     next_id: int = NO_PRODUCER
-    places: set[TopicPartition] = field(default_factory=set)
+    partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     started_at: int = -1
     version: int = 0
 
     @property
     def completing(self) -> bool:
-        """Whether the outcome is decided, and markers are still to be written."""
+        """Whether the outcome has been decided, but markers remain to be written."""
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the epochs of its producer id are used up."""
+        """Whether the epochs of the current producer id are used up."""
         return _exhausted(self.producer.epoch)
 
     @property
     def successor(self) -> Producer:
-        """The producer after the transaction is complete."""
+        """The producer once the transaction is complete."""
         if self.version >= EPOCH_BUMP_VERSION and self.next_id != NO_PRODUCER:
             return Producer(self.next_id, 0)
         return self.producer
@@ -99,7 +99,7 @@ class Transaction:
             raise ApiError(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
-        """Start a producer with this transactional id, and fence those before it.
+        """Start a producer with this transactional id, and fence all previous ones.
 
         Raises:
             ApiError: PRODUCER_FENCED if `expected`, its previous id and epoch, has already been replaced.
@@ -111,11 +111,11 @@ class Transaction:
         elif expected is None or previous.epoch in (NO_PRODUCER, expected.epoch):
             self.producer = Producer(previous.id, previous.epoch + 1)
             self.last_epoch = NO_PRODUCER if expected is None else previous.epoch
-        elif expected.epoch != self.last_epoch:  # else it repeats a request that was already processed
+        elif expected.epoch != self.last_epoch:  # otherwise it repeats a request that has already been processed
             raise ApiError(Error.PRODUCER_FENCED)
         self.previous_id, self.timeout_ms = previous.id, timeout_ms
         self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
-        self.places, self.groups = set(), set()
+        self.partitions, self.groups = set(), set()
 
     def check_addition(self, producer: Producer) -> None:
         """Raise `ApiError` unless the producer may add partitions and groups."""
@@ -128,24 +128,24 @@ class Transaction:
         self._check_producer(producer)
         if self.completing:
             raise ApiError(Error.CONCURRENT_TRANSACTIONS)
-        if not (topic_partition in self.places if group is None else group in self.groups):
+        if not (topic_partition in self.partitions if group is None else group in self.groups):
             raise ApiError(Error.TRANSACTION_ABORTABLE)
 
     def has(self, topic_partitions: Collection[TopicPartition], groups: Collection[str]) -> bool:
-        """Whether all these are already part of it."""
+        """Whether all these partitions and groups are already part of the transaction."""
         return (
             self.state is TransactionState.ONGOING
-            and self.places.issuperset(topic_partitions)
+            and self.partitions.issuperset(topic_partitions)
             and self.groups.issuperset(groups)
         )
 
     def add(
         self, topic_partitions: Collection[TopicPartition], groups: Collection[str], version: int, now: int
     ) -> None:
-        """Add these to the transaction, starting it if needed."""
+        """Add partitions and groups to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now
-        self.places.update(topic_partitions)
+        self.partitions.update(topic_partitions)
         self.groups.update(groups)
         self.previous_id, self.state, self.updated_at, self.version = (
             self.producer.id,
@@ -155,7 +155,7 @@ class Transaction:
         )
 
     def check_end(self, producer: Producer, commit: bool, version: int) -> bool:
-        """Whether the producer's commit or abort still has to be performed; false if it is a repeated request.
+        """Return whether the producer's commit or abort must still be performed; false if the request is repeated.
 
         Raises:
             ApiError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
@@ -192,24 +192,24 @@ class Transaction:
         self.state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
     def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:
-        """Abort the transaction of a producer that is fenced: it was replaced, or its transaction timed out."""
+        """Abort the transaction of a fenced producer: it has been replaced, or its transaction has timed out."""
         if version < EPOCH_BUMP_VERSION:
             self.producer = Producer(self.producer.id, min(self.producer.epoch + 1, _LAST_EPOCH))
             self.last_epoch = NO_PRODUCER
         self.prepare(False, version, new_id, now)
 
     def complete(self, now: int) -> None:
-        """Complete the transaction: all markers are written."""
+        """Complete the transaction: all markers have been written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         self.previous_id, self.producer = self.producer.id, self.successor
         self.state, self.updated_at = (
             TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
             now,
         )
-        self.next_id, self.places, self.groups = NO_PRODUCER, set(), set()
+        self.next_id, self.partitions, self.groups = NO_PRODUCER, set(), set()
 
     def to_journal(self) -> Mapping[str, Any]:
-        """The state to store in the journal."""
+        """Return the state to store in the journal."""
         return {
             "producer": list(self.producer),
             "timeout_ms": self.timeout_ms,
@@ -218,7 +218,7 @@ class Transaction:
             "previous_id": self.previous_id,
             "last_epoch": self.last_epoch,
             "next_id": self.next_id,
-            "places": sorted(self.places),
+            "places": sorted(self.partitions),
             "groups": sorted(self.groups),
             "started_at": self.started_at,
             "version": self.version,
@@ -226,12 +226,12 @@ class Transaction:
 
     @classmethod
     def from_journal(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
-        """Restore from the result of `to_journal`."""
+        """Return a transaction restored from the result of `to_journal`."""
         return cls(
             id=transactional_id,
             producer=Producer(*stored["producer"]),
             state=TransactionState(stored["state"]),
-            places={(topic, partition) for topic, partition in stored["places"]},
+            partitions={(topic, partition) for topic, partition in stored["places"]},
             groups=set(stored["groups"]),
             **{name: stored[name] for name in _PLAIN_FIELDS},
         )
@@ -243,7 +243,7 @@ class Transaction:
             raise ApiError(Error.PRODUCER_FENCED)
 
     def _missed_response(self, producer: Producer) -> bool:
-        """Whether it is the producer from before the last end of a transaction, if each end increments the epoch."""
+        """Whether the producer still has the epoch from before the last transaction ended and incremented it."""
         if producer.id == self.producer.id and producer.epoch + 1 == self.producer.epoch:
             return True
         return producer == (self.previous_id, _LAST_EPOCH - 1) and self.producer.epoch == 0

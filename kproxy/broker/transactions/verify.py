@@ -1,7 +1,7 @@
 """Transaction verification in Produce and TxnOffsetCommit (KIP-890).
 
-From Produce v12 and TxnOffsetCommit v5 on, writing adds the partition or group to the transaction; older clients add it
-with AddPartitionsToTxn or AddOffsetsToTxn first, and are rejected if they did not.
+From Produce v12 and TxnOffsetCommit v5 on, writing adds the partition or group to the transaction. Older clients must
+first add it with AddPartitionsToTxn or AddOffsetsToTxn, and are rejected if they have not.
 
 Source: AddPartitionsToTxnManager, ReplicaManager.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def verify_produce(
     request: Request, transactional_id: str, producer_id: int, producer_epoch: int, topic_partition: TopicPartition
 ) -> None:
-    """Raise `ApiError` unless a transactional batch may be appended to a partition; from v12 on this adds it.
+    """Raise `ApiError` unless a transactional batch may be appended; from v12 on, add the partition.
 
     Args:
         request: A Produce request.
-        transactional_id: From the request.
-        producer_id: From the batch.
-        producer_epoch: From the batch.
+        transactional_id: The transactional id in the request.
+        producer_id: The producer id in the batch.
+        producer_epoch: The producer epoch in the batch.
         topic_partition: The partition.
     """
     adds_partition = request.version >= 12
@@ -52,7 +52,7 @@ def verify_produce(
 def verify_commit(
     request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group_id: str
 ) -> None:
-    """Raise `ApiError` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
+    """Raise `ApiError` unless a group's offsets may be staged; from TxnOffsetCommit v5 on, add the group."""
     try:
         _verify(
             request,

@@ -1,7 +1,7 @@
-"""Frames of rows as a capture, which Wireshark and `kproxy dissect` read: pcapng, or pcap if a name asks for that.
+"""Save the frames of rows as a capture that Wireshark and `kproxy dissect` can read, in pcapng or pcap format.
 
-Each connection is a TCP connection of its own, from its handshake on, without the bytes of rows that are not visible.
-Frames have the bytes of the trace: without TLS, and with secrets zeroed.
+Each connection becomes a TCP connection that starts with its handshake; the bytes of rows that are not visible are
+left out. The frames contain the bytes of the trace: without TLS, and with secrets zeroed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kproxy.browse.rows.index import time_of
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FRAME_LINES, RequestLine, ResponseLine
 
-#: What a user can do if no row has the bytes of a frame.
+#: Tells the user what to do if no row has the bytes of a frame.
 NO_BYTES: Final = "no bytes here: record with --detail raw"
-#: The names of captures.
+#: File name suffixes of captures.
 SUFFIXES: Final = (".pcap", ".cap", ".pcapng")
 
-_RAW_IP: Final = 101  # the link type without a link
+_RAW_IP: Final = 101  # LINKTYPE_RAW: packets begin with their IP header
 _SEGMENT: Final = 16_384
 _SYN, _ACK, _PSH = 0x02, 0x10, 0x08
 _SLICE = 1000
@@ -38,7 +38,7 @@ class NoBytesError(Exception):
 
 @dataclass(slots=True)
 class _Side:
-    """One end of a TCP connection; `sent` counts its bytes, with the SYN."""
+    """One end of a TCP connection; `sent` counts the bytes it has sent, including the SYN."""
 
     address: _Address
     port: int
@@ -46,9 +46,9 @@ class _Side:
 
 
 def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
-    """Write the frames of the visible rows in the order of time; a name with ``.pcapng`` gives that format.
+    """Write the frames of the visible rows in chronological order, as pcapng or, without the suffix ``.pcapng``, pcap.
 
-    Yields the number of frames written so far from time to time; the last number is the total. If writing fails, the
+    From time to time, yields the number of frames written so far; the last number is the total. If writing fails, the
     incomplete file is removed.
 
     Raises:
@@ -57,7 +57,8 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     """
     path = path.expanduser()
     visible = session.visible
-    frames = [frame for frame in _frames(session, (visible[at] for at in range(len(visible)))) if frame is not None]
+    rows = (visible[position] for position in range(len(visible)))
+    frames = [frame for frame in _frames(session, rows) if frame is not None]
     if not frames:
         raise NoBytesError
     finished = False
@@ -77,10 +78,10 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
 
 
 def pcapng(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
-    """Yield the frames of rows as a pcapng file, in the order of time; first empty parts while the rows are read.
+    """Yield the frames of rows as a pcapng file, in chronological order; yield empty parts while reading the rows.
 
     Raises:
-        NoBytesError: No row has bytes. Nothing was yielded but empty parts.
+        NoBytesError: No row has bytes. Only empty parts have been yielded.
     """
     frames = []
     for frame in _frames(session, rows):
@@ -93,7 +94,7 @@ def pcapng(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
 
 
 def _frames(session: BrowseSession, rows: Iterable[int]) -> Iterator[tuple[int, int, bool] | None]:
-    """Yield time, row, and whether it is the response, of the frames that have bytes; None for a row without."""
+    """Yield the time and row of each frame that has bytes, and whether it is the response; None follows each row."""
     for row in rows:
         exchange = session.exchange(row)
         lines = () if exchange is None else (exchange.request, exchange.response)
@@ -103,16 +104,16 @@ def _frames(session: BrowseSession, rows: Iterable[int]) -> Iterator[tuple[int, 
         yield None
 
 
-def _file_parts(session: BrowseSession, frames: list[tuple[int, int, bool]], form: _Format) -> Iterator[bytes]:
+def _file_parts(session: BrowseSession, frames: list[tuple[int, int, bool]], file_format: _Format) -> Iterator[bytes]:
     """Yield the header of a file, and then the packets of one frame after the other."""
-    yield form.header
+    yield file_format.header
     connections: dict[str, tuple[_Side, _Side]] = {}
     for at, row, is_response in sorted(frames):
         exchange = session.exchange(row)
         line = None if exchange is None else exchange.response if is_response else exchange.request
         data = None if line is None else frame_of(line)
         packets = () if line is None or data is None else _packets(connections, line, data)
-        yield b"".join(form.record(at, packet) for packet in packets)
+        yield b"".join(file_format.record(at, packet) for packet in packets)
 
 
 def _pcap_record(at: int, packet: bytes) -> bytes:
@@ -121,7 +122,7 @@ def _pcap_record(at: int, packet: bytes) -> bytes:
 
 
 def _pcapng_record(at: int, packet: bytes) -> bytes:
-    """An enhanced packet block."""
+    """Return an enhanced packet block."""
     high, low = divmod(at, 1 << 32)
     body = struct.pack("<5I", 0, high, low, len(packet), len(packet)) + packet + bytes(-len(packet) % 4)
     return _block(6, body)
@@ -133,7 +134,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 class _Format(NamedTuple):
-    """A file format: what is before the packets, and a packet at a time in ns."""
+    """A file format: the file header, and a function that encodes a packet, given its time in ns."""
 
     header: bytes
     record: Callable[[int, bytes], bytes]
@@ -150,7 +151,7 @@ _PCAPNG: Final = _Format(
 def _packets(
     connections: dict[str, tuple[_Side, _Side]], line: RequestLine | ResponseLine, data: bytes
 ) -> Iterator[bytes]:
-    """The packets of a frame, after those of the handshake if it is the first one of its connection."""
+    """Yield the packets of a frame, preceded by the handshake if it is the first frame of its connection."""
     assert isinstance(line, FRAME_LINES)
     if (sides := connections.get(line.connection_id)) is None:
         number = len(connections)
@@ -172,7 +173,7 @@ def _packets(
 
 
 def _parse_side(text: str, port: int) -> _Side:
-    """An address such as ``10.0.0.1:9092`` or ``[::1]:9092``; one on loopback for a host name or a Unix socket."""
+    """Parse an address such as ``10.0.0.1:9092`` or ``[::1]:9092``; use loopback for a host name or Unix socket."""
     host, _, port_text = text.rpartition(":")
     try:
         return _Side(ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(port_text) & 0xFFFF)
@@ -210,6 +211,6 @@ def _packet(sender: _Side, receiver: _Side, flags: int, data: bytes) -> bytes:
 
 
 def _checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071): the sum of 16-bit words in ones' complement is their remainder by 65535."""
+    """Return the Internet checksum (RFC 1071); the ones' complement sum of 16-bit words is the data modulo 65535."""
     remainder = int.from_bytes(data + bytes(len(data) % 2), "big") % 0xFFFF
     return 0xFFFF - remainder

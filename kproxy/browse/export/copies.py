@@ -14,7 +14,7 @@ from kproxy.escaping import markdown_code as _code
 from kproxy.escaping import shell_word, terminal_lines
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.text import topics
+from kproxy.outputs.text import topics_text
 from kproxy.trace.encoding import as_mapping, encode_json
 from kproxy.trace.formatting import duration
 from kproxy.trace.lines import RequestLine, ResponseLine
@@ -32,7 +32,7 @@ def as_hex(line: FrameLine) -> str | None:
 
 
 def _hex(data: bytes) -> str:
-    return "\n".join(data[at : at + 16].hex(" ") for at in range(0, len(data), 16))
+    return "\n".join(data[offset : offset + 16].hex(" ") for offset in range(0, len(data), 16))
 
 
 def as_command(exchange: Exchange, *, request: bool) -> str | None:
@@ -82,7 +82,7 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         ("time", line.ts),
         ("connection", f"{frame.client} -> {frame.server}"),
         ("client id", frame.client_id or ""),
-        ("about", topics(frame.topics)),
+        ("about", topics_text(frame.topics)),
         ("group", frame.group_id or ""),
         ("latency", duration(exchange.response.latency_us) if exchange.response else "no response"),
         ("errors", ", ".join(error.name for error in exchange.response.errors) if exchange.response else ""),
@@ -93,23 +93,24 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
     for side in (exchange.request, exchange.response):
         if side is None:
             continue
-        kind, bytes_ = "request" if isinstance(side, RequestLine) else "response", frame_of(side)
+        kind, frame_bytes = "request" if isinstance(side, RequestLine) else "response", frame_of(side)
         for finding in best_first(side.findings):
-            if finding.excerpt is None and finding.span is not None and bytes_ is not None:
-                finding.excerpt = excerpt(bytes_, *finding.span)
+            if finding.excerpt is None and finding.span is not None and frame_bytes is not None:
+                finding.excerpt = excerpt(frame_bytes, *finding.span)
             yield from _block("\n".join("".join(text for text, _ in row) for row in full_rows(finding)), "text")
         if (body := body_of(side)) is not None:
             text = msgspec.json.format(encode_json(body), indent=2).decode()
             yield from _collapsed_block(
                 f"{kind}, decoded", text[:_MAX_BODY] + ("\n..." if len(text) > _MAX_BODY else ""), "json"
             )
-        if bytes_ is not None:
-            more_text = f"\n... {len(bytes_) - _MAX_BYTES} more bytes" if len(bytes_) > _MAX_BYTES else ""
-            yield from _collapsed_block(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MAX_BYTES]) + more_text, "text")
+        if frame_bytes is not None:
+            more_text = f"\n... {len(frame_bytes) - _MAX_BYTES} more bytes" if len(frame_bytes) > _MAX_BYTES else ""
+            hex_text = _hex(frame_bytes[:_MAX_BYTES]) + more_text
+            yield from _collapsed_block(f"{kind}, {len(frame_bytes)} bytes", hex_text, "text")
 
 
 def _plain_or_code(text: str) -> str:
-    """The name of an API or a time as it is; anything else, which only a forged trace has, as code."""
+    """Return an API name or a time unchanged, and anything else, which only a forged trace contains, as code."""
     return text if re.fullmatch(r"[\w :.+?-]*", text, re.ASCII) else _code(text)
 
 
@@ -121,7 +122,7 @@ def _collapsed_block(title: str, text: str, language: str) -> Iterator[str]:
 
 
 def _block(text: str, language: str) -> Iterator[str]:
-    """Return a fenced code block; the fence is longer than any in the text."""
+    """Yield the parts of a fenced code block; its fence is longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"

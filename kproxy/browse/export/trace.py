@@ -19,20 +19,20 @@ _WRITE_BYTES = 1 << 20
 def save(session: BrowseSession, path: Path) -> Iterator[int]:
     """Write the visible rows, with their notes and the open and close events of their connections.
 
-    Lines keep their original order. Yields the number of rows written so far from time to time; the last number is the
+    Lines keep their original order. From time to time, yields the number of rows written so far; the last number is the
     total. If writing fails, the incomplete file is removed.
 
     Raises:
         OSError: The file already exists or cannot be written.
     """
     path = path.expanduser()
-    rows = _with_open_and_close(session)
+    rows = _rows_to_save(session)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     finished = False
     try:
         out = bytearray()
-        for count, row in enumerate(_lines(session, rows), 1):
-            out += row
+        for count, line in enumerate(_lines(session, rows), 1):
+            out += line
             if len(out) > _WRITE_BYTES:
                 _write(file, out)
             if not count % _SLICE:
@@ -46,7 +46,7 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
     yield len(rows)
 
 
-def _with_open_and_close(session: BrowseSession) -> set[int]:
+def _rows_to_save(session: BrowseSession) -> set[int]:
     """Return the visible rows plus the open and close events of their connections."""
     index, visible = session.index, session.visible
     rows = {visible[position] for position in range(len(visible))}
@@ -58,7 +58,7 @@ def _with_open_and_close(session: BrowseSession) -> set[int]:
 
 
 def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
-    """Yield the lines of these rows in the order of their place in the store."""
+    """Yield the lines of these rows in the order in which the store holds them."""
     index = session.index
     locations = sorted(
         (index.places[side][row - index.first], index.sizes[side][row - index.first], row)
@@ -69,13 +69,13 @@ def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
     for location, size, row in locations:
         raw = session.source.store.read(location, size)
         note = session.notes.get(row)
-        if note is not None:  # also one that the user has removed
-            yield _with_note(raw, note)
+        if note is not None:  # an empty one if the user has removed it
+            yield _add_note(raw, note)
         elif raw:  # else the store has discarded it
             yield raw + b"\n"
 
 
-def _with_note(raw: bytes, note: Note) -> bytes:
+def _add_note(raw: bytes, note: Note) -> bytes:
     """Return a line with its note added; a line that cannot be parsed is returned unchanged."""
     try:
         return encode_line(msgspec.structs.replace(parse_line(raw), note=note.text or None, marked=note.marked))

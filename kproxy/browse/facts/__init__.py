@@ -1,5 +1,6 @@
-"""What the terminal's views and the tables of the web application both show: which items, and facts about each.
+"""The items, and the facts about each, that the terminal's views and the web application's tables both show.
 
-A module has `rows_in_view`, the items of an overview that match the view's filter, and `facts` about one: pairs of a
-label and a text, which is empty if it is not known. Texts are not escaped yet; times are those of the session's clock.
+Each module has `rows_in_view`, which returns the items of an overview that match the view's filter, and `facts`, which
+returns pairs of a label and a text about one item; a text is empty if the fact is unknown. Texts are not escaped yet;
+times follow the session's clock.
 """

@@ -9,15 +9,15 @@ from kproxy.browse.session_view import SessionView
 
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[Client]:
-    """See the package."""
+    """Return the clients that match the view's filter."""
     rows, matching = session.overviews.clients.rows(), view.matching
     return [row for row in rows if matching is None or (row.client_id, row.host) in matching.clients]
 
 
 def facts(session: BrowseSession, item: Client) -> Facts:
-    """See the package."""
+    """Return labelled facts about a client."""
     usage = (f"{api.api} v{api.lowest}" + (f"-{api.highest}" if api.highest > api.lowest else "") for api in item.apis)
-    old = (
+    removed_versions = (
         f"{removed.api} v{removed.version}"
         + (f" (Kafka 4 serves v{removed.least} and later)" if removed.least is not None else " (removed in Kafka 4)")
         for removed in item.old
@@ -25,7 +25,7 @@ def facts(session: BrowseSession, item: Client) -> Facts:
     return [
         ("client", f"{item.client_id or '(none)'}  {software(item)}  {item.host}"),
         ("Kafka 4", f"{item.verdict.value}: {item.reason}"),
-        ("removed versions", ", ".join(old)),
+        ("removed versions", ", ".join(removed_versions)),
         ("negotiates versions", "yes" if item.negotiates else "not seen"),
         ("uses", "  ".join(usage) + ("  ..." if item.more_versions else "")),
         ("errors", names_and_counts(item.errors)),

@@ -10,13 +10,13 @@ from kproxy.trace.timestamps import timestamp
 
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[ConnectionSummary]:
-    """See the package."""
+    """Return the connections that match the view's filter."""
     rows, matching = session.overviews.connections.rows(), view.matching
     return [row for row in rows if matching is None or row.connection_id in matching.connections]
 
 
 def client_ids(item: ConnectionSummary) -> str:
-    """The client ids; empty if none was sent."""
+    """Return the client ids, separated by commas; empty if none was sent."""
     return (
         ", ".join(dict.fromkeys(client_id for client_id in item.client_ids if client_id))
         + " ..." * item.more_client_ids
@@ -24,17 +24,17 @@ def client_ids(item: ConnectionSummary) -> str:
 
 
 def waiting_time_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
-    """How long the oldest request waits; None if none does."""
+    """Return how long the oldest request has been waiting; None if no request is."""
     return None if not item.in_flight or item.oldest is None else max(0, session.now - item.oldest.since) // 1000
 
 
 def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
-    """See the package."""
+    """Return labelled facts about a connection."""
     clock, throttle = session.clock, item.last_throttle
     oldest = item.oldest if item.in_flight else None
     late_response = session.source.late.get(item.connection_id) if oldest is not None else None
     if late_response is not None and oldest is not None and late_response.ts != timestamp(oldest.since):
-        late_response = None  # that request has its response
+        late_response = None  # that line is about an earlier request, which has been answered
     oldest_request = "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}"
     versions = (f"{api} v{',v'.join(map(str, numbers))}" for api, numbers in sorted(item.versions.items()))
     return [
@@ -56,5 +56,5 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
 
 
 def _closing(item: ConnectionSummary) -> str:
-    """``fin by client``; no side at the end of a capture."""
+    """Return how and by whom a connection was closed, e.g. ``fin by client``; at the end of a capture, by nobody."""
     return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

@@ -12,7 +12,7 @@ from kproxy.groups import GroupRow, GroupView
 from kproxy.shares import HeldRecords
 from kproxy.trace.formatting import duration
 
-#: Most ranges of records of a member that are named.
+#: Maximum number of record ranges listed per member.
 _MAX_RANGES: Final = 6
 _TYPE_NAMES: Final = {
     "accept": "accepted",
@@ -24,13 +24,13 @@ _TYPE_NAMES: Final = {
 
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[GroupRow]:
-    """See the package."""
+    """Return the groups that match the view's filter."""
     rows, matching = session.overviews.groups.rows(session.now), view.matching
     return [row for row in rows if matching is None or row.group in matching.groups]
 
 
 def facts(session: BrowseSession, group: GroupView) -> Facts:
-    """See the package; stalls, generations and members are in `group`."""
+    """Return labelled facts about a group; its stalls, generations and members are in `group`."""
     row, clock = group.row, session.clock
     labels = {lane.member.key: lane.member.label for lane in group.lanes}
     evicted = ("members", group.lanes_evicted), ("events", group.events_evicted), ("stalls", group.stalls_evicted)
@@ -44,24 +44,24 @@ def facts(session: BrowseSession, group: GroupView) -> Facts:
 
 
 def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, str]]:
-    """Yield each member that holds records: its label, ``holds 12 records``, and which with their locks."""
+    """Yield for each member that holds records its label, ``holds 12 records``, and the records with their locks."""
     now = session.now
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
     for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
         count = sum(records.last - records.first + 1 for records in ranges)
-        parts = [_records(records, now) for records in ranges[:_MAX_RANGES]]
+        parts = [_describe_range(records, now) for records in ranges[:_MAX_RANGES]]
         more_text = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
         yield labels.get(member, member), f"holds {count:,} records", f"{', '.join(parts)}{more_text}"
 
 
 def acknowledged_records(session: BrowseSession, group: GroupView) -> str:
-    """``12 accepted, 1 released``; empty if no record was acknowledged."""
+    """Return e.g. ``12 accepted, 1 released``; empty if no record was acknowledged."""
     counts = session.overviews.shares.acknowledged(group.row.group)
     return ", ".join(f"{number:,} {_TYPE_NAMES[kind]}" for kind, number in sorted(counts.items()))
 
 
-def _records(records: HeldRecords, now: int) -> str:
-    """``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
+def _describe_range(records: HeldRecords, now: int) -> str:
+    """Describe a range of records, e.g. ``jobs[0] 5-9 (delivery 2, lock 12.3 s)``."""
     span = f"{records.first}" if records.first == records.last else f"{records.first}-{records.last}"
     lock = "" if records.until is None else f", lock {duration((records.until - now) // 1000)}"
     ended = ", its connection has ended" if records.gone else ""

@@ -11,18 +11,18 @@ Facts = list[tuple[str, str]]
 
 
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
-    """``NOT_LEADER 3x, UNKNOWN 1x``."""
+    """Return names with their counts, e.g. ``NOT_LEADER 3x, UNKNOWN 1x``."""
     return ", ".join(f"{name} {number:,}x" for name, number in pairs)
 
 
 def software(item: Client | ConnectionSummary) -> str:
-    """``apache-kafka-java 4.3.1``; empty if the client did not send it."""
+    """Return the client's software, e.g. ``apache-kafka-java 4.3.1``; empty if the client did not send it."""
     return f"{item.software_name or ''} {item.software_version or ''}".strip()
 
 
 def downsample(counts: Sequence[int], width: int) -> list[int]:
-    """Return the counts summed into `width` parts."""
-    parts = [0] * min(width, len(counts))
+    """Sum the counts into at most `width` bins."""
+    bins = [0] * min(width, len(counts))
     for number, count in enumerate(counts):
-        parts[number * len(parts) // len(counts)] += count
-    return parts
+        bins[number * len(bins) // len(counts)] += count
+    return bins

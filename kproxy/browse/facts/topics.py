@@ -8,25 +8,26 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.trace.formatting import duration, size
 
-#: Records that were not read for so long (ns) are shown.
+#: Records that have not been read for this long (ns) are shown as unread.
 _UNREAD_AFTER_NS = 60_000_000_000
 
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
-    """See the package."""
+    """Return the topics that match the view's filter."""
     rows, matching = session.overviews.topics.rows(session.now), view.matching
     return [row for row in rows if matching is None or not matching.topics.isdisjoint((row.topic, row.topic_id))]
 
 
 def unread_partitions(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]:
-    """The partitions of a topic with readers that have got records for a minute which no reader got, longest first.
+    """Return the partitions with records that no reader has fetched for a minute, longest first.
 
-    A consumer that has paused a partition looks the same as one that does not fetch it for any other reason.
+    Returns none if the topic has no readers. A consumer that has paused a partition looks the same as one that does not
+    fetch it for any other reason.
     """
     if not item.fetched.requests:
         return []
-    parts = session.overviews.topics.partitions(item.topic or item.topic_id or "")
-    waiting = [(partition.unread_since, partition) for partition in parts if partition.unread_since is not None]
+    partitions = session.overviews.topics.partitions(item.topic or item.topic_id or "")
+    waiting = [(partition.unread_since, partition) for partition in partitions if partition.unread_since is not None]
     return [
         unread_partition
         for since, unread_partition in sorted(waiting, key=lambda row: row[0])
@@ -35,12 +36,12 @@ def unread_partitions(session: BrowseSession, item: TopicSummary) -> list[Partit
 
 
 def name(item: TopicSummary) -> str:
-    """The name, or the id if the name is unknown."""
+    """Return the name of a topic, or its id if the name is unknown."""
     return item.topic or item.topic_id or "?"
 
 
 def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
-    """See the package; with `max_items` readers, clients and partitions."""
+    """Return labelled facts about a topic, with at most `max_items` readers, clients and partitions."""
     topics, key = session.overviews.topics, item.topic or item.topic_id or ""
     return [
         ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
@@ -60,7 +61,7 @@ def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
 
 
 def _reader(reader: ReaderLag) -> str:
-    """``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
+    """Describe a reader, e.g. ``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
     text = f"{'group ' if reader.is_group else ''}{reader.name} {reader.lag:,} (most {reader.lag_max:,})"
     if reader.age_ms is not None:
         text += f", {age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
@@ -68,19 +69,19 @@ def _reader(reader: ReaderLag) -> str:
 
 
 def age(ms: int) -> str:
-    """A duration; a record may be from the future, if clocks differ."""
+    """Return an age as text; it is negative if a record seems to come from the future because clocks differ."""
     return f"-{duration(-ms * 1000)}" if ms < 0 else duration(ms * 1000)
 
 
 def _delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
-    """``3.1 ms (most 20.0 ms)``: the time from Produce to Fetch."""
+    """Return the time from Produce to Fetch, e.g. ``3.1 ms (most 20.0 ms)``."""
     if item.delivery_us is None or item.delivery_max_us is None:
         return ""
     return f"{duration(item.delivery_us)} (most {duration(item.delivery_max_us)})"
 
 
 def _client(client: TopicClient) -> str:
-    """``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
+    """Return e.g. ``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
     group = f" (group {client.group})" if client.group else ""
     traffic = []
     if client.produced_requests:
@@ -90,18 +91,19 @@ def _client(client: TopicClient) -> str:
     return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(traffic)}".rstrip()
 
 
-def _partition(part: PartitionSummary) -> str:
-    """``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
-    text = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
-    text += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
-    text += [f"lag {part.lag:,}"] if part.lag else []
-    text += [f"delivery {_delivery(part)}"] if part.delivery_us is not None else []
-    return f"[{part.partition}] {', '.join(text)}".rstrip()
+def _partition(summary: PartitionSummary) -> str:
+    """Describe a partition, e.g. ``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
+    texts = [f"{size(summary.produced_bytes)} in"] if summary.produced_bytes else []
+    texts += [f"{size(summary.fetched_bytes)} out"] if summary.fetched_bytes else []
+    texts += [f"lag {summary.lag:,}"] if summary.lag else []
+    texts += [f"delivery {_delivery(summary)}"] if summary.delivery_us is not None else []
+    return f"[{summary.partition}] {', '.join(texts)}".rstrip()
 
 
-def _unread(part: PartitionSummary, now: int) -> str:
-    """``[3] 1.2 KB in 4.2 min``: what was written, and for how long it has not been read."""
-    return f"[{part.partition}] {size(part.unread_bytes)} in {duration((now - (part.unread_since or now)) // 1000)}"
+def _unread(summary: PartitionSummary, now: int) -> str:
+    """Return how much has not been read, and for how long, e.g. ``[3] 1.2 KB in 4.2 min``."""
+    unread_us = (now - (summary.unread_since or now)) // 1000
+    return f"[{summary.partition}] {size(summary.unread_bytes)} in {duration(unread_us)}"
 
 
 def _traffic(traffic: Traffic, frames: str) -> str:

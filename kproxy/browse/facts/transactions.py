@@ -9,18 +9,18 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.transactions import TransactionRow
 
-#: Most partitions and groups that are named.
+#: Maximum number of partitions and groups listed.
 _MAX_ITEMS: Final = 50
 
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[TransactionRow]:
-    """See the package."""
+    """Return the transactional producers that match the view's filter."""
     rows, matching = session.overviews.transactions.rows(session.now), view.matching
     return [row for row in rows if matching is None or row.transactional_id in matching.transactions]
 
 
 def facts(session: BrowseSession, item: TransactionRow) -> Facts:
-    """See the package."""
+    """Return labelled facts about a transactional producer."""
     clock = session.clock
     held = (
         f"{record.topic}[{record.partition}] at {record.last_stable_offset:,} since {clock.time(record.since)} "

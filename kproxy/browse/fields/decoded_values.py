@@ -1,4 +1,4 @@
-"""Decoded keys, values and headers of records as fields: their data, with the span of the whole key or value."""
+"""Fields of decoded record keys, values and headers: their data, with the span of the whole key or value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Span = tuple[int, int] | None
 
 
 def decoded_at(body: Mapping[str, Any] | None, path: str) -> Mapping[str, Any] | None:
-    """See `DecodedAt`."""
+    """Return the decoded key, value or header at a path of the body; see `DecodedAt`."""
     value: Any = body
     for name in parts(path):
         try:
@@ -33,14 +33,14 @@ def decoded_at(body: Mapping[str, Any] | None, path: str) -> Mapping[str, Any] |
 def decoded_field(
     name: str, path: str, decoded: Mapping[str, Any], *, span: _Span = None, data: bytes | None = None, kind: str = ""
 ) -> FieldView:
-    """The field of a decoded key, value or header.
+    """Return the field of a decoded key, value or header.
 
     Args:
         name: The field's name.
-        path: Its path.
-        decoded: The object of docs/payloads.md.
-        span: Its bytes.
-        data: Their content, without its compression.
+        path: The field's path.
+        decoded: The object described in docs/payloads.md.
+        span: The span of its bytes.
+        data: Its bytes, decompressed.
         kind: The wire type.
     """
     if data is None and decoded["format"] == "bytes" and isinstance(text := decoded["data"], str):

@@ -57,11 +57,11 @@ class FrameDetail:
         return ancestors(self.fields, path)
 
 
-def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
+def build_frame_detail(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     """Build the details of a frame. Never raises; record data is decoded only when it is opened.
 
     Args:
-        line: A line of a trace at any detail; it is not changed.
+        line: A line of a trace at any detail level; it is not changed.
         request: For a response, the line of its request if known; it helps the diagnosis.
     """
     detail = FrameDetail(line, findings=best_first(line.findings))
@@ -70,7 +70,7 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     elif line.frame is not None:
         if (message := message_of(line)) is not None:
             layouts = message.header_layout, message.layout
-            message = _with_best_layout(message, line, request)
+            message = _decode_with_best_layout(message, line, request)
             if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
                 detail.departure = str(message.diagnosis.edit)
             _add_wire_fields(detail, message)
@@ -89,8 +89,8 @@ def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
     return detail
 
 
-def _with_best_layout(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
-    """Decode a malformed frame with its modified layout: the one in the findings, else the one of a new diagnosis."""
+def _decode_with_best_layout(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
+    """Decode a malformed frame with the modified layout from its findings, or else from a new diagnosis."""
     if message.well_formed and not message.decode_warnings:
         return message
     for finding in line.findings:

@@ -9,11 +9,11 @@ from typing import Any
 from dissectors.wire.paths import parts
 from kproxy.outputs.text import value_text
 
-#: Most children of one field; further ones are children of an extra last child, whose kind is `MORE`.
+#: Maximum number of children of one field; the rest are children of an extra last child of kind `MORE`.
 PAGE = 500
 MORE = "more"
 
-#: Most `MORE` fields that a search by byte or path opens.
+#: Maximum number of `MORE` fields that a search by byte or path opens.
 MAX_PAGES = 40
 
 #: Creates the children of a field.
@@ -76,17 +76,17 @@ class FieldView:
 
     @property
     def children(self) -> list[FieldView]:
-        """The fields inside, created on first use, `PAGE` at a time; the last one may hold further ones."""
+        """The fields inside, created on first use, `PAGE` at a time; the last one may hold the rest."""
         if self._children is None:
             assert self._produce is not None
             remaining = self._produce()
             self._children = list(islice(remaining, PAGE))
             self._produce = None
             if (next_field := next(remaining, None)) is not None:
-                self._children.append(self._more(next_field, remaining))
+                self._children.append(self._more_field(next_field, remaining))
         return self._children
 
-    def _more(self, first: FieldView, remaining: Iterator[FieldView]) -> FieldView:
+    def _more_field(self, first: FieldView, remaining: Iterator[FieldView]) -> FieldView:
         count = None if self.count is None else self.count - PAGE
         span = None if first.start is None or self.end is None else (first.start, self.end)
         return FieldView("…", self.path, span, kind=MORE, count=count, produce=lambda: chain([first], remaining))
@@ -115,7 +115,7 @@ class FieldView:
 
 
 def fields_at_offset(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
-    """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
+    """Return the fields that contain the byte at `offset`, outermost first, stopping at compressed fields."""
     chain: list[FieldView] = []
     while True:
         matches = [field for field in fields if field.start is not None and field.start <= offset < (field.end or 0)]
@@ -140,14 +140,14 @@ def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
         chain = [body]
     for name in names:
-        step = _step(chain[-1].children if chain else fields, {name, f"[{name}]"})
-        if not step:
+        found = _find_child(chain[-1].children if chain else fields, {name, f"[{name}]"})
+        if not found:
             break
-        chain += step
+        chain += found
     return chain if chain != [body] or names == ["body"] else []
 
 
-def _step(fields: list[FieldView], names: set[str]) -> list[FieldView]:
+def _find_child(fields: list[FieldView], names: set[str]) -> list[FieldView]:
     """Return the field with one of these names, after the `MORE` fields opened to reach it; empty if not found."""
     opened: list[FieldView] = []
     while True:

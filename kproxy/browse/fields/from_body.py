@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from dissectors.messages import value_annotations
-from dissectors.wire.layout import Field as OnWire
+from dissectors.wire.layout import Field as WireField
 from dissectors.wire.layout import Layout
 from dissectors.wire.paths import parts
 from kproxy.browse.fields.decoded_values import decoded_field
@@ -56,7 +56,7 @@ def _struct(row: Mapping[str, Any], layout: Layout | None, path: str, owner: str
         yield _field(name, f"{path}.{name}" if path else name, value, fields_by_name.get(name), owner)
 
 
-def _field(name: str, path: str, value: Any, wire: OnWire | None, owner: str) -> FieldView:
+def _field(name: str, path: str, value: Any, wire: WireField | None, owner: str) -> FieldView:
     kind = kind_of(wire)
     if isinstance(value, list):
         if wire is not None and wire.type == "records":
@@ -74,11 +74,11 @@ def _field(name: str, path: str, value: Any, wire: OnWire | None, owner: str) ->
             name, path, kind=kind, produce=partial(_struct, value, wire.struct if wire else None, path, owner)
         )
     if wire is not None and wire.type == "bytes":
-        value = _bytes(value)
+        value = _decode_base64(value)
     return FieldView(name, path, value=value, kind=kind, meaning=value_annotations.meaning(owner, (name,), value))
 
 
-def _elements(values: list[Any], path: str, wire: OnWire | None, owner: str) -> Iterator[FieldView]:
+def _elements(values: list[Any], path: str, wire: WireField | None, owner: str) -> Iterator[FieldView]:
     kind, layout = kind_of_element(wire), wire.struct if wire else None
     for index, value in enumerate(values):
         name = f"[{index}]"
@@ -92,49 +92,52 @@ def _elements(values: list[Any], path: str, wire: OnWire | None, owner: str) -> 
 
 def _batches(batches: list[Any], path: str) -> Iterator[FieldView]:
     for index, batch in enumerate(batches):
-        at = f"{path}[{index}]"
+        name = f"[{index}]"
         if isinstance(batch, Mapping):
-            yield FieldView(
-                f"[{index}]", at, kind="record batch", meaning=batch.get("error"), produce=partial(_batch, batch, at)
-            )
+            produce = partial(_batch, batch, path + name)
+            yield FieldView(name, path + name, kind="record batch", meaning=batch.get("error"), produce=produce)
 
 
 def _batch(batch: Mapping[str, Any], path: str) -> Iterator[FieldView]:
     for name, value in batch.items():
-        at = f"{path}.{name}"
+        field_path = f"{path}.{name}"
         if name == "records" and isinstance(value, list):
-            yield FieldView(name, at, kind="array of record", count=len(value), produce=partial(_records, value, at))
+            produce = partial(_records, value, field_path)
+            yield FieldView(name, field_path, kind="array of record", count=len(value), produce=produce)
         else:
-            yield _field(name, at, value, None, "")
+            yield _field(name, field_path, value, None, "")
 
 
 def _records(records: list[Any], path: str) -> Iterator[FieldView]:
     for index, record in enumerate(records):
-        at = f"{path}[{index}]"
+        name = f"[{index}]"
         if isinstance(record, Mapping):
             offset = record.get("offset")
-            yield FieldView(f"[{index}]", at, kind="record", meaning=None if offset is None else f"offset {offset}",
-                        produce=partial(_record, record, at))  # fmt: skip
+            meaning = None if offset is None else f"offset {offset}"
+            produce = partial(_record, record, path + name)
+            yield FieldView(name, path + name, kind="record", meaning=meaning, produce=produce)
 
 
 def _record(record: Mapping[str, Any], path: str) -> Iterator[FieldView]:
     for name, value in record.items():
-        at = f"{path}.{name}"
+        field_path = f"{path}.{name}"
         if name == "headers" and isinstance(value, list):
-            yield FieldView(name, at, kind="array of header", count=len(value), produce=partial(_headers, value, at))
+            produce = partial(_headers, value, field_path)
+            yield FieldView(name, field_path, kind="array of header", count=len(value), produce=produce)
         else:
-            yield _field(name, at, _bytes(value) if name in _BYTES_IN_RECORDS else value, None, "")
+            yield _field(name, field_path, _decode_base64(value) if name in _BYTES_IN_RECORDS else value, None, "")
 
 
 def _headers(headers: list[Any], path: str) -> Iterator[FieldView]:
     for index, header in enumerate(headers):
-        at = f"{path}[{index}]"
+        header_path = f"{path}[{index}]"
         if isinstance(header, Mapping):
-            pairs_made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
-            yield FieldView(f"[{index}]", at, produce=partial(_struct, pairs_made, None, at, ""))
+            decoded = {name: _decode_base64(value) if name == "value" else value for name, value in header.items()}
+            produce = partial(_struct, decoded, None, header_path, "")
+            yield FieldView(f"[{index}]", header_path, produce=produce)
 
 
-def _bytes(value: Any) -> Any:
+def _decode_base64(value: Any) -> Any:
     """Decode base64 to bytes; return other values, e.g. ``(redacted, 32 bytes)``, unchanged."""
     if not isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""The fields of a frame with bytes: each with its span."""
+"""The fields of a frame whose bytes are known, each with its span."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.secret_fields import redaction_text
 from dissectors.records import lazy
-from dissectors.wire.layout import Field as OnWire
+from dissectors.wire.layout import Field as WireField
 from dissectors.wire.layout import Layout, layout_of_element
 from dissectors.wire.node import Node
 from kproxy.browse.fields import kinds
@@ -62,7 +62,7 @@ class WireFields:
         elif self._expander.guarded and (message.error or message.trailing):
             self.secrets.append((message.end, len(message.frame)))
         self.error = message.opaque or (str(tree.error) if tree.error else None)
-        self.fields = [self._top_level(node, *layouts.get(node.name, (None, ""))) for node in tree.nodes]
+        self.fields = [self._top_level_field(node, *layouts.get(node.name, (None, ""))) for node in tree.nodes]
         end = max(node.end for node in tree.nodes)
         if end < len(message.frame):
             span = end, len(message.frame)
@@ -70,7 +70,7 @@ class WireFields:
             is_secret = any(start <= end < stop for start, stop in self.secrets)
             self.fields.append(FieldView("(not decoded)", "", span, redaction_text(rest) if is_secret else rest))
 
-    def _top_level(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
+    def _top_level_field(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
         """Return the field of the size, the header or the body."""
         if not owner:
             return FieldView(node.name, node.name, (node.start, node.end), node.value, kind="int32")
@@ -81,21 +81,23 @@ class WireFields:
     def _struct(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
         fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
         for node in nodes:
-            at = f"{path}.{node.name}" if path else node.name
+            field_path = f"{path}.{node.name}" if path else node.name
             if node.name == "_tags":
-                produce = partial(self._tags, node.children, fields_by_name, at, owner)
-                yield FieldView(node.name, at, (node.start, node.end), kind="tag buffer", count=len(node.children),
-                            produce=produce)  # fmt: skip
+                produce = partial(self._tags, node.children, fields_by_name, field_path, owner)
+                span = node.start, node.end
+                yield FieldView(
+                    node.name, field_path, span, kind="tag buffer", count=len(node.children), produce=produce
+                )
             elif node.name == "(redacted)":
                 hidden = redaction_text(self._frame[node.start : node.end])
                 yield FieldView(node.name, path, (node.start, node.end), hidden)
             else:
-                yield self._field(node, fields_by_name.get(node.name), at, owner)
+                yield self._field(node, fields_by_name.get(node.name), field_path, owner)
 
     def _tags(
-        self, nodes: list[Node], fields_by_name: Mapping[str, OnWire], path: str, owner: str
+        self, nodes: list[Node], fields_by_name: Mapping[str, WireField], path: str, owner: str
     ) -> Iterator[FieldView]:
-        """Yield the tagged fields, each with its tag and size."""
+        """Yield the tagged fields; their spans include the tag and size."""
         for node in nodes:
             if node.children:
                 field = self._field(node.children[0], fields_by_name.get(node.name), f"{path}.{node.name}", owner)
@@ -104,7 +106,7 @@ class WireFields:
             else:
                 yield FieldView(node.name, f"{path}.{node.name}", (node.start, node.end), node.value, kind="bytes")
 
-    def _field(self, node: Node, wire: OnWire | None, path: str, owner: str) -> FieldView:
+    def _field(self, node: Node, wire: WireField | None, path: str, owner: str) -> FieldView:
         span = node.start, node.end
         kind = kinds.kind_of(wire)
         if id(node) in self._expander.record_data:
@@ -129,30 +131,30 @@ class WireFields:
     def _meaning(self, owner: str, node: Node) -> str | None:
         return node.meaning or value_annotations.meaning(owner, (node.name,), node.value, self._version)
 
-    def _elements(self, nodes: list[Node], wire: OnWire, path: str, owner: str) -> Iterator[FieldView]:
+    def _elements(self, nodes: list[Node], wire: WireField, path: str, owner: str) -> Iterator[FieldView]:
         kind = kinds.kind_of_element(wire)
         for index, node in enumerate(nodes):
             name = f"[{index}]"
-            at, span = path + name, (node.start, node.end)
+            element_path, span = path + name, (node.start, node.end)
             if wire.struct is not None:
-                produce = partial(self._struct, node.children, layout_of_element(wire, index), at, owner)
-                yield FieldView(name, at, span, kind=kind, produce=produce)
+                produce = partial(self._struct, node.children, layout_of_element(wire, index), element_path, owner)
+                yield FieldView(name, element_path, span, kind=kind, produce=produce)
             else:
                 meaning = value_annotations.meaning(owner, (wire.name,), node.value)
-                yield FieldView(name, at, span, node.value, kind=kind, meaning=meaning)
+                yield FieldView(name, element_path, span, node.value, kind=kind, meaning=meaning)
 
     def _batches(self, node: Node, path: str) -> Iterator[FieldView]:
         """Yield the batches of record data."""
         topic, rows = self._expander.record_data[id(node)]
         for batch in lazy.batches(self._frame, node.end - len(node.value), node.end):
             node = batch.node
-            at = f"{path}[{node.name}]"
+            batch_path = f"{path}[{node.name}]"
             is_message = batch.records is None and bool(node.children) and node.children[0].name == "offset"
-            kind, make = ("message", self._message) if is_message else ("record batch", self._batch)
-            produce = partial(make, batch, at, self._expander.record_expander(node, topic, rows))
+            kind, make_fields = ("message", self._message) if is_message else ("record batch", self._batch)
+            produce = partial(make_fields, batch, batch_path, self._expander.record_expander(node, topic, rows))
             description = node.meaning or _describe_batch(node)
             yield FieldView(
-                f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=description, produce=produce
+                f"[{node.name}]", batch_path, (node.start, node.end), kind=kind, meaning=description, produce=produce
             )
 
     def _batch(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
@@ -184,15 +186,15 @@ class WireFields:
             if node.name != "headers":
                 yield self._record_field(node, path, kinds.RECORD)
                 continue
-            at = f"{path}.headers"
-            yield FieldView(node.name, at, (node.start, node.end), kind=kinds.RECORD[node.name],
-            count=len(node.children),
-                        produce=partial(self._record_fields, node.children, at, kinds.HEADER))  # fmt: skip
+            field_path = f"{path}.headers"
+            span, kind, count = (node.start, node.end), kinds.RECORD[node.name], len(node.children)
+            produce = partial(self._record_fields, node.children, field_path, kinds.HEADER)
+            yield FieldView(node.name, field_path, span, kind=kind, count=count, produce=produce)
 
     def _message(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
         """Yield the fields of a message of format 0 or 1, and the messages in a compressed one."""
-        inside = next((node.children for node in batch.node.children if node.name == "value"), [])
-        for node in inside or [batch.node]:
+        inner_messages = next((node.children for node in batch.node.children if node.name == "value"), [])
+        for node in inner_messages or [batch.node]:
             if expand:
                 expand(node)
         yield from self._record_fields(batch.node.children, path, kinds.MESSAGE)
@@ -203,22 +205,23 @@ class WireFields:
 
     def _record_field(self, node: Node, path: str, kinds_by_name: Mapping[str, str]) -> FieldView:
         """Return a field of record data."""
-        name, at = (
+        name, field_path = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
         )
         kind = kinds_by_name.get(node.name, "")
-        if node.name in ("key", "value") and not node.children and (decoded := self._decoded_at(at)) is not None:
+        may_be_decoded = node.name in ("key", "value") and not node.children
+        if may_be_decoded and (decoded := self._decoded_at(field_path)) is not None:
             data = node.value if isinstance(node.value, bytes) else None
-            return decoded_field(name, at, decoded, span=(node.start, node.end), data=data, kind=kind)
+            return decoded_field(name, field_path, decoded, span=(node.start, node.end), data=data, kind=kind)
         produce = count = None
         if (payload := self._expander.layouts.get(id(node))) is not None:
-            produce = partial(self._struct, node.children, payload[1], at, payload[1].name)
+            produce = partial(self._struct, node.children, payload[1], field_path, payload[1].name)
         elif node.children:
-            produce = partial(self._record_fields, node.children, at, kinds_by_name)
+            produce = partial(self._record_fields, node.children, field_path, kinds_by_name)
             count = len(node.children) if node.children[0].name.isdigit() else None
         meaning = node.meaning if produce else self._meaning(self._owner, node)
-        return FieldView(name, at, (node.start, node.end), node.value, kind=kind, meaning=meaning, count=count,
-                     produce=produce)  # fmt: skip
+        span = node.start, node.end
+        return FieldView(name, field_path, span, node.value, kind=kind, meaning=meaning, count=count, produce=produce)
 
 
 def _describe_batch(batch: Node) -> str | None:

@@ -12,7 +12,7 @@ from kproxy.trace.formatting import safe
 
 Row = list[Piece]
 
-#: Most lines of a value that are shown, and most headers of a record.
+#: Maximum number of lines shown of a value, and of headers shown of a record.
 _MAX_LINES = 5_000
 _MAX_HEADERS = 200
 
@@ -21,7 +21,7 @@ def full_value(chain: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
     """Yield the rows for a field; for a record, its key, value and headers.
 
     Args:
-        chain: The fields on the path to it, outermost first.
+        chain: The fields on the path to the field, outermost first.
         form: How bytes are shown.
     """
     record = record_of(chain, form)

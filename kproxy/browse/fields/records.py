@@ -17,11 +17,11 @@ from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
-#: Records read by default, and bytes of one key or value that are shown.
+#: Number of records read by default, and of bytes shown per key or value.
 MAX_RECORDS = 200
 MAX_BYTES = 64 << 10
 
-#: Batches whose record count is read after the last batch whose records are shown.
+#: Maximum number of further batches whose record counts are read once enough records have been read.
 _MAX_COUNTED = 200
 
 #: Bytes per row of hex.
@@ -79,14 +79,14 @@ class RecordsView:
 
 
 def record_fields(fields: list[FieldView]) -> Iterator[FieldView]:
-    """Yield the fields with record data below these, in order."""
-    waiting = list(reversed(fields))
-    while waiting:
-        field = waiting.pop()
+    """Yield the fields with record data among these fields and their descendants, in order."""
+    pending = list(reversed(fields))
+    while pending:
+        field = pending.pop()
         if field.kind.endswith("records"):
             yield field
         elif _may_hold_records(field):
-            waiting += reversed(field.children)
+            pending += reversed(field.children)
 
 
 def _may_hold_records(field: FieldView) -> bool:
@@ -104,7 +104,7 @@ def records(field: FieldView, max_records: int = MAX_RECORDS) -> RecordsView:
     problems: list[str] = []
     more = counted = 0
     for batch in _flatten(field.children):
-        count, previous = _count(batch), len(records)
+        count, previous = _record_count(batch), len(records)
         records += islice(_records(batch, problems), max_records - previous)
         if len(records) == max_records:
             more += max(count - len(records) + previous, 0)
@@ -135,7 +135,7 @@ def _number(field: FieldView, name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _count(batch: FieldView) -> int:
+def _record_count(batch: FieldView) -> int:
     """Return the number of records a batch declares; for messages, those in a compressed message, else 1."""
     holder = _child(batch, "records") or _child(batch, "value")
     if holder is None:
@@ -160,17 +160,17 @@ def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     if value is None:
         problems.append(f"{batch.name}: {batch.meaning}")
         return
-    inside = [field_view for field_view in _flatten(value.children) if field_view.name.startswith("[")]
-    for field_view in inside or [batch]:
+    inner_messages = [field_view for field_view in _flatten(value.children) if field_view.name.startswith("[")]
+    for field_view in inner_messages or [batch]:
         yield _record(field_view, batch)
 
 
 def record_of(chain: list[FieldView], form: Form = Form.FITS) -> Record | None:
-    """Return the record that the last field is; None if it is not a record.
+    """Return the record that the last field represents; None if it is not a record.
 
     Args:
-        chain: The fields on the path to it, outermost first.
-        form: How its parts are shown.
+        chain: The fields on the path to the record, outermost first.
+        form: How its key, value and headers are shown.
     """
     field = chain[-1]
     batch = next((field_view for field_view in reversed(chain) if field_view.kind in ("record batch", "message")), None)
@@ -209,14 +209,14 @@ def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Recor
 
 
 def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
-    """Return a field's value in a form. `Form.FITS` selects indented JSON, other text, or hex with ASCII."""
+    """Return a field's value in the given form. `Form.FITS` selects indented JSON, other text, or hex with ASCII."""
     if field is None:
         return RecordPart("null")
     if field.decoded is not None:
         if field.value is None or (form is Form.FITS and field.decoded["format"] != "bytes"):
-            return _decoded(field)
+            return _decoded_part(field)
     elif not field.is_leaf and field.meaning and form is Form.FITS:
-        return _payload(field)
+        return _payload_part(field)
     value = field.value
     if value is None:
         return RecordPart("null")
@@ -236,14 +236,14 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if schema is not None:
         visible = data[PREFIX_SIZE:]
     cut, visible = len(visible) > MAX_BYTES, visible[:MAX_BYTES]
-    if not cut and (as_json := _json(visible)) is not None:
+    if not cut and (as_json := _indented_json(visible)) is not None:
         return RecordPart("json", as_json, size, schema)
-    if (text := _text(visible, cut=cut)) is not None:
+    if (text := _decode_text(visible, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
     return RecordPart("hex", _hex(data[:MAX_BYTES]), size, schema, cut)
 
 
-def _decoded(field: FieldView) -> RecordPart:
+def _decoded_part(field: FieldView) -> RecordPart:
     """Return a decoded key, value or header: text as it is, other data as JSON."""
     assert field.decoded is not None
     data = field.decoded["data"]
@@ -254,22 +254,23 @@ def _decoded(field: FieldView) -> RecordPart:
     return RecordPart(field.meaning or "", text[:MAX_BYTES], size, cut=len(text) > MAX_BYTES)
 
 
-def _payload(field: FieldView) -> RecordPart:
+def _payload_part(field: FieldView) -> RecordPart:
     """Return a payload that Kafka defines (internal topics, control records) as JSON."""
     size = len(field.value) if isinstance(field.value, bytes) else None
-    return RecordPart(field.meaning or "", msgspec.json.format(encode_json(_plain(field, 0)), indent=2).decode(), size)
+    text = msgspec.json.format(encode_json(_plain_value(field, 0)), indent=2).decode()
+    return RecordPart(field.meaning or "", text, size)
 
 
-def _plain(field: FieldView, depth: int) -> Any:
+def _plain_value(field: FieldView, depth: int) -> Any:
     if field.is_leaf or depth > 20:
         return field.value
     children = list(_flatten(field.children))
     if field.count is not None and field.kind != "tag buffer":
-        return [_plain(child, depth + 1) for child in children]
-    return {child.name: _plain(child, depth + 1) for child in children}
+        return [_plain_value(child, depth + 1) for child in children]
+    return {child.name: _plain_value(child, depth + 1) for child in children}
 
 
-def _json(data: bytes) -> str | None:
+def _indented_json(data: bytes) -> str | None:
     """Return an object or array as indented JSON; None for anything else, including a single number or string."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
@@ -280,7 +281,7 @@ def _json(data: bytes) -> str | None:
     return text if _is_plain(text) else None
 
 
-def _text(data: bytes, *, cut: bool) -> str | None:
+def _decode_text(data: bytes, *, cut: bool) -> str | None:
     """Decode UTF-8; None if the bytes are invalid or contain control characters."""
     try:
         text = data.decode("utf-8", "ignore" if cut else "strict")
@@ -297,8 +298,8 @@ def _is_plain(text: str) -> bool:
 def _hex(data: bytes) -> str:
     """Return rows of offset, hex bytes and ASCII."""
     rows = []
-    for at in range(0, len(data), _WIDTH):
-        row = data[at : at + _WIDTH]
+    for offset in range(0, len(data), _WIDTH):
+        row = data[offset : offset + _WIDTH]
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        rows.append(f"{at:04x}  {row.hex(' '):<{_WIDTH * 3 - 1}}  {text}")
+        rows.append(f"{offset:04x}  {row.hex(' '):<{_WIDTH * 3 - 1}}  {text}")
     return "\n".join(rows)

@@ -18,7 +18,7 @@ from kproxy.verdict.causes import Causes
 
 @dataclass(slots=True)
 class Overviews:
-    """The overviews; each receives every line once."""
+    """The overviews, each of which receives every line once."""
 
     connections: ConnectionsOverview = field(default_factory=ConnectionsOverview)
     apis: Apis = field(default_factory=Apis)
@@ -33,10 +33,10 @@ class Overviews:
         """Process the next line.
 
         Args:
-            line: Of any kind.
+            line: A line of any kind.
             row: Its row in the index.
             at: Its time in ns.
-            requests: The rows of the requests in flight that it is about (`RowIndex.requests`).
+            requests: The rows of the requests in flight that it concerns (`RowIndex.requests`).
         """
         self.connections.observe(line, row, at, requests)
         self.apis.observe(line, row, at, requests)

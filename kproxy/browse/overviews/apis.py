@@ -13,7 +13,7 @@ from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import GapLine, Line, RequestLine, ResponseLine
 
-#: Most pairs of unknown API key and version that are listed.
+#: Maximum number of unknown pairs of API key and version that are listed.
 MAX_UNKNOWN = 1_000
 
 _Key = tuple[int | None, int | None]
@@ -21,7 +21,7 @@ _Key = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ApiUsage:
-    """An API with its `versions`, or one version. Latencies are us, sizes bytes of frames with their length prefix.
+    """An API with its `versions`, or one version. Latencies are in us; sizes are bytes, including length prefixes.
 
     `api` and `api_key` are None for responses whose request is unknown and for SASL tokens, `version` for a whole API.
     `rate` is requests per second now, `minute` requests in each second of the last minute, `all_time` requests in each
@@ -92,34 +92,34 @@ class Apis:
         return self._clock.width
 
     def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
-        """Count the next line, given its row in the index, its time in ns, and the requests that it is about."""
+        """Count the next line, given its row in the index, its time in ns, and the requests it concerns."""
         if at > self.now:
             self.now = at
         if isinstance(line, RequestLine):
             self._clock.move(at)
-            version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
+            version = self._versions.get((line.api_key, line.api_version)) or self._add_version(line)
             if version is not None:
-                self._request(version, line, row, requests)
+                self._count_request(version, line, row, requests)
         elif isinstance(line, ResponseLine):
             self._clock.move(at)
-            version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
+            version = self._versions.get((line.api_key, line.api_version)) or self._add_version(line)
             if version is not None:
-                self._response(version, line, row)
+                self._count_response(version, line, row)
             if requests:
                 self.end(requests)
         elif requests:
             self.end(requests, unanswered=not isinstance(line, GapLine))
 
     def end(self, requests: Collection[int], *, unanswered: bool = False) -> None:
-        """Count requests, given their rows, as no longer in flight, and as unanswered."""
+        """Count requests, given their rows, as no longer in flight and, if `unanswered`, as unanswered."""
         for row in requests:
             version = self._in_flight.pop(row, None)
             if version is not None:
                 version.in_flight -= 1
                 version.unanswered += unanswered
 
-    def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
-        """Add a version; None if the limit for unknown versions is reached."""
+    def _add_version(self, line: RequestLine | ResponseLine) -> _Version | None:
+        """Add a version; return None if the limit for unknown versions has been reached."""
         key = line.api_key, line.api_version
         if not _is_known(key):
             if self._unknown == MAX_UNKNOWN:
@@ -129,7 +129,7 @@ class Apis:
         version = self._versions[key] = _Version(line.api and line.api[:MAX_NAME_LENGTH], self._clock.series())
         return version
 
-    def _request(self, version: _Version, line: RequestLine, row: int, requests: Collection[int]) -> None:
+    def _count_request(self, version: _Version, line: RequestLine, row: int, requests: Collection[int]) -> None:
         version.frames.add_request(line)
         version.series.add()
         version.last_row = row
@@ -141,7 +141,7 @@ class Apis:
         if line.findings:
             version.findings.add(line.findings)
 
-    def _response(self, version: _Version, line: ResponseLine, row: int) -> None:
+    def _count_response(self, version: _Version, line: ResponseLine, row: int) -> None:
         version.last_row = row
         us = line.latency_us
         if us is not None and (us > version.frames.latencies.max or version.slowest_row is None):
@@ -151,15 +151,15 @@ class Apis:
             version.findings.add(line.findings)
 
     def rows(self, now: int | None = None) -> list[ApiUsage]:
-        """Return the APIs with their versions, busiest first; rates up to `now` (ns), by default the latest time."""
+        """Return the APIs with their versions, busiest first; rates as of `now` (ns), by default the latest time."""
         versions_by_api: dict[int | None, list[tuple[_Key, _Version]]] = {}
         for key, version in self._versions.items():
             versions_by_api.setdefault(key[0], []).append((key, version))
         now = self.now if now is None else now
-        rows = [self._api(versions, now) for versions in versions_by_api.values()]
+        rows = [self._api_row(versions, now) for versions in versions_by_api.values()]
         return sorted(rows, key=lambda row: (-row.requests, -row.responses, row.api or ""))
 
-    def _api(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
+    def _api_row(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
         versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])
         rows = tuple(self._row(key, [version], now, ()) for key, version in versions)
         return self._row((rows[0].api_key, None), [version for _, version in versions], now, rows)

@@ -22,17 +22,17 @@ from kproxy.browse.overviews.kafka4 import (
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Most clients that are listed, and how many are dropped at once beyond that.
+#: Maximum number of clients that are listed, and how many are dropped at once when it is exceeded.
 MAX_CLIENTS = 10_000
 _AT_ONCE = 1_000
-#: Most pairs of API and version kept per client.
+#: Maximum number of pairs of API and version kept per client.
 MAX_VERSIONS = 100
-#: Most client ids per connection that are cached.
+#: Maximum number of client ids cached per connection.
 _MAX_PER_CONNECTION = 16
 
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
-#: The finding that a request's version is lower than the server's lowest.
+#: The code of the finding that a request's version is lower than the server's lowest.
 _BELOW_ADVERTISED = "V002"
 
 _Key = tuple[str | None, str | None, str | None, str]
@@ -104,7 +104,7 @@ class _State:
 
 @dataclass(slots=True)
 class _Connection:
-    """A connection and its client; `complete` becomes false when a part of it is missing."""
+    """A connection and its client; `complete` becomes false when part of it is missing from the trace."""
 
     server: HighestVersions | None = None
     host: str = ""
@@ -119,16 +119,15 @@ class _Connection:
 class Clients:
     """Collects the clients in the lines of a trace.
 
-    Of more than `MAX_CLIENTS` clients, the most recently seen are listed; `others` counts those dropped.
+    If there are more than `MAX_CLIENTS`, only the most recently seen are listed; `others` counts the dropped clients.
     """
 
     def __init__(self) -> None:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
         self._connections: EvictionCountingDict[str, _Connection] = EvictionCountingDict(MAX_CLIENTS)
-        self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(
-            MAX_CLIENTS
-        )  # clients of connections that have ended
+        # The clients of connections that have ended, by connection id.
+        self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(MAX_CLIENTS)
         self._servers: EvictionCountingDict[str, HighestVersions] = EvictionCountingDict(MAX_CLIENTS)
         self._negotiating: EvictionCountingDict[tuple[str | None, str], None] = EvictionCountingDict(MAX_CLIENTS)
         self._removed = removed_versions.lowest_served()
@@ -152,9 +151,9 @@ class Clients:
         else:
             self._connections.move_to_end(line.connection_id)
         if isinstance(line, RequestLine):
-            self._request(connection, line, row, at)
+            self._observe_request(connection, line, row, at)
         elif isinstance(line, ResponseLine):
-            self._response(connection, line, row, at)
+            self._observe_response(connection, line, row, at)
         elif isinstance(line, OpenLine):
             self._connections[line.connection_id] = _Connection(complete=not line.midstream)
         elif isinstance(line, CloseLine):
@@ -169,13 +168,13 @@ class Clients:
             if gap.direction != "response" and (connection := self._connections.get(connection_id)) is not None:
                 connection.complete = False
 
-    def _request(self, connection: _Connection, line: RequestLine, row: int, at: int) -> None:
+    def _observe_request(self, connection: _Connection, line: RequestLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
         if key is None or version is None:
             return  # a SASL token
         if line.software_name is not None:
             _set_software(connection, line.software_name, line.software_version or "")
-        client = self._client(connection, line, row, at)
+        client = self._update_client(connection, line, row, at)
         client.requests += 1
         client.request_bytes += line.size
         if key == _API_VERSIONS and not connection.sent_api_versions:
@@ -194,11 +193,11 @@ class Clients:
         if line.findings:
             client.findings.add(line.findings)
 
-    def _response(self, connection: _Connection, line: ResponseLine, row: int, at: int) -> None:
+    def _observe_response(self, connection: _Connection, line: ResponseLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
         if key is None or version is None:
             return  # its request is unknown
-        client = self._client(connection, line, row, at)
+        client = self._update_client(connection, line, row, at)
         client.response_bytes += line.size
         if line.findings:
             client.findings.add(line.findings)
@@ -213,8 +212,8 @@ class Clients:
             if version > highest.get(key, -1):
                 highest[key] = version
 
-    def _client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
-        """Return the client of a frame."""
+    def _update_client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
+        """Return the client of a frame, after noting when it was last seen."""
         client = connection.client
         if client is None or line.client_id != connection.client_id or not client.listed:
             client = self._switch_client(connection, line, row, at)
@@ -223,23 +222,23 @@ class Clients:
         return client
 
     def _switch_client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
-        """Return the client when a client id is first used on a connection, or used again after another one."""
+        """Make the client of a frame the current one of its connection, and return it."""
         if connection.server is None:
             connection.host = host_of(line.client)
             connection.server = self._servers.touch(line.server, lambda: HighestVersions(line.server))
-        name = line.client_id and line.client_id[:MAX_NAME_LENGTH]
-        client = connection.clients.get(name)
+        client_id = line.client_id and line.client_id[:MAX_NAME_LENGTH]
+        client = connection.clients.get(client_id)
         if client is None or not client.listed:
-            key = (name, *connection.software, connection.host)
-            client = self._clients.get(key) or self._new(key, row, at)
+            key = (client_id, *connection.software, connection.host)
+            client = self._clients.get(key) or self._add_client(key, row, at)
             client.connections += 1
             if len(connection.clients) == _MAX_PER_CONNECTION:
                 connection.clients.clear()
-            connection.clients[name] = client
-        connection.client_id, connection.client = name, client
+            connection.clients[client_id] = client
+        connection.client_id, connection.client = client_id, client
         return client
 
-    def _new(self, key: _Key, row: int, at: int) -> _State:
+    def _add_client(self, key: _Key, row: int, at: int) -> _State:
         if len(self._clients) >= MAX_CLIENTS:
             for state in heapq.nsmallest(_AT_ONCE, self._clients.values(), key=lambda state: state.last_row):
                 state.listed = False
@@ -295,7 +294,7 @@ def _set_software(connection: _Connection, name: str, version: str) -> None:
 def _record_removed_version(
     client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int
 ) -> None:
-    """Record the use of a removed version."""
+    """Record that a request uses a version that Kafka 4 has removed."""
     use = client.old.get(key)
     if use is None:
         use = client.old[key] = RemovedApiUse(api_name(key), key, version, row)
@@ -308,7 +307,7 @@ def _record_removed_version(
 
 
 def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
-    """Return the versions by API, sorted by name."""
+    """Summarise the versions of each API, sorted by API name."""
     versions_by_key: dict[int, list[int]] = {}
     for key, version in versions:
         versions_by_key.setdefault(key, []).append(version)

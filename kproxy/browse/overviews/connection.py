@@ -29,10 +29,10 @@ class ThrottledResponse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSummary:
-    """A connection. Times are ns since the epoch, latencies us, sizes bytes of frames with their length prefix.
+    """A connection. Times are in ns since the epoch, latencies in us; sizes are bytes, including length prefixes.
 
-    `opened_at` is None if the trace begins after it, `closed_at` while it is open; `closed_by` is client, server or
-    proxy, `closed_how` fin, reset and so on. `first_row` and `last_row` are rows of the index.
+    `opened_at` is None if the trace begins later, `closed_at` while the connection is open; `closed_by` is client,
+    server or proxy, `closed_how` fin, reset and so on. `first_row` and `last_row` are rows of the index.
 
     `client_ids` are the first eight seen; `more_client_ids` is true if there were others. `versions` are the versions
     used, by API. `sasl` is the state of the login: ``asked`` (started), ``done`` (no step failed) or ``failed``, with

@@ -14,11 +14,11 @@ from kproxy.counting.frame_figures import FrameFigures, new_figures
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Most connections that are listed.
+#: Maximum number of connections that are listed.
 MAX_CONNECTIONS = 10_000
-#: Most client ids kept per connection.
+#: Maximum number of client ids kept per connection.
 MAX_CLIENT_IDS = 8
-#: Most pairs of API and version kept per connection.
+#: Maximum number of pairs of API and version kept per connection.
 MAX_VERSIONS = 200
 
 _SASL = frozenset({"SaslHandshake", "SaslAuthenticate"})
@@ -64,7 +64,7 @@ class _State:
 class ConnectionsOverview:
     """Collects the connections in the lines of a trace.
 
-    Of more than `MAX_CONNECTIONS`, open ones are kept, then those closed most recently; `others` counts those dropped.
+    If there are more than `MAX_CONNECTIONS`, those closed longest ago are dropped first; `others` counts those dropped.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ConnectionsOverview:
         self._closed: OrderedDict[str, _State] = OrderedDict()
 
     def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
-        """Process the next line, given its row in the index, its time in ns, and the requests that it is about."""
+        """Process the next line, given its row in the index, its time in ns, and the requests it concerns."""
         if isinstance(line, StallLine):
             return
         connection_id = line.connection_id
@@ -85,19 +85,19 @@ class ConnectionsOverview:
             return
         state = self._open.get(connection_id)
         if state is None:
-            state = self._other(line, row, at)
+            state = self._find_or_add_connection(line, row, at)
         else:
             self._open.move_to_end(connection_id)
         state.summary = None
         state.last_row = row
         state.last_at = at
         if isinstance(line, RequestLine):
-            self._request(state, line, row, at, requests)
+            self._observe_request(state, line, row, at, requests)
         elif isinstance(line, ResponseLine):
-            self._response(state, line, row, at, requests)
+            self._observe_response(state, line, row, at, requests)
         elif isinstance(line, OpenLine):
             if state.opened is not line:
-                self._new(line, row, at)
+                self._add_connection(line, row, at)
         elif isinstance(line, CloseLine):
             self._close(state, line, at)
         elif isinstance(line, FindingLine):
@@ -108,13 +108,13 @@ class ConnectionsOverview:
             state.gaps += 1
             state.gap_bytes += line.bytes
 
-    def _other(self, line: Line, row: int, at: int) -> _State:
-        """Return the connection of a line that belongs to no open connection."""
+    def _find_or_add_connection(self, line: Line, row: int, at: int) -> _State:
+        """Return the closed connection of a line, or a new one, if no open connection has its id."""
         closed = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
-        return closed or self._new(line, row, at)
+        return closed or self._add_connection(line, row, at)
 
-    def _new(self, line: Line, row: int, at: int) -> _State:
-        """Add a connection that opens, or whose start is not in the trace; ids can be reused."""
+    def _add_connection(self, line: Line, row: int, at: int) -> _State:
+        """Add a connection that opens, or whose start is not in the trace; replace any with the same id."""
         connection_id = line.connection_id
         self._drop(self._open, connection_id)
         self._drop(self._closed, connection_id)
@@ -134,7 +134,7 @@ class ConnectionsOverview:
         if connections.pop(connection_id, None) is not None:
             self.others += 1
 
-    def _request(self, state: _State, line: RequestLine, row: int, at: int, requests: Collection[int]) -> None:
+    def _observe_request(self, state: _State, line: RequestLine, row: int, at: int, requests: Collection[int]) -> None:
         state.frames.add_request(line)
         api, version = line.api, line.api_version
         if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
@@ -147,7 +147,9 @@ class ConnectionsOverview:
         if line.findings:
             state.findings.add(line.findings)
 
-    def _response(self, state: _State, line: ResponseLine, row: int, at: int, requests: Collection[int]) -> None:
+    def _observe_response(
+        self, state: _State, line: ResponseLine, row: int, at: int, requests: Collection[int]
+    ) -> None:
         state.frames.add_response(line)
         if line.principal is not None:
             state.principal = line.principal[:MAX_NAME_LENGTH]

@@ -1,6 +1,6 @@
 """Whether a client works with the newest Kafka, which removed old API versions (KIP-896).
 
-What Kafka removed: `dissectors.schemas.removed_versions` and `dissectors.schemas.oldest_clients`.
+See `dissectors.schemas.removed_versions` and `dissectors.schemas.oldest_clients` for what Kafka removed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 from dissectors.schemas import removed_versions
 from dissectors.schemas.oldest_clients import oldest_client
 
-#: Most servers kept per API at which a client used an old version.
+#: Maximum number of servers kept per API on which a client used a removed version.
 MAX_SERVERS = 8
 
 
@@ -36,8 +36,8 @@ class RemovedApiUse:
     """How a client uses removed versions of an API.
 
     Attributes:
-        version: The lowest of them; `row` is the last request with one.
-        without_negotiation: It used one without sending ApiVersions first; the connection was seen from its start.
+        version: The lowest removed version used; `row` is the last request with a removed version.
+        without_negotiation: It used one without sending ApiVersions first, on a connection seen from its start.
         uses_newer: It also uses versions that are not removed.
         refused_by: A server that already rejects it.
     """
@@ -57,9 +57,9 @@ class RemovedApiUse:
         return removed_versions.lowest_served().get(self.api_key)
 
     def sentence(self) -> str:
-        """``uses Fetch v2, and Kafka 4.4.0 serves Fetch from v4 on``."""
-        now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
-        return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {now}"
+        """Return e.g. ``uses Fetch v2, but Kafka 4.4.0 serves Fetch from v4 on``."""
+        offer = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
+        return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {offer}"
 
     def assess(self, negotiates: bool) -> tuple[Kafka4Verdict, str]:
         """Return the verdict and its reason; `negotiates`: the client sends ApiVersions on some connection.
@@ -83,7 +83,7 @@ class RemovedApiUse:
 
 @dataclass(frozen=True, slots=True)
 class RemovedVersion:
-    """A removed version that a client uses; `least` is the lowest supported one or None; `row` is a request with it."""
+    """A removed version that a client uses; `least` is the lowest supported one, if any; `row` is a request with it."""
 
     api: str
     version: int
@@ -94,7 +94,7 @@ class RemovedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, its reason in a sentence, and the removed versions in use; those certain to fail come first."""
+    """A verdict, its reason in a sentence, and the removed versions in use, those certain to fail first."""
 
     verdict: Kafka4Verdict
     reason: str
@@ -105,25 +105,25 @@ def judge(uses: list[RemovedApiUse], negotiates: bool, software: tuple[str | Non
     """Judge whether a client that uses these removed versions works with the newest Kafka.
 
     Args:
-        uses: By API; empty if it uses no removed version.
+        uses: The removed versions in use, by API.
         negotiates: Whether it sends ApiVersions on some connection.
-        software: Software name and version that it sent (KIP-511).
+        software: The software name and version it sent (KIP-511).
     """
-    in_kip = oldest_client(*software)
+    oldest = oldest_client(*software)
     if not uses:
         reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
-        if in_kip is not None and not in_kip.is_met:
-            reason += f"; {in_kip.sentence}"
+        if oldest is not None and not oldest.is_met:
+            reason += f"; {oldest.sentence}"
         return Judgement(Kafka4Verdict.WORKS, reason)
-    assess = sorted(
+    assessments = sorted(
         ((use, *use.assess(negotiates)) for use in uses),
         key=lambda item: (item[1] is not Kafka4Verdict.REFUSED, item[0].api),
     )
-    use, verdict, text = assess[0]
+    use, verdict, text = assessments[0]
     more_apis = len(uses) - 1
     more_text = f" (and {more_apis} more API{'s' * (more_apis != 1)})" if more_apis else ""
     reason = f"{use.sentence()}{more_text}; {text}"
-    if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
-        reason += f" ({in_kip.sentence}{', which it is' if in_kip.is_met else ''})"
-    old = tuple(RemovedVersion(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
+    if verdict is Kafka4Verdict.UNKNOWN and oldest is not None:
+        reason += f" ({oldest.sentence}{', which it is' if oldest.is_met else ''})"
+    old = tuple(RemovedVersion(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assessments)
     return Judgement(verdict, reason, old)

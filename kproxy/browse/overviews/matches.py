@@ -1,4 +1,4 @@
-"""Overviews of the rows that match a filter: counts, and the names in these rows."""
+"""Overviews of the rows that match a filter: their counts, and the names in them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kproxy.verdict.causes import Causes
 _REQUEST, _RESPONSE = 1, 2
 #: States of requests that no longer wait for a response.
 _ENDED = (RowState.UNANSWERED, RowState.UNSEEN)
-#: Least seconds between two restarts, and the factor by which a pause exceeds the time that counting took.
+#: Minimum seconds between two restarts, and how many times longer a pause is than the counting before it.
 _PAUSE_S = 2.0
 _SHARE = 10
-#: Most entries of discarded rows before they are deleted.
+#: Maximum number of entries kept for discarded rows before they are deleted.
 _MAX_FORGOTTEN = 100_000
 
 
@@ -32,7 +32,7 @@ class MatchCounter:
 
     Args:
         index: All rows.
-        visible: The visible ones.
+        visible: The visible rows.
         lines: Returns the lines of a row.
         findings: The causes in all rows.
     """
@@ -42,8 +42,8 @@ class MatchCounter:
     ) -> None:
         self._index, self._visible, self._lines, self._all_findings = index, visible, lines, findings
         self._active = False
-        self._choice = -1
-        self._took = 0.0
+        self._counted_choice = -1
+        self._counting_s = 0.0
         self._restart()
 
     def _restart(self) -> None:
@@ -55,15 +55,15 @@ class MatchCounter:
         self.clients: set[tuple[str | None, str]] = set()  # client id and host
         self._base = self._next = self._index.first
         self._counted = bytearray()  # by row from `_base` on
-        self._late: set[int] = set()
+        self._changed_rows: set[int] = set()
         self._stale = False
         self._began = time.monotonic()
 
     def activate(self) -> MatchCounter:
         """Return itself, and keep it up to date with the filter from now on."""
-        if self._choice != self._visible.choices:
-            self._choice = self._visible.choices
-            self._took = 0.0
+        if self._counted_choice != self._visible.choices:
+            self._counted_choice = self._visible.choices
+            self._counting_s = 0.0
             self._restart()
         self._active = True
         return self
@@ -76,22 +76,22 @@ class MatchCounter:
     def update(self, changed: Iterable[int]) -> None:
         """Note that rows of the index have changed."""
         if self._active:
-            self._late.update(row for row in changed if row < self._next)
+            self._changed_rows.update(row for row in changed if row < self._next)
 
     def work(self, seconds: float) -> tuple[bool, bool]:
         """Count for this many seconds; return whether anything was counted, and whether work remains."""
-        if self._choice != self._visible.choices or not self._visible.is_narrowed:
+        if self._counted_choice != self._visible.choices or not self._visible.is_narrowed:
             self._active = False
         if not self._active:
             return False, False
         began = time.perf_counter()
-        if self._stale and time.monotonic() - self._began > max(_PAUSE_S, _SHARE * self._took):
-            self._took = 0.0
+        if self._stale and time.monotonic() - self._began > max(_PAUSE_S, _SHARE * self._counting_s):
+            self._counting_s = 0.0
             self._restart()
         self._forget()
-        counted = bool(self._late) or self._next < self._visible.scanned
-        while self._late:
-            self._recount(self._late.pop())
+        counted = bool(self._changed_rows) or self._next < self._visible.scanned
+        while self._changed_rows:
+            self._recount(self._changed_rows.pop())
         deadline = began + seconds
         while self._next < self._visible.scanned:
             row = self._next
@@ -99,7 +99,7 @@ class MatchCounter:
             self._counted.append(self._count(row, 0))
             if not row & 15 and time.perf_counter() > deadline:
                 break
-        self._took += time.perf_counter() - began
+        self._counting_s += time.perf_counter() - began
         return counted, self._next < self._visible.scanned
 
     def _forget(self) -> None:
@@ -113,17 +113,17 @@ class MatchCounter:
             self._base = first
 
     def _recount(self, row: int) -> None:
-        """Count a row again that has changed: it got its response, or no longer matches."""
+        """Recount a row that has changed: it got its response, or no longer matches."""
         if row < self._index.first:
             return
-        at = row - self._base
+        index = row - self._base
         if self._visible.has(row):
-            self._counted[at] |= self._count(row, self._counted[at])
-        elif self._counted[at]:
+            self._counted[index] |= self._count(row, self._counted[index])
+        elif self._counted[index]:
             self._stale = True  # counts cannot be undone
 
     def _count(self, row: int, counted_before: int) -> int:
-        """Count the lines of a row that are not in `counted_before`; return the bits of all counted lines."""
+        """Count the lines of a row that are not in `counted_before`; return the bits of the lines counted now."""
         matches, entry = self._visible.has(row), row - self._index.first
         if not matches and not self._index.connection_events[entry]:
             return 0

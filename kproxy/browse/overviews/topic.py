@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Traffic:
     """Traffic written to a topic, or read from it. Rates are per second now; `minute` counts records in each second.
 
-    `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `records` and `bytes` are without
-    refused ones. `batches` and `compression` (frames by codec) are of all requests. `all_time` counts records in equal
+    `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `records` and `bytes` exclude
+    refused ones. `batches` and `compression` (frames by codec) cover all requests. `all_time` counts records in equal
     parts of the trace (`TopicsOverview.width`).
     """
 
@@ -29,7 +29,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A topic; `topic` is None while only its id is known. Rows are of the index, `last_at` is ns since the epoch.
+    """A topic; `topic` is None while only its id is known. Rows are in the index, `last_at` is ns since the epoch.
 
     `lag` is that of the reader furthest behind, in records, `lag_max` the highest ever; None if no Fetch response had
     one. `age_ms` is the age of the oldest record in the last responses to its readers, `delivery_us` the last time from
@@ -59,7 +59,7 @@ class TopicSummary:
 class PartitionSummary:
     """A partition. `records` and `lag` are known only from frames with no other partition of the topic, else None.
 
-    `unread_bytes` were stored after a Fetch response last had records of the partition, the first of them at
+    `unread_bytes` were stored since a Fetch response last had records of the partition; the first of them at
     `unread_since` (ns).
     """
 

@@ -16,7 +16,7 @@ from kproxy.trace.lines import TopicEntry
 #: Upper limit of one line's counts for a topic, so that a damaged line cannot overflow a bucket.
 MAX_COUNTED = (1 << 31) - 1
 
-#: Most codecs that are counted separately.
+#: Maximum number of codecs that are counted separately.
 MAX_CODECS = 16
 
 
@@ -24,7 +24,7 @@ MAX_CODECS = 16
 class TopicTraffic:
     """Counts the traffic of one direction: written or read."""
 
-    records_each: RateSeries
+    records_series: RateSeries
     requests: int = 0
     empty: int = 0
     records: int = 0
@@ -42,7 +42,7 @@ class TopicTraffic:
             return
         self.bytes += size
         self.records += records
-        self.records_each.add(records)
+        self.records_series.add(records)
         self.batches += entry.batches or 0
         compression = self.compression
         for codec in entry.compression:
@@ -52,16 +52,16 @@ class TopicTraffic:
                 compression[codec] = 1
 
     def refuse(self, size: int, records: int) -> None:
-        """Count record data that was counted as written, and that the broker has refused since."""
+        """Move record data that was counted as written to the refused counts, since the broker has refused it."""
         self.refused_bytes += size
         self.refused_records += records
         self.bytes = max(0, self.bytes - size)
         self.records = max(0, self.records - records)
-        self.records_each.take_back(records)
+        self.records_series.take_back(records)
 
     def merge(self, other: TopicTraffic) -> None:
         """Add the counts of another counter."""
-        self.records_each.merge(other.records_each)
+        self.records_series.merge(other.records_series)
         self.requests += other.requests
         self.empty += other.empty
         self.records += other.records
@@ -75,7 +75,7 @@ class TopicTraffic:
 
     def row(self, clock: RateClock, now: int) -> Traffic:
         """Return the counts, with rates up to `now` (ns)."""
-        minute = clock.minute(self.records_each, now=now)
+        minute = clock.minute(self.records_series, now=now)
         return Traffic(
             requests=self.requests,
             empty=self.empty,
@@ -87,13 +87,13 @@ class TopicTraffic:
             compression=sorted_by_count(self.compression),
             records_rate=clock.rate(minute, now),
             minute=minute,
-            all_time=clock.all_time(self.records_each),
+            all_time=clock.all_time(self.records_series),
         )
 
 
 @dataclass(slots=True)
 class PartitionState:
-    """Counters of a partition; records are -1 while unknown, times (ns) are 0."""
+    """Counters of a partition; while unknown, records are -1 and times (ns) are 0."""
 
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [-1, -1])
@@ -111,11 +111,11 @@ class PartitionState:
         if side and size:
             self.read_at, self.unread_bytes, self.unread_since = at, 0, 0
 
-    def store(self, size: int, asked_at: int) -> None:
-        """Record that the broker has stored a batch. A response after its request may have it already."""
-        if asked_at > self.read_at:
+    def store(self, size: int, requested_at: int) -> None:
+        """Record that the broker has stored a batch. A Fetch response after its request may already have it."""
+        if requested_at > self.read_at:
             self.unread_bytes += size
-            self.unread_since = self.unread_since or asked_at
+            self.unread_since = self.unread_since or requested_at
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class ReaderState:
 
 
 def clamp_count(value: int | None) -> int:
-    """Clamp a number in a line to what a series can count."""
+    """Clamp a count from a trace line to what a series can hold; None counts as 0."""
     if value is None:
         return 0
     return value if 0 <= value <= MAX_COUNTED else 0 if value < 0 else MAX_COUNTED
@@ -183,7 +183,7 @@ class TopicState:
     last_row: int = 0
 
     def merge(self, other: TopicState) -> None:
-        """Add the counts of the same topic that were kept under its id."""
+        """Add the counts of the same topic that were collected under its id."""
         for own_side, other_side in zip(self.sides, other.sides, strict=True):
             own_side.merge(other_side)
         for number, partition in other.partitions.items():
@@ -219,7 +219,7 @@ class TopicState:
             self.last_at, self.last_row = other.last_at, other.last_row
 
     def row(self, clock: RateClock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> TopicSummary:
-        """Return the topic as a row; `readers` are sorted by lag, largest first."""
+        """Return the topic as a row; `readers` must be sorted by lag, largest first."""
         return TopicSummary(
             topic=self.topic,
             topic_id=self.topic_id,

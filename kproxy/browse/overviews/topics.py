@@ -1,4 +1,4 @@
-"""Topics: records written and read, by which clients, and the lag of readers as far as frames show it."""
+"""Topics: the records written and read, the clients involved, and the lag of readers as far as frames show it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MAX_CLIENTS = 10_000
 MAX_PARTS = 20_000
 MIN_PARTITIONS = 8
 MAX_PARTITIONS = 2_000  # of one topic
-#: Most topics tracked per fetch session.
+#: Maximum number of topics tracked per fetch session.
 MAX_FETCHED = 32
 
 #: The zero topic id, which means none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
-#: Errors with which the leader has stored the records: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+#: Errors despite which the leader has stored the records: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 _STORED = frozenset({7, 20})
 
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
@@ -48,8 +48,8 @@ Frame = RequestLine | ResponseLine
 class TopicsOverview:
     """Collects the topics that were written, read or got an error in the lines of a trace.
 
-    Of more than `MAX_TOPICS`, the most recently active are kept: `evicted` counts the others. A Fetch that names no
-    topic continues its connection's fetch session (KIP-227).
+    If there are more than `MAX_TOPICS`, only the most recently active are kept; `evicted` counts the others. A Fetch
+    that names no topic continues its connection's fetch session (KIP-227).
 
     Attributes:
         now: The latest time in any line, ns.
@@ -80,16 +80,16 @@ class TopicsOverview:
             self.now = at
         if isinstance(line, ResponseLine):
             if line.api in _FETCHES:
-                self._fetched(line, row, at)
+                self._count_fetch(line, row, at)
             elif line.topics and line.topics[0].topic_id is not None:
                 self._record_names(line.topics)
             if line.errors and line.topics:
-                self._refused(line, line.errors, row, at)
+                self._record_errors(line, line.errors, row, at)
             if line.api == "Produce":
                 self._record_stored_batches(line, row, at)
         elif isinstance(line, RequestLine):
             if line.api == "Produce":
-                self._produced(line, row, at)
+                self._count_produce(line, row, at)
             elif line.api == "Fetch":
                 self._add_to_session(line)
             elif line.group_id and line.api in _MEMBERSHIP:
@@ -97,23 +97,23 @@ class TopicsOverview:
         elif isinstance(line, OpenLine | CloseLine):
             self._sessions.pop(line.connection_id, None)
 
-    def _produced(self, line: RequestLine, row: int, at: int) -> None:
+    def _count_produce(self, line: RequestLine, row: int, at: int) -> None:
         self._clock.move(at)
         client = client_of(line.client, line.client_id)
         for entry in line.topics:
-            self._count(self._topic(entry, row, at), 0, entry, client, row, at)
+            self._count(self._touch_topic(entry, row, at), 0, entry, client, row, at)
 
-    def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
+    def _count_fetch(self, line: ResponseLine, row: int, at: int) -> None:
         self._clock.move(at)
         client = client_of(line.client, line.client_id)
         for entry in line.topics:
-            topic = self._topic(entry, row, at)
+            topic = self._touch_topic(entry, row, at)
             self._count(topic, 1, entry, client, row, at)
             group = line.group_id or self._groups.get(client)
             if entry.lag is not None:
                 self._record_lag(topic, entry, entry.lag, group, client, row, at)
             if entry.offsets or entry.ages_ms:
-                self._add_times(topic, entry, line.server, self._reader(topic, group, client), row, at)
+                self._record_times(topic, entry, line.server, self._reader(topic, group, client), row, at)
         if not line.topics and not line.errors:
             for key in self._sessions.get(line.connection_id, ()):
                 if (topic_of_session := self._topics.get(key)) is not None:
@@ -125,20 +125,20 @@ class TopicsOverview:
         for entry in line.topics:
             if not entry.offsets:
                 continue
-            topic, asked_at = self._topic(entry, row, at), at - (line.latency_us or 0) * 1000
+            topic, requested_at = self._touch_topic(entry, row, at), at - (line.latency_us or 0) * 1000
             for index, (number, offset) in enumerate(zip(entry.partitions, entry.offsets, strict=False)):
                 if offset is not None:
                     if (partition := topic.partitions.get(number)) is not None:  # its request had records
                         sizes = entry.partition_bytes
-                        partition.store(clamp_count(sizes[index]) if index < len(sizes) else 0, asked_at)
+                        partition.store(clamp_count(sizes[index]) if index < len(sizes) else 0, requested_at)
                     took_us = self._deliveries.write(
-                        (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), asked_at
+                        (line.server[:MAX_NAME_LENGTH], topic.key, number, offset), requested_at
                     )
                     if took_us is not None:
                         topic.deliveries.add(took_us)
-                        self._partition(topic, number, row, at).deliveries.add(took_us)
+                        self._touch_partition(topic, number, row, at).deliveries.add(took_us)
 
-    def _add_times(
+    def _record_times(
         self, topic: TopicState, entry: TopicEntry, server: str, reader: ReaderState, row: int, at: int
     ) -> None:
         """Record how old the records of a Fetch response are, and when they were produced."""
@@ -152,7 +152,7 @@ class TopicsOverview:
             if took_us is not None:
                 topic.deliveries.add(took_us)
                 reader.deliveries.add(took_us)
-                self._partition(topic, number, row, at).deliveries.add(took_us)
+                self._touch_partition(topic, number, row, at).deliveries.add(took_us)
 
     def _add_to_session(self, line: RequestLine) -> None:
         """Record the topics of a Fetch request, which starts or continues a fetch session."""
@@ -182,7 +182,7 @@ class TopicsOverview:
         topic_id = (entry.topic_id or "")[:MAX_NAME_LENGTH]
         return self._names.get(topic_id) or "\0" + topic_id
 
-    def _topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
+    def _touch_topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
         key = self._key(entry)
         if entry.topic_id is not None and entry.topic is not None and self._names.get(entry.topic_id) != key:
             self._record_names((entry,))
@@ -190,7 +190,7 @@ class TopicsOverview:
         if topic is None:
             if len(self._topics) >= MAX_TOPICS:
                 self._forget(self._topics.popitem(last=False)[1])
-            topic = self._topics[key] = self._new(key, row)
+            topic = self._topics[key] = self._new_topic(key, row)
         else:
             self._topics.move_to_end(key)
         if entry.topic_id is not None:
@@ -198,7 +198,7 @@ class TopicsOverview:
         topic.last_at, topic.last_row = at, row
         return topic
 
-    def _new(self, key: str, row: int) -> TopicState:
+    def _new_topic(self, key: str, row: int) -> TopicState:
         clock = self._clock
         max_partitions = max(MIN_PARTITIONS, min(MAX_PARTITIONS, MAX_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
@@ -215,10 +215,10 @@ class TopicsOverview:
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:
-            self._clock.forget(side.records_each)
+            self._clock.forget(side.records_series)
 
     def _record_names(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
-        """Record names of topic ids; counts kept under an id move to the name."""
+        """Record the names of topic ids; move counts kept under an id to its name."""
         for entry in entries:
             if entry.topic is None or entry.topic_id is None:
                 continue
@@ -250,17 +250,18 @@ class TopicsOverview:
         client.last_at, client.last_row = at, row
         numbers = entry.partitions
         if len(numbers) == 1:
-            partition = self._partition(topic, numbers[0], row, at)
+            partition = self._touch_partition(topic, numbers[0], row, at)
             partition.count(side, size, at)
             partition.records[side] = max(partition.records[side], 0) + records
             if entry.lag is not None:
                 partition.lag = entry.lag
         elif size:
-            for number, part in zip(numbers[: topic.partitions.max_size], entry.partition_bytes, strict=False):
-                if part > 0:
-                    self._partition(topic, number, row, at).count(side, part, at)
+            partition_sizes = zip(numbers[: topic.partitions.max_size], entry.partition_bytes, strict=False)
+            for number, partition_size in partition_sizes:
+                if partition_size > 0:
+                    self._touch_partition(topic, number, row, at).count(side, partition_size, at)
 
-    def _partition(self, topic: TopicState, number: int, row: int, at: int) -> PartitionState:
+    def _touch_partition(self, topic: TopicState, number: int, row: int, at: int) -> PartitionState:
         partition = topic.partitions.get(number)
         if partition is None:
             partition = topic.partitions[number] = PartitionState()
@@ -270,7 +271,7 @@ class TopicsOverview:
     def _record_lag(
         self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, client: ClientKey, row: int, at: int
     ) -> None:
-        """Record the lag in a Fetch response over the partitions that it contains."""
+        """Record the lag in a Fetch response under the first of its partitions, as it is the sum over all of them."""
         reader = self._reader(topic, group, client)
         if not lag and not entry.bytes:
             reader.age_ms = None  # it has read everything
@@ -290,20 +291,20 @@ class TopicsOverview:
             reader = topic.readers[key] = ReaderState()
         return reader
 
-    def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
-        """Record errors of topics by their position in the response."""
+    def _record_errors(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
+        """Record the errors of topics, which a response lists by index."""
         errors_by_topic: dict[int, list[ErrorEntry]] = {}
         for error in errors:
             if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
-                continue  # one list has the topics of several groups
+                continue  # one list contains the topics of several groups
             match = _TOPIC_INDEX.search(error.path)
             if match is not None and (index := int(match[1])) < len(line.topics):
                 errors_by_topic.setdefault(index, []).append(error)
         if line.api == "Produce" and len(errors_by_topic) not in (0, len(line.topics)):
-            return  # such a response need not have the order of its request
+            return  # such a response need not list topics in the order of its request
         for index, topic_errors in errors_by_topic.items():
             entry = line.topics[index]
-            topic = self._topic(entry, row, at)
+            topic = self._touch_topic(entry, row, at)
             topic.errors.add(topic_errors)
             if line.api == "Produce":
                 self._take_back(topic, entry, topic_errors, client_of(line.client, line.client_id), at)
@@ -311,9 +312,9 @@ class TopicsOverview:
     def _take_back(
         self, topic: TopicState, entry: TopicEntry, errors: list[ErrorEntry], client_key: ClientKey, at: int
     ) -> None:
-        """Count record data as refused; if only some partitions were refused, their share of it.
+        """Count record data as refused, in proportion if only some partitions were refused.
 
-        A response has the record data of its request, but need not have the order of its partitions.
+        The entry of a response has the record data of its request, but need not list partitions in the same order.
         """
         refused = len({error.path for error in errors if error.code not in _STORED})
         if not refused:
@@ -330,10 +331,10 @@ class TopicsOverview:
             partition.records[0] = max(0, partition.records[0] - records)
 
     def rows(self, now: int | None = None) -> list[TopicSummary]:
-        """Return the topics by name; rates up to `now` (ns), by default the latest time."""
+        """Return the topics by name; rates as of `now` (ns), by default the latest time."""
         now = self.now if now is None else now
         topics = sorted(self._topics.values(), key=lambda topic: (topic.topic is None, topic.key))
-        return [topic.row(self._clock, now, self._current(topic)) for topic in topics]
+        return [topic.row(self._clock, now, self._current_readers(topic)) for topic in topics]
 
     def partitions(self, topic: str) -> list[PartitionSummary]:
         """Return the partitions of a topic, given its name or its id; empty if it is not listed."""
@@ -348,13 +349,13 @@ class TopicsOverview:
     def readers(self, topic: str) -> list[ReaderLag]:
         """Return the lag of groups and of clients without a group, largest first."""
         state = self._find(topic)
-        return [] if state is None else [partition.row(*key) for key, partition in self._current(state)]
+        return [] if state is None else [reader.row(*key) for key, reader in self._current_readers(state)]
 
     def _find(self, topic: str) -> TopicState | None:
         return self._topics.get(topic) or self._topics.get("\0" + topic)
 
-    def _current(self, topic: TopicState) -> list[tuple[tuple[str, bool], ReaderState]]:
-        """Return the readers, largest lag first, without clients whose group has become known since."""
+    def _current_readers(self, topic: TopicState) -> list[tuple[tuple[str, bool], ReaderState]]:
+        """Return the readers, largest lag first, excluding clients whose group has since become known."""
         grouped = {f"{client_id} at {host}" for host, client_id in topic.clients if self._groups.get((host, client_id))}
         readers = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
         return sorted(readers, key=lambda item: -item[1].lag)

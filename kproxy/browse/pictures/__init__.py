@@ -1,1 +1,1 @@
-"""Pictures of the rows of a view: numbers over time, which a page draws."""
+"""Pictures of the rows of a view: numbers over time for a page to draw."""

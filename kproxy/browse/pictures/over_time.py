@@ -1,4 +1,4 @@
-"""Latency, errors and throughput over time: counted in equal parts of the time of a view's rows."""
+"""Latency, errors and throughput over time: counted in equal parts of the time that a view's rows span."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from kproxy.browse.session_view import SessionView
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.trace.formatting import safe
 
-#: The least latency of each level, in us: two levels double it.
+#: The lowest latency of each level, in us; it doubles every two levels.
 BOUNDS: Final = tuple(ceil(2 ** (level / 2)) for level in range(76))
-#: Clients and brokers with numbers of their own, the busiest.
+#: Number of clients and of brokers, the busiest, that get a series of their own.
 _MAX_NAMES: Final = 6
-#: Rows between two yields: a few milliseconds.
+#: Rows counted between two yields, in a few milliseconds.
 _STEP: Final = 4_096
 
 
-def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -> Generator[None, None, dict[str, Any]]:
-    """Count in steps: for a million rows 2 s of CPU, and 31 MB for their latencies.
+def over_time(
+    session: BrowseSession, view: SessionView, api: str, part_count: int
+) -> Generator[None, None, dict[str, Any]]:
+    """Count in steps; a million rows take 2 s of CPU, and 31 MB for their latencies.
 
-    An exchange belongs to the time when it was complete, which a filter on ``ts`` compares, a request without a
-    response to its own.
+    An exchange counts at the time when it was complete, which a filter on ``ts`` compares; a request without a response
+    counts at its own time.
 
     Args:
         session: The session.
-        view: The rows.
-        api: The API of the latencies; all if it is empty.
-        parts: Parts of the time.
+        view: The view whose rows are counted.
+        api: The API whose latencies are counted; all APIs if empty.
+        part_count: Number of parts to divide the time into.
 
     Returns:
-        ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their numbers of rows;
-        ``bounds`` (us) of levels of latency; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
-        highest, in us; null without any), ``errors``, ``unanswered``; ``series`` by client and broker: ``names``,
+        ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
+        ``bounds`` (us) of the latency levels; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
+        highest, in us; null if there are none), ``errors``, ``unanswered``; ``series`` by client and broker: ``names``,
         ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
@@ -61,13 +63,13 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         by_client[index.client[entry]] += size
         by_broker[index.servers.get(index.connection[entry], "")] += size
     start = start if apis else 0
-    width = max(1, -(-(end - start + 1) // parts))
+    width = max(1, -(-(end - start + 1) // part_count))
     clients = _rank({index.clients[number]: count for number, count in by_client.items()})
     brokers = _rank(by_broker)
-    client_bytes = {name: [0] * parts for name, _ in clients[:_MAX_NAMES]}
-    broker_bytes = {name: [0] * parts for name, _ in brokers[:_MAX_NAMES]}
-    errors, unanswered = [0] * parts, [0] * parts
-    latencies: list[list[int]] = [[] for _ in range(parts)]
+    client_bytes = {name: [0] * part_count for name, _ in clients[:_MAX_NAMES]}
+    broker_bytes = {name: [0] * part_count for name, _ in brokers[:_MAX_NAMES]}
+    errors, unanswered = [0] * part_count, [0] * part_count
+    latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
     keys = {key for key in apis if not api or _name(key) == api}
     for number, row in enumerate(rows):
@@ -76,8 +78,8 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
         entry = row - index.first
         if entry < 0 or (state := index.state[entry]) == RowState.EVENT:
             continue
-        # A response may have come since the first pass.
-        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
+        # A response may have arrived since the first pass.
+        part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
         errors[part] += index.errors[entry]
         unanswered[part] += state in (RowState.UNANSWERED, RowState.WAITING)
         size = index.size[entry]
@@ -96,7 +98,7 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
     return {
         "from": start,
         "width": width,
-        "parts": parts,
+        "parts": part_count,
         "apis": _rank(_count_by_name(apis)),
         "bounds": BOUNDS,
         "heat": [[part, level, count] for (part, level), count in sorted(heat.items())],
@@ -110,11 +112,13 @@ def over_time(session: BrowseSession, view: SessionView, api: str, parts: int) -
 
 def rows_in_view(index: RowIndex, visible: VisibleRows) -> Sequence[int]:
     """Return the rows of a view."""
-    return [visible[at] for at in range(len(visible))] if visible.is_narrowed else range(index.first, index.end)
+    if not visible.is_narrowed:
+        return range(index.first, index.end)
+    return [visible[position] for position in range(len(visible))]
 
 
 def completed_at(index: RowIndex, entry: int) -> int:
-    """Return when an exchange was complete, in us since the epoch; of a request without a response its own time."""
+    """Return when an exchange was complete, in us since the epoch; a request without a response has its own time."""
     return index.at[entry] // 1000 + max(index.latency[entry], 0)
 
 
@@ -134,7 +138,7 @@ def _rank(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _percentiles(latencies: list[int]) -> list[int] | None:
-    """The nearest rank, so that each is a latency that was measured."""
+    """Return p50, p99 and maximum; they use the nearest rank, so that each is a measured latency."""
     if not latencies:
         return None
     latencies.sort()

@@ -1,4 +1,4 @@
-"""Timelines: what lasted in groups (memberships, rebalances, stalls) and of transactional producers."""
+"""Timelines of groups (memberships, rebalances, stalls) and of transactional producers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.groups import GroupView
 from kproxy.groups.rows import LaneView
 from kproxy.trace.formatting import safe
 
-#: Most groups or transactional ids, lanes of a group, and spans of a lane; the latest are kept.
+#: Maximum number of groups or transactional ids, of lanes per group, and of spans per lane; the latest are kept.
 _MAX_TIMELINES: Final = 100
 _MAX_LANES: Final = 40
 _MAX_SPANS: Final = 200
@@ -23,9 +23,9 @@ _REBALANCES: Final = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.LEAVE}
 
 
 class TimelineSpan(NamedTuple):
-    """Something that lasted, or a moment if it ends when it begins. Times are ns, `end` is None while it lasts.
+    """A period, or a moment if it ends when it begins. Times are in ns; `end` is None while the period lasts.
 
-    `kind` is what a page draws, `text` what it was, `row` its row.
+    `kind` determines how a page draws it, `text` describes it, `row` is a row of the index.
     """
 
     begin: int
@@ -37,7 +37,7 @@ class TimelineSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelineLane:
-    """A line of a timeline; spans in the order in which they are drawn."""
+    """A line of a timeline; its spans are in drawing order."""
 
     label: str
     spans: Sequence[TimelineSpan]
@@ -53,20 +53,21 @@ class TimelinePicture:
 
 
 def groups(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
-    """The groups in the rows of a view, the worst first: generations and stalls, then each member."""
+    """Return the groups in the rows of a view, worst first: generations and stalls, then each member."""
     matching, overview = view.matching, session.overviews.groups
     rows = [row for row in overview.rows(session.now) if matching is None or row.group in matching.groups]
     rows.sort(key=lambda row: (-row.stalls, -row.ended_stalls, -row.rebalances))
-    groups = []
+    pictures = []
     for row in rows[:_MAX_TIMELINES]:
         if (group := overview.view(row.group, session.now)) is not None:
-            lanes = [TimelineLane("generations", [*_generations(group)]), *map(_member, group.lanes[:_MAX_LANES])]
-            groups.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
-    return groups
+            generations = TimelineLane("generations", [*_generation_spans(group)])
+            lanes = [generations, *map(_member_lane, group.lanes[:_MAX_LANES])]
+            pictures.append(TimelinePicture(row.group or "(empty)", f"group={quoted(row.group)}", lanes))
+    return pictures
 
 
 def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePicture]:
-    """The transactional ids in the rows of a view: each transaction, and how it ended."""
+    """Return the transactional ids in the rows of a view: each transaction, and how it ended."""
     matching, overview = view.matching, session.overviews.transactions
     pictures = []
     for row in overview.rows(session.now):
@@ -76,8 +77,8 @@ def transactions(session: BrowseSession, view: SessionView) -> list[TimelinePict
             TimelineSpan(span.begun_at, span.ended_at, span.outcome.value, span.outcome.value, span.row)
             for span in overview.spans(row.key)[-_MAX_SPANS:]
         ]
-        narrow = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
-        pictures.append(TimelinePicture(row.key or "(empty)", narrow, [TimelineLane(row.client_id or "", spans)]))
+        filter_text = None if row.transactional_id is None else f"transaction={quoted(row.transactional_id)}"
+        pictures.append(TimelinePicture(row.key or "(empty)", filter_text, [TimelineLane(row.client_id or "", spans)]))
     return pictures[:_MAX_TIMELINES]
 
 
@@ -90,14 +91,14 @@ TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[Timeli
 def timeline_json(
     timelines: Sequence[TimelinePicture], session: BrowseSession, numbers: Mapping[int, int] | None = None
 ) -> dict[str, Any]:
-    """Return timelines as JSON values, times in us. `numbers` replaces rows of the index, by default none."""
+    """Return timelines as JSON values, with times in us. `numbers`, if given, replaces rows of the index."""
     spans = [span for timeline in timelines for lane in timeline.lanes for span in lane.spans]
     end = max((span.end or session.now for span in spans), default=0)
 
     def span_json(span: TimelineSpan) -> list[Any]:
         row = span.row if numbers is None else numbers.get(span.row)
-        last = None if span.end is None else span.end // 1000
-        return [span.begin // 1000, last, span.kind, safe(span.text), row]
+        end_us = None if span.end is None else span.end // 1000
+        return [span.begin // 1000, end_us, span.kind, safe(span.text), row]
 
     return {
         "from": min((span.begin for span in spans), default=0) // 1000,
@@ -115,21 +116,21 @@ def timeline_json(
     }
 
 
-def _generations(group: GroupView) -> Iterator[TimelineSpan]:
+def _generation_spans(group: GroupView) -> Iterator[TimelineSpan]:
     for boundary in group.boundaries[-_MAX_SPANS:]:
         cause = f": {boundary.cause.text}" if boundary.cause is not None else ""
         yield TimelineSpan(
             boundary.at, boundary.at, "generation", f"generation {boundary.generation}{cause}", boundary.row
         )
     for stall in group.stalls[:_MAX_SPANS]:
-        yield _stall(stall)
+        yield _stall_span(stall)
 
 
-def _stall(stall: Stall) -> TimelineSpan:
+def _stall_span(stall: Stall) -> TimelineSpan:
     return TimelineSpan(stall.since, stall.until, "stall", stall.text, stall.row)
 
 
-def _member(lane: LaneView) -> TimelineLane:
+def _member_lane(lane: LaneView) -> TimelineLane:
     member = lane.member
     spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MAX_SPANS:]]
     events = [*lane.transitions[-_MAX_SPANS:], *lane.recurring[-_MAX_SPANS:]]

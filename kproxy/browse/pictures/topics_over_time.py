@@ -1,4 +1,4 @@
-"""Topics over time: bytes of records produced (also refused ones) and fetched, and lag by partition."""
+"""Topics over time: bytes of records produced (including refused ones) and fetched, and lag by partition."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from kproxy.browse.sources.source import SourcePhase
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 
-#: By API key, what a frame does to a topic: Produce, Fetch, ShareFetch.
+#: The direction of a frame's records, by API key: Produce, Fetch, ShareFetch.
 _DIRECTIONS: Final = {0: "produced", 1: "fetched", 78: "fetched"}
-#: Topics and partitions with numbers of their own: the busiest, and those with the highest lag.
+#: Number of topics (the busiest) and partitions (those with the highest lag) that get a series of their own.
 _MAX_TOPICS: Final = 6
 _MAX_PARTITIONS: Final = 8
-#: Rows between two yields when only times are read, and when lines are parsed: a few milliseconds.
+#: Rows processed between two yields, in a few milliseconds: if only times are read, and if lines are parsed.
 _STEP: Final = 4_096
 _STEP_OF_LINES: Final = 64
 
-#: The field of the filter, and the topic's name or, if that is unknown, its id.
+#: The filter field (``topic`` or ``topic_id``), and the topic's name or, if that is unknown, its id.
 TopicKey = tuple[str, str]
 
 
-def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> Generator[None, None, dict[str, Any]]:
-    """Count in steps: 8 us of CPU for each exchange of Produce, Fetch and ShareFetch, because lines are parsed.
+def topics_over_time(
+    session: BrowseSession, view: SessionView, part_count: int
+) -> Generator[None, None, dict[str, Any]]:
+    """Count in steps; each Produce, Fetch or ShareFetch exchange takes 8 us of CPU, because its lines are parsed.
 
     Args:
         session: The session.
-        view: The rows.
-        parts: Parts of the time, the same as in `over_time`.
+        view: The view whose rows are counted.
+        part_count: Number of parts to divide the time into, as in `over_time`.
 
     Returns:
         ``from``, ``width``, ``parts`` as in `over_time`; ``series`` by ``produced`` and ``fetched``: ``names``, pairs
-        of the field of a filter and its value, ``values`` (bytes of records), ``others``. ``lag`` has the same: a third
-        item of its names is the partition, -1 if frames only show the sum of several; its values are the highest
-        number of records in a part, null if no response shows it. ``busy`` as in `over_time`.
+        of a filter field and its value, ``values`` (bytes of records), ``others``. ``lag`` has the same keys; the third
+        item of each name is the partition, -1 if frames only show the sum of several; its values are the highest lag
+        in each part, in records, null if no response shows it. ``busy`` as in `over_time`.
     """
     index, visible = session.index, view.visible
     rows = rows_in_view(index, visible)
@@ -54,7 +56,7 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             at = completed_at(index, entry)
             start, end = min(start, at), max(end, at)
     start = min(start, end)
-    width = max(1, -(-(end - start + 1) // parts))
+    width = max(1, -(-(end - start + 1) // part_count))
     sizes: dict[str, dict[TopicKey, Counter[int]]] = {"produced": {}, "fetched": {}}
     lags: dict[tuple[str, str, int], dict[int, int]] = {}
     number = 0
@@ -69,7 +71,7 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
             yield
             if (entry := row - index.first) < 0:
                 continue
-        part = min(max(completed_at(index, entry) - start, 0) // width, parts - 1)
+        part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
         for topic in _topics(session, row):
             key = _key(topic)
             if topic.bytes:
@@ -81,17 +83,19 @@ def topics_over_time(session: BrowseSession, view: SessionView, parts: int) -> G
     return {
         "from": start,
         "width": width,
-        "parts": parts,
+        "parts": part_count,
         "series": {
-            name: _series(topics, _highest(totals[name], _MAX_TOPICS), parts, 0) for name, topics in sizes.items()
+            name: _series(topics, _highest(totals[name], _MAX_TOPICS), part_count, 0) for name, topics in sizes.items()
         },
-        "lag": _series(lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), parts),
+        "lag": _series(
+            lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), part_count
+        ),
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
     }
 
 
 def _topics(session: BrowseSession, row: int) -> Sequence[TopicEntry]:
-    """Return the topics of the response, which has the bytes of its request; of the request if it has none."""
+    """Return the topics of a row's response, which repeats the request's byte counts, or else of its request."""
     for raw in reversed(session.raw(row)):
         line = parse_partial(raw)
         if isinstance(line, RequestLine | ResponseLine) and line.topics:

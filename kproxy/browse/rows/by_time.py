@@ -1,4 +1,4 @@
-"""Rows in the order of their time."""
+"""Row numbers sorted by time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 
 class RowsByTime:
-    """Row numbers in the order of their time, equal ones by number.
+    """Row numbers sorted by time; rows with equal times are sorted by number.
 
     Args:
-        time: Returns the time of a row. It does not change; rows below `first` have been discarded.
+        time: Returns the time of a row, which never changes.
     """
 
     def __init__(self, time: Callable[[int], int], rows: Iterable[int] = ()) -> None:
@@ -22,25 +22,25 @@ class RowsByTime:
         return self._time(row), row
 
     def add(self, row: int) -> None:
-        """Add a row: mostly at the end, or near it."""
+        """Add a row, usually at or near the end."""
         if not self.rows or self._key(self.rows[-1]) <= self._key(row):
             self.rows.append(row)
         else:
             self.rows.insert(self.position(row), row)
 
     def position(self, row: int) -> int:
-        """Return the position of a row, or where it would be."""
+        """Return the position of a row, or where it would be inserted."""
         return bisect_left(self.rows, self._key(row), key=self._key)
 
     def has(self, row: int) -> bool:
-        """Whether the row is there."""
-        at = self.position(row)
-        return at < len(self.rows) and self.rows[at] == row
+        """Whether the row is present."""
+        position = self.position(row)
+        return position < len(self.rows) and self.rows[position] == row
 
     def remove(self, row: int) -> None:
-        """Remove a row that is there."""
+        """Remove a row that is present."""
         del self.rows[self.position(row)]
 
     def forget(self, first: int) -> None:
-        """Remove the rows below this number, wherever they are."""
+        """Remove all rows with a number below `first`."""
         self.rows = array("Q", (row for row in self.rows if row >= first))

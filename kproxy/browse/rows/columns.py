@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.outputs.text import Piece, topics
+from kproxy.outputs.text import Piece, topics_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -26,14 +26,14 @@ def subject(exchange: Exchange) -> Cell:
     """Return the subject: group, topics, or the text of an event."""
     frame = exchange.frame
     if frame is None:
-        return [(safe(_event(exchange)), "")]
+        return [(safe(_event_text(exchange)), "")]
     pieces: list[Piece] = []
     if frame.group_id is not None:
         pieces.append((f"group {safe(frame.group_id) or '(empty)'}  ", ""))
     if frame.transactional_id:
         pieces.append((f"transaction {safe(frame.transactional_id)}  ", ""))
     if frame.topics:
-        pieces.append((topics(frame.topics), "topic"))
+        pieces.append((topics_text(frame.topics), "topic"))
     if frame.software_name:
         pieces.append((safe(f"{frame.software_name} {frame.software_version or ''}"), "dim"))
     if not pieces and frame.not_decoded:
@@ -41,7 +41,7 @@ def subject(exchange: Exchange) -> Cell:
     return pieces
 
 
-def _event(exchange: Exchange) -> str:
+def _event_text(exchange: Exchange) -> str:
     event = exchange.event
     if isinstance(event, OpenLine):
         return f"{event.client} -> {event.server}" + ("  TLS" if event.tls else "")

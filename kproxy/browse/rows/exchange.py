@@ -36,12 +36,12 @@ class Exchange:
 
     @property
     def repeats(self) -> list[RepeatedFinding]:
-        """What the request, then the response repeats of findings in earlier rows."""
+        """The findings of earlier rows that the request, then the response, repeats."""
         return [repeat for side in (self.request, self.response) if side is not None for repeat in side.repeats]
 
     @property
     def findings(self) -> list[FindingEntry | FindingLine]:
-        """The findings of the request, then of the response; an event that is a finding."""
+        """The findings of the request, then of the response; or the event, if it is a finding."""
         findings: list[FindingEntry | FindingLine] = []
         for side in (self.request, self.response):
             if side is not None:

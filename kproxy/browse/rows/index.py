@@ -1,4 +1,4 @@
-"""The index: what the list shows of each row without parsing its lines again, and where they are; 60 bytes per row."""
+"""The index: what the list shows for each row without parsing its lines again, and where they are; 60 bytes per row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RowState(IntEnum):
     UNSEEN = 6  # the response may be in a gap
 
 
-#: Severity of a row as a number: that of its most severe finding, also if it is a repeat.
+#: Severities by level; a row has the level of its most severe finding, even if that is a repeat.
 SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
 _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
@@ -37,14 +37,14 @@ _LATEST = (1 << 63) - 1
 
 
 @lru_cache(maxsize=256)
-def _second(text: str) -> int:
+def _parse_second(text: str) -> int:
     return nanoseconds(text + ".000000Z")
 
 
 def time_of(ts: str) -> int:
     """Return the `ts` of a line in ns since the epoch; 0 if it is invalid or out of range."""
     try:
-        at = _second(ts[:19]) + int(ts[20:26]) * 1000
+        at = _parse_second(ts[:19]) + int(ts[20:26]) * 1000
     except (ValueError, OverflowError):
         return 0
     return at if 0 <= at <= _LATEST else 0
@@ -53,12 +53,13 @@ def time_of(ts: str) -> int:
 class RowIndex:
     """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
-    `by_time` is None until a line has an earlier time than one before: a connection is reported when its protocol is
-    known, captures are read one after the other.
+    `by_time` is None until a line is earlier than a line before it: a connection is only reported once its protocol is
+    known, and captures are read one after the other.
 
     The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row. `requests` are the
-    rows of the requests in flight that the last line is about: of a request itself, if it expects a response; of the
-    request of a response; of those that no longer wait (`RequestPairing.end`). Such rows may have been discarded.
+    rows of the requests in flight that the last line concerns: the row of the line itself, if it is a request that
+    expects a response; the row of a response's request; or the rows of the requests that no longer wait
+    (`RequestPairing.end`). These rows may have been discarded.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class RowIndex:
         self.severity = array("b")  # index into `SEVERITIES`
         self.errors = array("b")  # whether the response has an error
         self.connection_events = array("b")  # whether the row opens or closes a connection
-        self.places = (array("q"), array("q"))  # of the request's (or the event's) line, of the response's; -1
+        self.places = (array("q"), array("q"))  # of the request's (or event's) and the response's line; or -1
         self.sizes = (array("I"), array("I"))  # bytes of these lines
         self.connections = Names()
         self.clients = Names()
@@ -96,7 +97,7 @@ class RowIndex:
         connection = self.connections.number(line.connection_id)
         self.requests = ()
         if isinstance(line, ResponseLine):
-            return self._response(line, connection, location, size, at)
+            return self._add_response(line, connection, location, size, at)
         level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
         if isinstance(line, RequestLine):
             state = RowState.ONE_WAY if line.acks == 0 else RowState.WAITING
@@ -115,7 +116,7 @@ class RowIndex:
             self._end_requests(line, RowState.UNSEEN)
         elif isinstance(line, OpenLine | CloseLine):
             self._end_requests(line, RowState.UNANSWERED)
-        row = self._add(at, api, length, connection, client, state, level, 0)
+        row = self._add_row(at, api, length, connection, client, state, level, 0)
         self.places[0].append(location)
         self.sizes[0].append(size)
         self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
@@ -123,7 +124,7 @@ class RowIndex:
         self.sizes[1].append(0)
         return row
 
-    def _response(self, line: ResponseLine, connection: int, location: int, size: int, at: int) -> int:
+    def _add_response(self, line: ResponseLine, connection: int, location: int, size: int, at: int) -> int:
         level = _worst_level(line)
         row = self._pairing.match(line)
         if row is not None:
@@ -132,7 +133,7 @@ class RowIndex:
             api = -1 if line.api_key is None else line.api_key
             client = self.clients.number(line.client_id or "")
             self.servers[connection] = line.server
-            row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
+            row = self._add_row(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
             self.places[0].append(-1)
             self.sizes[0].append(0)
             self.places[1].append(location)
@@ -142,7 +143,7 @@ class RowIndex:
             entry = row - self.first
             self.state[entry] = RowState.ANSWERED
             self.latency[entry] = _latency(line)
-            self.size[entry] = _size(self.size[entry] + line.size)
+            self.size[entry] = _clamp_size(self.size[entry] + line.size)
             self.severity[entry] = max(self.severity[entry], level)
             self.errors[entry] = bool(line.errors)
             self.places[1][entry] = location
@@ -150,7 +151,7 @@ class RowIndex:
             self.changed.add(row)
         return row
 
-    def _add(
+    def _add_row(
         self, at: int, api: int, size: int, connection: int, client: int, state: RowState, level: int, errors: int
     ) -> int:
         row = self.end
@@ -161,7 +162,7 @@ class RowIndex:
             self.by_time = RowsByTime(self.time, range(self.first, row))
             self.by_time.add(row)
         self.latency.append(-1)
-        self.size.append(_size(size))
+        self.size.append(_clamp_size(size))
         self.api.append(max(-1, min(api, 0x7FFF)))
         self.connection.append(connection)
         self.client.append(client)
@@ -173,7 +174,7 @@ class RowIndex:
         return row
 
     def _mark_request(self, line: FindingLine, level: int) -> None:
-        """Give the row of a request that waits the severity of a finding about it."""
+        """Raise the severity of a waiting request's row to that of a finding about the request."""
         if line.direction != "request" or line.offset is None:
             return
         row = self._pairing.find(line.connection_id, line.offset)
@@ -189,17 +190,17 @@ class RowIndex:
                 self.changed.add(row)
 
     def time(self, row: int) -> int:
-        """Return the time of a row in ns since the epoch: -1 of a discarded one, the latest of one to come."""
+        """Return the time of a row in ns since the epoch: -1 for a discarded row, the latest time for a future row."""
         if row < self.first:
             return -1
         return self.at[row - self.first] if row < self.end else _LATEST
 
     def waiting(self) -> int:
-        """Number of requests in flight."""
+        """Return the number of requests in flight."""
         return len(self._pairing)
 
     def waited(self, row: int, now: int) -> int | None:
-        """Return the latency of a row in us, or its wait up to `now` (ns); None if unknown."""
+        """Return the latency of a row in us, or how long it has waited at `now` (ns); None if unknown."""
         entry = row - self.first
         latency = self.latency[entry]
         if latency >= 0:
@@ -224,7 +225,7 @@ class RowIndex:
 
 
 class Names:
-    """Maps texts to numbers from 0 on, and back; long texts are truncated."""
+    """Maps texts to consecutive numbers from 0, and back; long texts are truncated."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -234,7 +235,7 @@ class Names:
         return len(self._texts)
 
     def number(self, text: str) -> int:
-        """Return the number of a text."""
+        """Return the number of a text; a new text gets the next number."""
         text = text[:_NAME_CHARACTERS]
         number = self._numbers.get(text)
         if number is None:
@@ -262,7 +263,7 @@ def _worst_level(line: RequestLine | ResponseLine) -> int:
     return worst
 
 
-def _size(size: int) -> int:
+def _clamp_size(size: int) -> int:
     """Clamp a number of bytes to what the array can hold."""
     return max(0, min(size, 0xFFFFFFFF))
 

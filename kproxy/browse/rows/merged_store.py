@@ -1,4 +1,4 @@
-"""Several stores as one: groups in order, and the lines of a group by time."""
+"""Reads several stores as one: groups in order, and the lines of a group by time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from kproxy.browse.rows.store import Store
 
-#: A place combines the number of a store with the place in that store (the lower bits).
+#: A location combines the number of a store with the location in that store (the lower bits).
 _SHIFT: Final = 44
 _MASK: Final = (1 << _SHIFT) - 1
 _TS: Final = b'"ts":"'
@@ -24,7 +24,7 @@ class StorePart:
         number: Its number.
         store: The store.
         group: The hour that it belongs to; groups are read in order.
-        filling: Its existing content is still being unpacked, and later groups must wait for it.
+        filling: Whether its existing content is still being unpacked, so that later groups must wait for it.
     """
 
     def __init__(self, number: int, store: Store, group: str, *, filling: bool) -> None:
@@ -33,7 +33,7 @@ class StorePart:
         self.group = group
         self.filling = filling
         self.head: tuple[int, bytes] | None = None
-        self.time = b""  # of its head
+        self.time = b""  # of `head`
         self._lines: Iterator[tuple[int, bytes]] | None = None
 
     def advance(self) -> None:
@@ -48,12 +48,12 @@ class StorePart:
 
     @property
     def is_read(self) -> bool:
-        """Whether all lines so far have been read."""
+        """Whether all lines available so far have been read."""
         read_bytes, total_bytes = self.store.progress
         return read_bytes >= total_bytes and self.head is None and not self.filling
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the new lines, with places of the `MergedStore`."""
+        """Yield the new lines, with their locations in the `MergedStore`."""
         number = self.number << _SHIFT
         for location, line in self.store.new_lines():
             yield number | location, line
@@ -62,8 +62,7 @@ class StorePart:
 class MergedStore:
     """The lines of many stores.
 
-    Lines of a group are ordered by time among those available when they are read; lines added to a store later come
-    later.
+    The lines of a group that are available when it is read are sorted by time; lines added to its stores later follow.
     """
 
     first = 0
@@ -118,7 +117,7 @@ class MergedStore:
 
 
 def _merge(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
-    """Yield the parts' lines by time, until one part must be waited for."""
+    """Yield the parts' lines by time, until a part has to be waited for."""
     for part in parts:
         if part.head is None:
             part.advance()
@@ -142,5 +141,6 @@ def _merge(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
 
 def _time(line: bytes) -> bytes:
     """Return the `ts` of a line, which sorts as text; a line without one sorts first."""
-    at = line.find(_TS, 0, 100)
-    return b"" if at < 0 else line[at + len(_TS) : at + len(_TS) + _TS_BYTES]
+    key_start = line.find(_TS, 0, 100)
+    start = key_start + len(_TS)
+    return b"" if key_start < 0 else line[start : start + _TS_BYTES]

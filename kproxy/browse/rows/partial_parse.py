@@ -1,4 +1,4 @@
-"""Parses trace lines without bodies and bytes: all that the index and overviews need, at half the cost."""
+"""Parses trace lines without bodies and bytes, which is all that the index and overviews need, at half the cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, 
 
 
 class _Request(RequestLine, tag="request"):
-    body: Raw = Raw()  # type: ignore[assignment]  # passed over, not built
+    body: Raw = Raw()  # type: ignore[assignment]  # skipped, not decoded
     frame: Raw = Raw()  # type: ignore[assignment]
 
 
@@ -24,7 +24,7 @@ _DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | 
 
 
 def parse_partial(data: bytes) -> Line | None:
-    """Parse a trace line without its `body` and `frame`; None if it is not a trace line."""
+    """Parse a trace line without its `body` and `frame`; return None if it is not a trace line."""
     try:
         return cast("Line", _DECODER.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

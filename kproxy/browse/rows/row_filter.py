@@ -27,7 +27,7 @@ from kproxy.trace.lines import (
 )
 
 #: Bytes read at once; rows are examined in order.
-_AHEAD: Final = 1 << 14
+_CHUNK_BYTES: Final = 1 << 14
 
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
@@ -40,38 +40,38 @@ def row_matcher(
 ) -> Callable[[int], bool]:
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
-    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings and
-    the records of both. A search for text also finds texts in the bytes of frames. What `note_columns` returns for a
-    row replaces columns of its line.
+    A filter sees an exchange as one object: the fields of the response, or else of the request, and the findings and
+    records of both. A text search also searches the bytes of frames. The columns that `note_columns` returns for a row
+    replace those of its line.
     """
-    reads = _read_ahead(store), _read_ahead(store)
+    readers = _make_reader(store), _make_reader(store)
     decoder = _decoder(row_filter)
     matches, locations, sizes = row_filter.matches, index.places, index.sizes
     searches_text = row_filter.searches_text
 
     def matches_row(row: int) -> bool:
         entry = row - index.first
-        found: list[Mapping[str, Any]] = []
+        lines: list[Mapping[str, Any]] = []
         raw_lines: list[bytes] = []
         for side in (0, 1):
-            if (place := locations[side][entry]) >= 0:
+            if (location := locations[side][entry]) >= 0:
                 try:
-                    raw_lines.append(reads[side](place, sizes[side][entry]))
-                    found.append(decoder.decode(raw_lines[-1]))
+                    raw_lines.append(readers[side](location, sizes[side][entry]))
+                    lines.append(decoder.decode(raw_lines[-1]))
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue  # discarded, or another process changed the file
-        if not found:
+        if not lines:
             return False
-        line = reduce(_join, found)
+        line = reduce(_join, lines)
         if (note := note_columns(row)) is not None:
             line = {**line, **note}
-        return matches(_WithFrames(line, raw_lines) if searches_text else line)
+        return matches(_LineWithFrames(line, raw_lines) if searches_text else line)
 
     return matches_row
 
 
-class _WithFrames(dict[str, Any]):
-    """A line whose body has also the text in the bytes of its frames, which are decoded as soon as it is searched."""
+class _LineWithFrames(dict[str, Any]):
+    """A line whose body also includes the bytes of its frames as text; they are decoded when the body is searched."""
 
     def __init__(self, line: Mapping[str, Any], raw_lines: Sequence[bytes]) -> None:
         super().__init__(line)
@@ -84,7 +84,7 @@ class _WithFrames(dict[str, Any]):
 
 
 def _body_of_frame(raw: bytes) -> Any:
-    """Return the body of a line's frame with bytes as text, as its details show them; None if it has no frame."""
+    """Return the body decoded from a line's frame, with bytes as text, as its details show it; None without a frame."""
     try:
         line = parse_line(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -117,22 +117,22 @@ def _decoder(row_filter: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
         for name, kind in get_type_hints(line).items():
-            is_of_structs = get_origin(kind) is list and is_struct_type(get_args(kind)[0])
-            simple_kind = list[dict[str, Any]] if is_of_structs else kind
+            is_list_of_structs = get_origin(kind) is list and is_struct_type(get_args(kind)[0])
+            simple_kind = list[dict[str, Any]] if is_list_of_structs else kind
             kinds[name] = reduce(or_, (kinds[name], simple_kind)) if name in kinds else simple_kind
     keys = {name: kinds[name] for name in sorted(row_filter.columns) if name in kinds}
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]
 
 
-def _read_ahead(store: Store) -> Callable[[int, int], bytes]:
-    """Return a function like `Store.read` that reads ahead, for consecutive lines."""
+def _make_reader(store: Store) -> Callable[[int, int], bytes]:
+    """Return a function like `Store.read` that reads ahead, which suits consecutive lines."""
     chunk_start, data = 0, b""
 
     def read(location: int, size: int) -> bytes:
         nonlocal chunk_start, data
-        at = location - chunk_start
-        if at < 0 or at + size > len(data):
-            chunk_start, data, at = location, store.read(location, max(size, _AHEAD)), 0
-        return data[at : at + size]
+        start = location - chunk_start
+        if start < 0 or start + size > len(data):
+            chunk_start, data, start = location, store.read(location, max(size, _CHUNK_BYTES)), 0
+        return data[start : start + size]
 
     return read

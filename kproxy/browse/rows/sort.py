@@ -7,9 +7,9 @@ from bisect import bisect
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-#: Rows processed between two yields: a few milliseconds.
+#: Rows processed between two yields, in a few milliseconds.
 PART: Final = 4_096
-#: Number of bits of the row in a key that is joined with its row.
+#: Number of low bits that hold the row in a packed key.
 _BITS: Final = 48
 _ROW: Final = (1 << _BITS) - 1
 #: Samples per part for choosing the bounds; more samples make parts more even.
@@ -17,9 +17,9 @@ _SAMPLES: Final = 16
 
 
 def sort_rows(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None, None, array[int]]:
-    """Sort rows by key, then by number; yields between steps.
+    """Sort rows by key, then by number; yield between steps.
 
-    Bounds of the parts come from a sample; rows are distributed to the parts, and each part is sorted separately.
+    The bounds of the parts come from a sample; rows are distributed to the parts, and each part is sorted separately.
     """
     packed: list[int] = []
     for start in range(0, len(rows), PART):
@@ -31,10 +31,10 @@ def sort_rows(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None,
         for value in packed[start : start + PART]:
             parts[bisect(bounds, value)].append(value)
         yield
-    in_part = array("Q")
+    sorted_rows = array("Q")
     for part in parts:
         part.sort()
-        in_part.extend([value & _ROW for value in part])
+        sorted_rows.extend([value & _ROW for value in part])
         part.clear()
         yield
-    return in_part
+    return sorted_rows

@@ -17,17 +17,17 @@ _CHUNK: Final = 1 << 16
 
 
 class Store(Protocol):
-    """Lines in order, each at a fixed place."""
+    """Lines in order, each at a fixed location."""
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the complete lines not read before, without their newline, each with its place."""
+        """Yield the complete lines not read before, without their newline, each with its location."""
 
     def read(self, location: int, size: int) -> bytes:
-        """Return the bytes at a place; fewer if they have been discarded."""
+        """Return the bytes at a location; fewer if they have been discarded."""
 
     @property
     def first(self) -> int:
-        """The lowest place that has not been discarded."""
+        """The lowest location that has not been discarded."""
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 class LineReader:
-    """Splits a growing file into lines. An incomplete last line waits for its rest; an overlong line is skipped.
+    """Splits a growing file into lines. An incomplete last line is held back; an overlong line is skipped.
 
     Args:
         file: Its descriptor; the file may grow, but existing bytes must not change.
@@ -49,19 +49,19 @@ class LineReader:
     def __init__(self, file: int) -> None:
         self.complete = False  # the file is complete: the last line may lack a newline
         self._file = file
-        self._at = 0
+        self._offset = 0
         self._rest = bytearray()
 
     @property
     def offset(self) -> int:
-        """Bytes read."""
-        return self._at
+        """Number of bytes read."""
+        return self._offset
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the next complete lines with their offsets."""
-        while data := os.pread(self._file, _CHUNK, self._at):
-            line_start = self._at - len(self._rest)
-            self._at += len(data)
+        while data := os.pread(self._file, _CHUNK, self._offset):
+            line_start = self._offset - len(self._rest)
+            self._offset += len(data)
             complete = data.rfind(b"\n") + 1
             lines = (bytes(self._rest) + data[:complete]).split(b"\n")[:-1] if complete else []
             if complete:
@@ -76,7 +76,7 @@ class LineReader:
         if self.complete and self._rest:
             last = bytes(self._rest)
             self._rest.clear()
-            yield self._at - len(last), last
+            yield self._offset - len(last), last
 
 
 class FileStore:
@@ -150,17 +150,17 @@ class Spool:
             return
         lines = bytes(self._rest) + data[:complete]
         if not self._files or self._end - self._segment_starts[-1] >= self._segment:
-            self._begin()
+            self._begin_segment()
         view = memoryview(lines)
-        at = self._end - self._segment_starts[-1]
+        offset = self._end - self._segment_starts[-1]
         while view:
-            written_bytes = os.pwrite(self._files[-1], view, at)
-            view, at = view[written_bytes:], at + written_bytes
+            written_bytes = os.pwrite(self._files[-1], view, offset)
+            view, offset = view[written_bytes:], offset + written_bytes
         self._rest = bytearray(data[complete:])
         self._end += len(lines)
 
     def end(self) -> None:
-        """Note that the input is complete; the last line may lack a newline, or its rest: then it is dropped.
+        """Note that the input is complete; keep a last line without a newline only if it can be parsed.
 
         Raises:
             OSError: The disk is full.
@@ -168,7 +168,7 @@ class Spool:
         if self._rest and parse_partial(bytes(self._rest)) is not None:
             self.append(b"\n")
 
-    def _begin(self) -> None:
+    def _begin_segment(self) -> None:
         with tempfile.TemporaryFile(prefix="kproxy-", dir=_directory()) as file:
             self._files.append(os.dup(file.fileno()))
         self._segment_starts.append(self._end)
@@ -196,8 +196,8 @@ class Spool:
         if location < self.first or not self._files:
             return b""
         number = bisect_right(self._segment_starts, location) - 1
-        ends = self._segment_starts[number + 1] if number + 1 < len(self._segment_starts) else self._end
-        return os.pread(self._files[number], min(size, ends - location), location - self._segment_starts[number])
+        end = self._segment_starts[number + 1] if number + 1 < len(self._segment_starts) else self._end
+        return os.pread(self._files[number], min(size, end - location), location - self._segment_starts[number])
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -212,7 +212,7 @@ class Spool:
 
 
 def _directory() -> str | None:
-    """Return a directory on disk for temporary files: below the user's cache directory, if it is usable."""
+    """Return a directory on disk for temporary files: in the user's cache directory, if that is usable."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kproxy"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.sort import sort_rows
 from kproxy.filters import Filter
 
-#: Sorting again may take one part in this many of the time.
+#: Re-sorting may take at most one part in this many of the time.
 _SHARE = 20
 
 
@@ -52,7 +52,7 @@ class VisibleRows:
         self._sorted: Sequence[int] | None = None
         self._stale = False
         self._sorting: Generator[None, None, Sequence[int]] | None = None
-        self._sorting_from = 0  # the first row of the index at that time
+        self._sorting_from = 0  # the first row of the index when sorting began
         self._sort_took = 0.0
         self._sorted_at = 0.0
 
@@ -115,7 +115,7 @@ class VisibleRows:
         self._scanned = max(self._scanned, first)
         for row in sorted(changed):
             if first <= row < self._scanned:
-                self._set(row, visible=self._is_match(row))
+                self._set_visible(row, visible=self._is_match(row))
 
     def work(self, seconds: float) -> bool:
         """Filter and sort for this many seconds; return whether work remains."""
@@ -134,7 +134,7 @@ class VisibleRows:
         return is_unfinished or self._sort(deadline)
 
     def _sort(self, deadline: float) -> bool:
-        """Sort again if rows have changed; the longer it takes, the less often. Return whether work remains."""
+        """Re-sort if rows have changed; the longer that takes, the less often. Return whether work remains."""
         if self._sorting is None or self._sorting_from != self._index.first:
             if not self._stale or (self.order is Order.TIME and not self.reverse):
                 return False
@@ -146,7 +146,7 @@ class VisibleRows:
             try:
                 next(self._sorting)
             except StopIteration as result:
-                self._show(result.value)
+                self._finish_sort(result.value)
         self._sort_took += time.perf_counter() - began
         return self._sorting is not None
 
@@ -155,17 +155,17 @@ class VisibleRows:
         first = self._sorting_from = self._index.first
         rows = self._by_time()
         if self.order is Order.TIME:
-            self._show(rows[::-1])
+            self._finish_sort(rows[::-1])
         else:
-            keys, sign = self._keys(), 1 if self.reverse else -1
-            self._sorting = sort_rows(rows[:], lambda row: sign * keys(row - first))
+            key, sign = self._sort_key(), 1 if self.reverse else -1
+            self._sorting = sort_rows(rows[:], lambda row: sign * key(row - first))
 
-    def _show(self, rows: Sequence[int]) -> None:
+    def _finish_sort(self, rows: Sequence[int]) -> None:
         self._sorted, self._sorting = rows, None
         self._sorted_at = time.perf_counter()
         self.version += 1
 
-    def _keys(self) -> Callable[[int], int]:
+    def _sort_key(self) -> Callable[[int], int]:
         """Return the sort key of an entry; the highest is shown first."""
         index = self._index
         if self.order is Order.API:
@@ -187,7 +187,7 @@ class VisibleRows:
             return False
         return self._matches is None or self._matches(row)
 
-    def _set(self, row: int, *, visible: bool) -> None:
+    def _set_visible(self, row: int, *, visible: bool) -> None:
         assert self._rows is not None
         present = self._rows.has(row)
         if visible and not present:
@@ -205,7 +205,7 @@ class VisibleRows:
         return self._by_time() if self._sorted is None else self._sorted
 
     def _by_time(self) -> Sequence[int]:
-        """The rows by time, without a sort order."""
+        """Return the rows by time, whatever the sort order."""
         if self._rows is not None:
             return self._rows.rows
         in_order, index = self._index.by_time, self._index
@@ -218,7 +218,7 @@ class VisibleRows:
         return self._rows.has(row)
 
     def position(self, row: int) -> int:
-        """Return the position of a row; for a hidden one, its position by time."""
+        """Return the position of a row; for a hidden row, where it would be by time, or 0 in other orders."""
         if self._sorted is not None:
             try:
                 return self._sorted.index(row)

@@ -15,7 +15,7 @@ _CHUNK = 1 << 20
 
 
 class DissectedSource(Source):
-    """The output of ``kproxy dissect`` over some files.
+    """The output of ``kproxy dissect`` for some files.
 
     Args:
         name: The name shown to the user.

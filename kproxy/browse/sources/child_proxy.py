@@ -34,7 +34,7 @@ class ChildProxy:
         on_message: Called with each message after startup, in addition to `messages`, from another thread.
 
     Raises:
-        UserError: The proxy ended before it listened.
+        UserError: The proxy ended before it started listening.
         ControlError: The proxy has no control socket.
     """
 
@@ -84,7 +84,7 @@ class ChildProxy:
 
     @property
     def exit_message(self) -> str | None:
-        """Return how the proxy ended; None while it runs."""
+        """How the proxy ended; None while it runs."""
         if (status := self._process.poll()) is None:
             return None
         ending = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -36,23 +36,23 @@ class UnpackedFile:
         self.spool = Spool()
         self.damage: str | None = None
         self._file = file
-        self._at = 0
+        self._offset = 0
         self._gzip = os.pread(file, 2, 0) == GZIP_MAGIC
         self._stream = self._new_stream()
 
     @property
     def remaining_bytes(self) -> int:
         """Estimated number of bytes still to unpack, assuming the same compression ratio."""
-        unpacked, remaining = self.spool.progress[1], os.fstat(self._file).st_size - self._at
-        return unpacked * remaining // self._at if self._at and self.damage is None else 0
+        unpacked, remaining = self.spool.progress[1], os.fstat(self._file).st_size - self._offset
+        return unpacked * remaining // self._offset if self._offset and self.damage is None else 0
 
     def step(self) -> bool:
         """Unpack the next part; return whether there was any. Blocks, so call it in a thread."""
         unpacked = 0
         while self.damage is None and unpacked < _STEP:
-            if not (data := os.pread(self._file, _PIECE, self._at)):
+            if not (data := os.pread(self._file, _PIECE, self._offset)):
                 break
-            self._at += len(data)
+            self._offset += len(data)
             try:
                 unpacked += self._unpack(data)
             except (zlib.error, zstandard.ZstdError) as error:
@@ -64,7 +64,7 @@ class UnpackedFile:
     def _unpack(self, data: bytes) -> int:
         unpacked = 0
         while data:
-            if self._stream.eof:  # members of gzip, frames of zstd
+            if self._stream.eof:  # the next gzip member or zstd frame begins
                 self._stream = self._new_stream()
             output = self._stream.decompress(data)
             unpacked += len(output)

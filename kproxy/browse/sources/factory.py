@@ -32,7 +32,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
             running proxy.
         options: Options of ``kproxy dissect`` for reading captures.
         keep: Bytes of a running proxy's lines to keep.
-        reads_keys: Whether standard input becomes the terminal, for key presses, when it was a pipe.
+        reads_keys: Whether to replace piped standard input with the terminal, so that keys can be read.
 
     Raises:
         UserError: The source cannot be opened.
@@ -81,7 +81,7 @@ def _user_error(error: ControlError) -> UserError:
 
 
 def _proxy_at_socket(path: Path, keep: int) -> Source:
-    """Open the proxy that listens on a Unix socket, or that has it as its control socket."""
+    """Open the proxy that listens on a Unix socket, or whose control socket it is."""
     try:
         return _proxy_at(f"unix:{path}", keep)
     except UserError:
@@ -116,7 +116,7 @@ def _open_stdin(*, reads_keys: bool) -> int:
 
 
 def _is_trace(name: str) -> bool:
-    """Whether it is a trace file, or a directory with only those; false for a capture."""
+    """Whether the name is that of a trace file, or of a directory with only trace files; false for a capture."""
     path = Path(name)
     if path.is_dir():
         if not (paths := input_files(path)):

@@ -19,7 +19,7 @@ from kproxy.trace.reader import trace_files
 #: A file written to within this many seconds may still be growing.
 FRESH_S = 10.0
 _SCAN_INTERVAL_S = 0.5
-#: Searching for files takes one part in this many of the time when there are very many.
+#: Searching for files takes at most one part in this many of the time, however many there are.
 _SHARE = 20
 
 
@@ -39,9 +39,9 @@ class _File:
 
 
 class TraceSource(Source):
-    """Trace files, and those below directories: by hour, and within an hour by time.
+    """Trace files, including those in directories: by hour, and by time within an hour.
 
-    New files are found, growing ones are followed. A renamed file keeps its inode, so it is not read twice.
+    New files are picked up, and growing files are followed. A renamed file keeps its inode, so it is not read twice.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -56,14 +56,14 @@ class TraceSource(Source):
         """See `Source`."""
         while True:
             began = time.monotonic()
-            for path, file in await asyncio.to_thread(self._open_new):
+            for path, file in await asyncio.to_thread(self._open_new_files):
                 self._add_file(path, file)
             elapsed = time.monotonic() - began
             await self._unpack()
             self._update_phase()
             await asyncio.sleep(max(_SCAN_INTERVAL_S, elapsed * _SHARE))
 
-    def _open_new(self) -> list[tuple[Path, int]]:
+    def _open_new_files(self) -> list[tuple[Path, int]]:
         """Open new files. An empty file is skipped, because its type is not known yet."""
         opened = []
         for path in self._candidates():
@@ -82,7 +82,7 @@ class TraceSource(Source):
 
     def _candidates(self) -> Iterator[Path]:
         for path in self._paths:
-            with suppress(OSError):  # a directory deleted meanwhile
+            with suppress(OSError):  # the directory has been deleted meanwhile
                 yield from trace_files(path) if path.is_dir() else [path]
 
     def _add_file(self, path: Path, file: int) -> None:
@@ -97,7 +97,7 @@ class TraceSource(Source):
 
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
-        for file in sorted(self._active, key=lambda traces: traces.part.group):
+        for file in sorted(self._active, key=lambda file: file.part.group):
             if isinstance(packed := file.content, UnpackedFile):
                 while await asyncio.to_thread(packed.step):
                     pass

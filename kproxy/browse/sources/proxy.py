@@ -32,7 +32,7 @@ class ProxySource(Source):
 
     Args:
         name: The name shown to the user.
-        locate: Returns the path of its control socket now; may block, and may raise `ControlError`.
+        locate: Returns the current path of its control socket; may block, and may raise `ControlError`.
         keep: Bytes of lines to keep; the oldest are discarded.
     """
 
@@ -60,7 +60,7 @@ class ProxySource(Source):
         while True:
             try:
                 async with connect(await asyncio.to_thread(self._locate)) as client:
-                    await self._begin(client)
+                    await self._start_watching(client)
                     pause = _FIRST_PAUSE_S
                     async for line in client:
                         self._add_line(line)
@@ -80,10 +80,10 @@ class ProxySource(Source):
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _end_reason(self) -> str | None:
-        """Return why it will not come back, if known."""
+        """Return why the proxy will not come back, if known."""
         return None
 
-    async def _begin(self, client: ControlClient) -> None:
+    async def _start_watching(self, client: ControlClient) -> None:
         greeting, last_greeting = client.greeting, self._greeting
         is_same = last_greeting is not None and (last_greeting.pid, last_greeting.started) == (
             greeting.pid,

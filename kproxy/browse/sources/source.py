@@ -11,7 +11,7 @@ from kproxy.browse.rows.store import Store
 from kproxy.control.protocol import LateResponse
 from kproxy.errors import UserError
 
-#: Most connections whose late response is kept.
+#: Maximum number of connections whose late response is kept.
 _MAX_LATE = 10_000
 
 
@@ -20,7 +20,7 @@ class SourcePhase(StrEnum):
 
     READING = "reading"
     LIVE = "live"
-    LOST = "lost"  # and retried
+    LOST = "lost"  # the connection is being retried
     ENDED = "ended"
 
 
@@ -57,7 +57,7 @@ class Source(ABC):
         return self.phase is SourcePhase.LIVE
 
     def percent(self) -> int | None:
-        """Percentage read, never decreasing; None if unknown or complete."""
+        """Return the percentage read, which never decreases; None if unknown or complete."""
         if self.phase is not SourcePhase.READING or (progress := self._progress()) is None:
             self._percent = 0
             return None

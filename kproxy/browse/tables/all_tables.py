@@ -1,4 +1,4 @@
-"""All tables by the name that a URL has for each."""
+"""All tables, by their names in URLs."""
 
 from __future__ import annotations
 

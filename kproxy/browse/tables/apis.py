@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The APIs, counted in the rows of a view."""
+    """Return the table of APIs, counted in the rows of a view."""
     matching = view.matching
     overview = session.overviews.apis if matching is None else matching.apis
     about = "Latency is the time from request to response; a Fetch waits for data by design."

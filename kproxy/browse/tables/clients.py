@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The clients, or those in the rows of a view."""
+    """Return the table of clients, or of those in the rows of a view."""
     rows = [_row(session, client) for client in facts.rows_in_view(session, view)]
     about = (
         "Clients by client id, software and host. In and out are the bytes of requests and of responses. Kafka 4 no"
@@ -58,7 +58,7 @@ def _row(session: BrowseSession, item: Client) -> OverviewRow:
         item.verdict.value,
         item.reason,
     ]
-    narrow = f"client_id={quoted(item.client_id)}" if item.client_id else None
+    filter_text = f"client_id={quoted(item.client_id)}" if item.client_id else None
     marks = [("first", item.first_row), ("last", item.last_row)]
     key = f"{item.client_id} {software(item)} {item.host}"
-    return OverviewRow(key, values, narrow, item.first_row, facts.facts(session, item), marks)
+    return OverviewRow(key, values, filter_text, item.first_row, facts.facts(session, item), marks)

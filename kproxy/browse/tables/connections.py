@@ -57,7 +57,7 @@ _BROKER_COLUMNS = (
 
 
 def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The connections, or those with a row in a view."""
+    """Return the table of connections, or of those with a row in a view."""
     overview = session.overviews.connections
     rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
@@ -66,7 +66,7 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 
 def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The addresses that clients connect to."""
+    """Return the table of the addresses that clients connect to."""
     by_server: dict[str, list[ConnectionSummary]] = {}
     for summary in facts.rows_in_view(session, view):
         by_server.setdefault(summary.server, []).append(summary)
@@ -99,8 +99,8 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     marks = [("first row", item.first_row), ("last row", item.last_row)]
     if oldest is not None:
         marks.insert(0, ("oldest waiting request", oldest.row))
-    narrow = f"connection={quoted(item.connection_id)}"
-    return OverviewRow(item.connection_id, values, narrow, facts=facts.facts(session, item), marks=marks)
+    filter_text = f"connection={quoted(item.connection_id)}"
+    return OverviewRow(item.connection_id, values, filter_text, facts=facts.facts(session, item), marks=marks)
 
 
 def _broker(name: str, summaries: list[ConnectionSummary]) -> OverviewRow:

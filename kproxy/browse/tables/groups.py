@@ -19,7 +19,7 @@ from kproxy.groups import GroupRow, GroupView
 from kproxy.trace.formatting import duration
 from kproxy.trace.timestamps import timestamp
 
-#: Most stalls, generations and members in the facts of a group.
+#: Maximum number of stalls, of generations and of members in the facts of a group.
 _MAX_SHOWN = 20
 _COLUMNS = (
     OverviewColumn("group", style="name"),
@@ -37,13 +37,13 @@ _COLUMNS = (
 
 
 def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """Groups that consume with partitions assigned to members."""
+    """Return the table of the groups that assign partitions to members."""
     about = "Consumer groups: members, generations, and why a group makes no progress."
     return _table("Groups", about, session, view, share=False)
 
 
 def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """Share groups (KIP-932)."""
+    """Return the table of share groups (KIP-932)."""
     about = "Share groups (KIP-932), whose members read the same partitions and acknowledge each record."
     return _table("Share groups", about, session, view, share=True)
 

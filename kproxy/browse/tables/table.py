@@ -11,12 +11,12 @@ from kproxy.browse.facts.texts import downsample
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import safe
 
-#: Parts of a column of counts over time.
+#: Number of parts in a cell of counts over time.
 _SPARK: Final = 24
 
 
 class ColumnKind(StrEnum):
-    """What the values of a column are; a page formats and aligns them accordingly."""
+    """The kind of a column's values; a page formats and aligns them accordingly."""
 
     TEXT = "text"
     COUNT = "count"
@@ -26,11 +26,11 @@ class ColumnKind(StrEnum):
     TIME = "time"  # us since the epoch
     FINDINGS = "findings"  # numbers of errors, warnings and infos
     SPARK = "spark"  # counts in equal parts of time
-    SPANS = "spans"  # what lasted: `TimeSpan` values
+    SPANS = "spans"  # `TimeSpan` values
 
 
 class TimeSpan(NamedTuple):
-    """Something that lasted, on a line of time: its begin and its length in thousandths of that, and its row."""
+    """A period on a time line: its begin and length in thousandths of the line, its length in ms, and its row."""
 
     begin: int
     length: int
@@ -50,7 +50,7 @@ class OverviewColumn:
 
 @dataclass(frozen=True, slots=True)
 class OverviewRow:
-    """A row: a stable key, a value for each column (None if unknown), what shows its frames, and more about it.
+    """A row: a stable key, a value for each column (None if unknown), how to show its frames, and further facts.
 
     `filter` selects its frames; without one, `row` is a row of the index to jump to. `facts` are pairs of a label and a
     text; `marks` are rows of the index with a label, such as "slowest".
@@ -66,7 +66,7 @@ class OverviewRow:
 
 @dataclass(frozen=True, slots=True)
 class OverviewTable:
-    """Rows in their natural order. `sort` is the column to sort by at first, by its title, and descending with ``-``.
+    """Rows in their natural order. `sort` is the title of the initial sort column, after ``-`` if it descends.
 
     `more` is a sentence about rows that are not listed.
     """
@@ -80,12 +80,12 @@ class OverviewTable:
 
 
 def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> dict[str, Any]:
-    """Return a table as JSON values; texts are safe to show. `numbers` replaces rows of the index, by default none."""
+    """Return a table as JSON values; texts are safe to show. `numbers`, if given, replaces rows of the index."""
 
     def number(row: int | None) -> int | None:
         return row if numbers is None or row is None else numbers.get(row)
 
-    def shown(value: Any, kind: ColumnKind) -> Any:
+    def json_value(value: Any, kind: ColumnKind) -> Any:
         if kind is ColumnKind.SPANS:
             return [span._replace(row=number(span.row)) for span in value]
         return safe(value) if isinstance(value, str) else value
@@ -99,11 +99,17 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
         "rows": [
             {
                 "key": safe(row.key),
-                "values": [shown(value, column.kind) for value, column in zip(row.values, table.columns, strict=True)],
+                "values": [
+                    json_value(value, column.kind) for value, column in zip(row.values, table.columns, strict=True)
+                ],
                 "filter": row.filter,
                 "row": number(row.row),
                 "facts": [[label, safe(text)] for label, text in row.facts if text],
-                "marks": [[label, mark_number] for label, at in row.marks if (mark_number := number(at)) is not None],
+                "marks": [
+                    [label, mark_number]
+                    for label, marked_row in row.marks
+                    if (mark_number := number(marked_row)) is not None
+                ],
             }
             for row in table.rows
         ],
@@ -111,15 +117,15 @@ def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> d
 
 
 def severities(counts: Severities) -> list[int] | None:
-    """The value of a column of findings."""
+    """Return the value of a column of findings; None if there are none."""
     return [counts.error, counts.warning, counts.info] if any(counts) else None
 
 
 def spark(counts: Sequence[int]) -> list[int] | None:
-    """The value of a column of counts over time; None if all are 0."""
+    """Return the value of a column of counts over time; None if all are 0."""
     return downsample(counts, _SPARK) if any(counts) else None
 
 
 def microseconds(ns: int | None) -> int | None:
-    """A time in ns as a value of a column; None if it is unknown."""
+    """Return a time in ns as a column value in us; None if it is unknown."""
     return ns // 1000 if ns else None

@@ -16,7 +16,7 @@ from kproxy.browse.tables.table import (
 )
 from kproxy.filters.lexer import quoted
 
-#: Most readers, clients and partitions in the facts of a topic.
+#: Maximum number of readers, of clients and of partitions in the facts of a topic.
 _MAX_SHOWN = 50
 _COLUMNS = (
     OverviewColumn("topic", style="topic"),
@@ -39,7 +39,7 @@ _COLUMNS = (
 
 
 def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The topics, or those in the rows of a view."""
+    """Return the table of topics, or of those in the rows of a view."""
     overview = session.overviews.topics
     rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = (
@@ -64,9 +64,9 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
         item.partitions,
         names_and_counts(item.errors),
     ]
-    narrow = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
+    filter_text = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
     marks = [("first", item.first_row), ("last", item.last_row)]
-    return OverviewRow(name, values, narrow, facts=facts.facts(session, item, _MAX_SHOWN), marks=marks)
+    return OverviewRow(name, values, filter_text, facts=facts.facts(session, item, _MAX_SHOWN), marks=marks)
 
 
 def _traffic(traffic: Traffic, *, live: bool) -> list[object]:

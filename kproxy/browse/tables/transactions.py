@@ -36,7 +36,10 @@ _COLUMNS = (
 
 
 def transactions(session: BrowseSession, view: SessionView) -> OverviewTable:
-    """The transactional ids, or those in the rows of a view; what is open for longest is first."""
+    """Return the table of transactional ids, or of those in the rows of a view.
+
+    Those that hold up records come first, then those whose transaction has been open for longest.
+    """
     overview, items = session.overviews.transactions, facts.rows_in_view(session, view)
     items.sort(key=lambda row: (not row.held, row.begun_at is None, row.begun_at or row.first_at))
     start = min((item.first_at for item in items), default=session.now)
@@ -67,8 +70,8 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
     ]
     marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
              for span in reversed(spans[-_MAX_SHOWN:])]  # fmt: skip
-    narrow = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
-    return OverviewRow(item.key, values, narrow, item.row, facts.facts(session, item), marks)
+    filter_text = None if item.transactional_id is None else f"transaction={quoted(item.transactional_id)}"
+    return OverviewRow(item.key, values, filter_text, item.row, facts.facts(session, item), marks)
 
 
 def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:

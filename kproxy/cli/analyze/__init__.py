@@ -1,4 +1,4 @@
-"""`kproxy analyze`: aggregates traces and captures of a whole fleet, on one machine or with Spark."""
+"""`kproxy analyze`: aggregates the traces and captures of a whole fleet, on one machine or with Spark."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: InputDamage) -> None:
-    """Convert new files, and report their number. Without `spark`, all of them and the table are local.
+    """Convert new files, and report their number. Without `spark`, the files and the table are local.
 
     Raises:
         UserError: Packages for reading and writing tables are missing.
@@ -29,7 +29,7 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
     from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
 
-    files = find_files(spark, args.traces, empty=warn_empty)
+    files = find_files(spark, args.traces, on_empty=warn_empty)
     for file in grown_files(files, batches(spark, args.out) or []):
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, f"convert {len(files)} files"):
@@ -42,7 +42,7 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
 
 
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
-    """Remove duplicate lines from a table, and report what was wrong."""
+    """Remove duplicate lines from a table, and report what was removed."""
     from kproxy.outputs.stderr import say, warn
     from kproxy.spark.ingest.repair import repair
     from kproxy.spark.session.progress import progress
@@ -76,7 +76,7 @@ def compact_table(args: argparse.Namespace) -> None:
 
 
 def check_packages() -> None:
-    """Check whether tables can be read and written.
+    """Check that tables can be read and written.
 
     Raises:
         UserError: A package is missing.

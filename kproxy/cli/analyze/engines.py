@@ -1,4 +1,4 @@
-"""Chooses the engine of a command: Sail beside this process, Spark, or none, since `convert` needs none."""
+"""Chooses the engine of a command: Sail beside this process, Spark, or no engine for `convert`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPARK_FORMATS = ("delta", "iceberg")
 
 
 class Choice(NamedTuple):
-    """An engine, or None for none; `why`, if it was not the user's choice; the URL of a Spark master or server."""
+    """The chosen engine, if any; `why` it was chosen, if not by the user; and the URL of a Spark master or server."""
 
     engine: str | None
     why: str = ""
@@ -37,7 +37,7 @@ def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
     """Return the engine for a command line.
 
     Raises:
-        UserError: Options contradict each other, or the embedded engine cannot do it.
+        UserError: Options contradict each other, or the embedded engine cannot run the command.
     """
     if args.master and args.remote:
         raise UserError("--master and --remote are two places to run: pass one of them")
@@ -74,7 +74,7 @@ def _choose_by_packages_and_size(paths: Sequence[str]) -> Choice:
 
 
 def _spark_requirement(args: argparse.Namespace, *, converts: bool) -> str:
-    """Return what only Spark can do; empty if there is nothing."""
+    """Return why the command needs Spark; empty if it does not."""
     if args.conf:
         return "--conf has Spark's settings"
     if any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")):
@@ -99,7 +99,7 @@ def _spark_requirement(args: argparse.Namespace, *, converts: bool) -> str:
 
 
 def _spark_only_part(filter_text: str) -> str:
-    """Return what only Spark can evaluate of a filter; empty if there is nothing."""
+    """Return which part of a filter only Spark can evaluate; empty if there is none."""
     from kproxy.filters.fields import Kind
     from kproxy.filters.nodes import And, Not, Or, Text
     from kproxy.outputs.line_outputs import filter_for
@@ -119,7 +119,7 @@ def _spark_only_part(filter_text: str) -> str:
 
 
 def _format_of_table(path: str) -> str:
-    """Return the format of a local table that only Spark reads; empty for anything else."""
+    """Return the format of a local table if only Spark can read it; otherwise an empty string."""
     for record in Path(path.removeprefix("file:"), "_files").glob("batch=*/*.json"):
         with suppress(OSError):
             text = record.read_text()

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from kproxy.spark.streaming.execution import RunningQueries
     from kproxy.spark.streaming.queries import Span
 
-#: Partitions of the state, and files per table and batch. The amount of data is small.
+#: The number of partitions of the state, and of files per table and batch. The amount of data is small.
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 _WINDOW, _LATE = "1m", "30s"
 _MIN_WINDOW_US = 1_000_000
-#: Seconds between batches: on a terminal; in files, where each batch writes a new file.
+#: Seconds between batches: on a terminal, and in files, where each batch writes a new file.
 _SCREEN_S, _FILES_S = 2, 10
 _POLL_S = 0.5
 #: Number of updates per window on a terminal.
@@ -59,7 +59,7 @@ def check_follow(args: argparse.Namespace) -> None:
 
 
 def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
-    """The windows of the queries. `on_terminal`: on a terminal, where windows overlap."""
+    """Return the windows of the queries. They overlap `on_terminal`."""
     from kproxy.spark.streaming.queries import Span
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
@@ -143,7 +143,7 @@ def _output(
 
 
 class _FileOutput:
-    """Shows nothing: queries write to files."""
+    """Shows nothing, because the queries write to files."""
 
     def handle(self, event: QueryRows | MicroBatch) -> None:
         pass
@@ -164,7 +164,7 @@ class _LineOutput(_FileOutput):
 
 
 def _description(args: argparse.Namespace, span: Span) -> str:
-    """A description of the query, stored with its tables. A later run on the same directory must match it."""
+    """Describe the query. A later run on the same directory must match the description stored with the tables."""
     from kproxy.trace.formatting import duration
 
     local = (urlsplit(path).scheme == "" for path in args.traces)
@@ -179,7 +179,7 @@ def _description(args: argparse.Namespace, span: Span) -> str:
 
 @contextmanager
 def _until_signal() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, instead of ending the process."""
+    """Yield an event that Ctrl-C and SIGTERM set instead of ending the process."""
     stop_requested = threading.Event()
     old_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in old_handlers:

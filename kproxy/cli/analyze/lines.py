@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.spark.ingest.decode import CaptureOptions
 
 
-#: Limit for the files that a message names.
+#: The largest number of files that a message names.
 _MAX_NAMED = 10
 
 
@@ -35,7 +35,7 @@ class LineSelection(NamedTuple):
 
 
 def line_selection(args: argparse.Namespace) -> LineSelection:
-    """The lines that the options select. Call it before Spark starts, to report invalid options early.
+    """Return the selection made by the options. Call this before Spark starts, to report invalid options early.
 
     Raises:
         UserError: An option is invalid.
@@ -47,7 +47,7 @@ def line_selection(args: argparse.Namespace) -> LineSelection:
 
 
 def condition(selection: LineSelection) -> Column | None:
-    """What the filter and the sample select, besides the period; None if that is all lines."""
+    """Return the condition of the filter and the sample, without the period; None if they select all lines."""
     from kproxy.spark.filter_columns import where
     from kproxy.spark.ingest.lines import sampled
 
@@ -74,7 +74,7 @@ def _parse_time(option: str, text: str | None) -> datetime | None:
 
 
 def duration_us(option: str, text: str) -> int:
-    """Parse a duration as in filters; in microseconds."""
+    """Parse a duration as in filters; return microseconds."""
     from kproxy.filters import FilterError
     from kproxy.filters.fields import BY_NAME
     from kproxy.filters.nodes import Value
@@ -87,7 +87,7 @@ def duration_us(option: str, text: str) -> int:
 
 
 def capture_options(args: argparse.Namespace) -> CaptureOptions:
-    """How to read captures."""
+    """Return the options for reading captures."""
     from kproxy.spark.ingest.decode import CaptureOptions
 
     return CaptureOptions(frozenset(args.port), args.keylog)
@@ -96,7 +96,7 @@ def capture_options(args: argparse.Namespace) -> CaptureOptions:
 def warn_unread(damage: InputDamage, batch: TableBatch) -> None:
     """Warn about lines and files of a batch that could not be read.
 
-    They are damage, apart from the last lines of runs that were killed.
+    They count as damage, except the last lines of runs that were killed.
     """
     from kproxy.outputs.stderr import warn
     from kproxy.trace.formatting import safe
@@ -114,7 +114,7 @@ def warn_unread(damage: InputDamage, batch: TableBatch) -> None:
 
 
 def _has_incomplete_end(uri: str) -> bool:
-    """Whether a local file ends within a line."""
+    """Return whether a local file ends in the middle of a line."""
     from kproxy.spark.ingest.decode import local_path
 
     try:
@@ -126,7 +126,7 @@ def _has_incomplete_end(uri: str) -> bool:
 
 
 def warn_empty(path: str) -> None:
-    """Warn that an empty file is skipped."""
+    """Warn that an empty file was skipped."""
     from kproxy.outputs.stderr import warn
     from kproxy.trace.formatting import safe
 

@@ -1,4 +1,4 @@
-"""A session of an engine for a command; its errors become one sentence."""
+"""Opens a session of an engine for a command, and turns the engine's errors into one sentence."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 #: A message that only the innermost of Spark's nested errors has.
 _FULL = "No space left on device"
-#: A message of Sail's pool of memory.
+#: A message of Sail's memory pool.
 _EXHAUSTED = "Failed to allocate additional"
-#: A message of gRPC when the engine has closed its only connection, which can be seconds before its process has ended.
+#: gRPC's message when the engine has closed its only connection, possibly seconds before its process ends.
 _LOST = "failed to connect to all addresses"
 _MORE_MEMORY = f"pass --engine {SPARK}, which needs less, or analyze fewer lines (--since, --where, --sample)"
 #: Spark's errors for a format that needs a third-party package.
@@ -35,7 +35,7 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 
 @contextmanager
 def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
-    """A session of the chosen engine as a context manager; says which one it is if the user has not chosen it.
+    """Open a session of the chosen engine; say which engine it is if the user has not chosen it.
 
     Raises:
         UserError: The engine is missing or failed.
@@ -43,7 +43,7 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import say
 
-    # Before pyspark is imported, which takes as long as the start of the engine.
+    # Started before pyspark is imported, which takes as long as the start of the engine.
     embedded = EmbeddedEngine(memory()) if choice.engine == EMBEDDED else None
     if choice.why:
         name = f"embedded ({version()})" if embedded else "Spark"
@@ -66,8 +66,8 @@ def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         interrupted = True
-        engine.kill()  # what would be tidied there fails at once ...
-        sys.unraisablehook = lambda _: None  # ... and pyspark's iterators would say so
+        engine.kill()  # so that cleaning up in the engine fails at once ...
+        sys.unraisablehook = lambda _: None  # ... which pyspark's iterators would report
         raise KeyboardInterrupt
 
     old_handler = signal.signal(signal.SIGINT, interrupt)
@@ -86,7 +86,7 @@ def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
 
 
 def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
-    """A sentence about an error of the embedded engine."""
+    """Return a sentence about an error of the embedded engine."""
     lost = _LOST in str(error)
     if engine.has_died or (lost and engine.ends(within=5)):
         return f"the embedded engine died, probably out of memory; {_MORE_MEMORY}"
@@ -97,10 +97,10 @@ def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
 
 @contextmanager
 def _spark_session(choice: Choice, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
-    """A Spark session as a context manager.
+    """Open a Spark session.
 
-    `short`: the job is small, so that startup time matters; `tiny`: so small that planning takes most of the time. At
-    the end, its JVM may write an archive of classes, which delays the exit.
+    With `short`, the job is small, so that startup time matters; with `tiny`, it is so small that planning takes most
+    of the time. At the end, the JVM may write an archive of classes, which delays the exit.
     """
     remote = (choice.master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
     if find_spec("pyspark") is None or (find_spec("py4j") is None and not remote):
@@ -132,7 +132,7 @@ def _spark_session(choice: Choice, settings: dict[str, str], *, short: bool, tin
 
 
 def cause_of(error: Exception) -> str:
-    """The cause in an engine's error message, which may contain stack traces of two languages."""
+    """Return the cause in an engine's error message, which may contain stack traces of two languages."""
     inner: object = error
     while (cause := getattr(inner, "_cause", None)) is not None:
         inner = cause

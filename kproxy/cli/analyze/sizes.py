@@ -1,4 +1,4 @@
-"""The size of the input of a command."""
+"""Estimates the size of a command's input."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 _SHORT = 1 << 30
 #: Up to this many bytes of local input, some ten thousand lines, Spark's planning costs more than its work.
 _TINY = 4 << 20
-#: Bytes of a trace per byte of Parquet, and of a compressed file.
+#: Bytes of a trace per byte of Parquet, and per byte of a compressed file.
 _PARQUET, _COMPRESSED = 20, 10
 
 
 def is_short(paths: Sequence[str]) -> bool:
-    """Whether all inputs are local and small."""
+    """Return whether all inputs are local and small."""
     return total_size(paths) < _SHORT
 
 
 def is_tiny(paths: Sequence[str]) -> bool:
-    """Whether all inputs are local and have a few thousand lines at most."""
+    """Return whether all inputs are local and have at most a few thousand lines."""
     return total_size(paths) < _TINY
 
 
 def total_size(paths: Sequence[str]) -> int:
-    """Return the size of all inputs as traces, in bytes; `_SHORT` for each path that is not a local one."""
-    paths_found = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else (path,)))
-    return sum(map(_size, paths_found))
+    """Return the size in bytes that all inputs have as traces; a path that is not local counts as `_SHORT`."""
+    files = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else (path,)))
+    return sum(map(_size, files))
 
 
 def _size(path: Path) -> int:

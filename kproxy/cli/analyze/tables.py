@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from kproxy.spark.ingest.lines import Lines
 
-#: An error of gRPC: a server that is gone makes no other table either.
-_HAS_DIED = "StatusCode.UNAVAILABLE"
+#: gRPC's error if the server is gone, which therefore makes no other table either.
+_SERVER_GONE = "StatusCode.UNAVAILABLE"
 
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
@@ -50,7 +50,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         with progress(spark, "read"):
             opened = open_lines(
                 spark, args.traces, capture_options(args), period=with_history, where=condition(selection),
-                on_batch=partial(warn_unread, damage), empty=warn_empty,
+                on_batch=partial(warn_unread, damage), on_empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
             rows = lines.rows if with_history == period else lines.rows.where(period.column())
@@ -65,9 +65,9 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         for position, (job, table) in enumerate(jobs.plan_jobs(names, rows, own_jobs), start=1):
             waiting = progress(spark, f"{job.name} ({position} of {len(names)})")
             try:
-                _write(table, job.name, args, waiting, has_several_clusters=len(lines.clusters) > 1)
-            except ENGINE_ERRORS as error:  # the other tables may do
-                if _HAS_DIED in str(error):
+                _write_table(table, job.name, args, waiting, has_several_clusters=len(lines.clusters) > 1)
+            except ENGINE_ERRORS as error:  # the other tables may succeed
+                if _SERVER_GONE in str(error):
                     raise
                 failed[job.name] = cause_of(error)
     if failed:
@@ -92,27 +92,27 @@ def _write_report(
         raise UserError(f"{args.html}: {error.strerror}") from None
 
 
-def _write(
-    make: Callable[[], DataFrame],
+def _write_table(
+    make_table: Callable[[], DataFrame],
     name: str,
     args: argparse.Namespace,
     waiting: AbstractContextManager[None],
     *,
     has_several_clusters: bool,
 ) -> None:
-    """Write a table, `waiting` for it. As text, it has the cluster column only if it `has_several_clusters`."""
+    """Write a table, showing progress with `waiting`. As text, it omits the cluster column if there is one cluster."""
     from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
     if args.out:
         with waiting:
-            write_files(make(), f"{args.out}/{name}", args.format or "parquet")
+            write_files(make_table(), f"{args.out}/{name}", args.format or "parquet")
     elif args.format in ("json", "csv"):
         with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
-            write_json(make(), name, sys.stdout) if args.format == "json" else write_csv(make(), sys.stdout)
+            write_json(make_table(), name, sys.stdout) if args.format == "json" else write_csv(make_table(), sys.stdout)
     else:
         with waiting:
-            table = make() if has_several_clusters else make().drop(CLUSTER)
+            table = make_table() if has_several_clusters else make_table().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)
         sys.stdout.flush()  # the next table may take a while

@@ -23,7 +23,7 @@ class Report(Output):
         self._notes: list[str] = []
 
     def begin(self, name: str) -> None:
-        """The next lines belong to the input `name`."""
+        """Attribute the next lines to the input `name`."""
         self._causes.begin(name)
 
     def note(self, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""The report as a JSON array: findings as in `kproxy explain --json`, with place and counts."""
+"""The report as a JSON array: findings as in `kproxy explain --json`, with location and counts."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from kproxy.verdict.causes import Causes
 
 
 def report(causes: Causes) -> bytes:
-    """The array, one cause per line."""
+    """Return the array, one cause per line."""
     return b"[" + b",\n ".join(encode_json(cause_as_json(cause)) for cause in causes.sorted_causes()) + b"]\n"

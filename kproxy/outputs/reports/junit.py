@@ -1,4 +1,4 @@
-"""The report as JUnit XML: a test suite per input, a test case per rule, which fails by `--fail-on`."""
+"""The report as JUnit XML: a test suite per input, and a test case per rule, which fails according to `--fail-on`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.verdict.causes import Causes
 
 
 def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:
-    """The XML. Findings below the threshold of `selection` are in ``system-out``, counts in ``properties``.
+    """Return the XML. Findings below the threshold of `selection` are in ``system-out``, counts in ``properties``.
 
     If nothing was analysed, each suite has a test case with an error.
     """
@@ -40,13 +40,14 @@ def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> st
         for code, name in names_by_code.items():
             case = ElementTree.SubElement(suite, "testcase", classname=f"kproxy.{code[0]}", name=f"{code} {name}")
             file_causes = [cause for cause in sorted_causes if cause.finding.code == code and cause.files[file]]
-            failures += _case(case, file_causes, selection)
+            failures += _add_causes(case, file_causes, selection)
         suite.set("failures", str(failures))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(case: ElementTree.Element, causes: list[Cause], selection: Selection) -> bool:
+def _add_causes(case: ElementTree.Element, causes: list[Cause], selection: Selection) -> bool:
+    """Add the causes of a rule to its test case; return whether it fails."""
     failing = [cause for cause in causes if selection.fails(cause.finding.severity)]
     if failing:
         first = failing[0].finding

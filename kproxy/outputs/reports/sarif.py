@@ -29,7 +29,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) -> bytes:
-    """The SARIF log with one run. `notes` are sentences about the inputs, e.g. that one is truncated."""
+    """Return the SARIF log with one run. `notes` are sentences about the inputs, e.g. that one is truncated."""
     sorted_causes = causes.sorted_causes()
     codes = {cause.finding.code: cause.finding for cause in sorted_causes}
     ordered = sorted(codes)
@@ -77,26 +77,27 @@ def _rule(finding: FindingEntry) -> dict[str, Any]:
 
 
 def _result(cause: Cause, rule_index: int) -> dict[str, Any]:
-    finding, place = cause.finding, cause.place
-    frame = " ".join(filter(None, (place.api and f"{place.api} v{place.api_version}", place.direction)))
+    finding, position = cause.finding, cause.place
+    frame = " ".join(filter(None, (position.api and f"{position.api} v{position.api_version}", position.direction)))
     full_name = ".".join(filter(None, (frame, finding.path)))
-    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}}}
-    if place.offset is not None:
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(position.file)}}}
+    if position.offset is not None:
         start, end = finding.span or (0, 0)
-        location["physicalLocation"]["region"] = {"byteOffset": place.offset + start, "byteLength": end - start}
+        location["physicalLocation"]["region"] = {"byteOffset": position.offset + start, "byteLength": end - start}
     if full_name:
         location["logicalLocations"] = [{"fullyQualifiedName": full_name, "kind": "member"}]
     sentences = [finding.message, finding.edit and sentence(finding.edit), finding.hint]
     properties = {
-        "blame": finding.blame, "connection": place.connection_id, "client": place.client, "server": place.server,
-        "stream": place.direction, "correlationId": place.correlation_id, "ts": place.ts, "span": finding.span,
+        "blame": finding.blame, "connection": position.connection_id, "client": position.client,
+        "server": position.server, "stream": position.direction, "correlationId": position.correlation_id,
+        "ts": position.ts, "span": finding.span,
         "confidence": finding.confidence, "connections": len(cause.connections), "lasting": cause.lasting or None,
     }  # fmt: skip
     return {
         "ruleId": finding.code,
         "ruleIndex": rule_index,
         "level": _LEVELS.get(finding.severity, "warning"),
-        "message": {"text": ". ".join(part for part in sentences if part) + "."},
+        "message": {"text": ". ".join(text for text in sentences if text) + "."},
         "locations": [location],
         "occurrenceCount": cause.count,
         "partialFingerprints": {"kproxyCause/v1": hashlib.sha256(cause.key).hexdigest()[:32]},

@@ -35,7 +35,7 @@ def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
 
 
 def rows(cause: Cause) -> Iterator[list[Piece]]:
-    """The rows of a cause: its first finding in full, then other messages, counts and consequences."""
+    """Yield the rows of a cause: its first finding in full, then other messages, counts and consequences."""
     yield from full_rows(cause.finding, location_lines(cause))
     for sentence in cause.sentences:
         yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
@@ -47,7 +47,7 @@ def rows(cause: Cause) -> Iterator[list[Piece]]:
 
 
 def location_lines(cause: Cause) -> Iterator[str]:
-    """The place of the first finding: connection, frame, stream."""
+    """Yield lines about the location of the first finding: connection, frame, stream."""
     position = cause.place
     ends = f" ({position.client} -> {position.server})" if position.client else ""
     yield f"{position.file}: connection {position.connection_id}{ends}"

@@ -1,1 +1,1 @@
-"""The checks, a module per group."""
+"""The checks, with one module per group."""

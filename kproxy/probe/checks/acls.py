@@ -24,13 +24,13 @@ _VERSION: Final = 1  # the first one with pattern types
 async def round_trip(target: Target) -> None:
     """A created ACL is described with the fields that it was created with, and deleted by a filter.
 
-    Provisioning tools compare what is described with what they want; an ACL that a filter misses stays in force.
+    Provisioning tools compare the described ACLs with the wanted ones; an ACL that a filter misses stays in force.
     """
     async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
         delete_response = await _delete_acl(target, connection, acl["resource_name"])
         if [_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
-            raise delete_response.failed("DeleteAcls does not return exactly the ACL that it deletes")
+            raise delete_response.failure("DeleteAcls does not return exactly the ACL that it deletes")
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
 
 
@@ -38,7 +38,7 @@ async def round_trip(target: Target) -> None:
 async def match_filter(target: Target) -> None:
     """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them.
 
-    Tools list with MATCH who may use a topic; one that they miss is access that nobody knows of.
+    Tools use MATCH to list who may use a topic; an ACL that they miss is access that nobody knows of.
     """
     async with target.connection() as connection, _acl(target, connection, _PREFIXED) as acl:
         name = acl["resource_name"] + "-longer"
@@ -50,21 +50,21 @@ async def match_filter(target: Target) -> None:
 async def unknown_resource_type(target: Target) -> None:
     """DescribeAcls with resource type 0, UNKNOWN, closes the connection or returns an error.
 
-    Clients use it for types that are newer than they are. A broker that takes it for ANY lists all ACLs.
+    Clients send it for types that are newer than they are. A broker that treats it like ANY lists all ACLs.
     """
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
     async with target.connection() as connection:
         request = target.frame(connection, "DescribeAcls", version, **_filter(None, _ANY, _UNKNOWN))
         connection.send(request)
-        response = await target.refused(connection, "DescribeAcls with an unknown resource type")
+        response = await target.receive_refusal(connection, "DescribeAcls with an unknown resource type")
         if response is not None and response[12:14] == bytes(2):
             raise CheckFailed("DescribeAcls with an unknown resource type is answered without an error")
-    await target.still_serves()
+    await target.expect_still_serving()
 
 
 @asynccontextmanager
 async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> AsyncIterator[dict[str, Any]]:
-    """An ACL for a made-up principal, host and topic; it is deleted afterwards."""
+    """Create an ACL for a made-up principal, host and topic, and delete it at the end."""
     name = target.new_name("acl")
     acl = {"resource_type": _TOPIC, "resource_name": name, "pattern_type": pattern, "principal": "User:kproxy-probe",
            "host": "192.0.2.1", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip
@@ -72,7 +72,7 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
     version = min(_VERSION, target.version("CreateAcls", _VERSION))
     response = await target.ask(connection, "CreateAcls", version, creations=[creation])
     if len(response.body["results"]) != 1:
-        raise response.failed("the response does not have exactly one result")
+        raise response.failure("the response does not have exactly one result")
     code = response.body["results"][0]["error_code"]
     if code in _DISABLED:
         raise CheckSkipped(f"ACLs cannot be created: error {code} ({Error(code).name})")
@@ -93,7 +93,7 @@ async def _delete_acl(target: Target, connection: BrokerConnection, name: str) -
 async def _expect_described(
     target: Target, connection: BrokerConnection, values: Mapping[str, object], expected: list[dict[str, Any]]
 ) -> None:
-    """Fail unless DescribeAcls returns these ACLs soon."""
+    """Fail unless DescribeAcls returns exactly these ACLs within the time limit."""
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
 
     def described_acls(answer: BrokerResponse) -> list[dict[str, Any]]:
@@ -106,7 +106,7 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeAcls")
     if described_acls(response) != expected:
-        raise response.failed(
+        raise response.failure(
             f"DescribeAcls returns {described_acls(response) or 'no ACL'} instead of {expected or 'none'}"
         )
 
@@ -117,7 +117,7 @@ def _filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict
 
 
 def _fields(resource: Mapping[str, Any], acl: Mapping[str, Any]) -> dict[str, Any]:
-    """An ACL as `_acl` returns it."""
+    """Return a described ACL in the form that `_acl` yields."""
     return {
         **{name: resource[name] for name in ("resource_type", "resource_name", "pattern_type")},
         **{name: acl[name] for name in ("principal", "host", "operation", "permission_type")},

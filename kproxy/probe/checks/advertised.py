@@ -1,4 +1,4 @@
-"""Every advertised API and version: a harmless request gets a response that fits it."""
+"""Checks that a harmless request in every advertised version of every API gets a response that fits it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SOURCE = "https://kafka.apache.org/protocol"
 
 @family
 def advertised_version_checks() -> Iterator[Check]:
-    """Three checks for each version of each API that clients may send."""
+    """Yield three checks for each version of each API that clients may send."""
     for api in schemas.apis():
         if api.name in NOT_FOR_CLIENTS or schemas.request(api.key) is None:
             continue
         for version in api.versions:
             name = f"{api.name} v{version}"
-            # It creates __consumer_offsets. Later versions also work without a key.
+            # These versions create __consumer_offsets. Later ones also work without a key.
             writes = api.key == ApiKey.FIND_COORDINATOR and version < _FIRST_BATCHED_VERSION
             for number, (title, run) in enumerate(
                 (
@@ -67,8 +67,8 @@ async def _check_decoding(api: schemas.Api, version: int, target: Target) -> Bro
         return response
     finding = next((finding for finding in response.evidence[1].findings if finding.problem.diagnosis), None)
     if finding is not None:
-        raise response.failed(f"{finding.code} {finding.name}: {finding.problem.message}")
-    raise response.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
+        raise response.failure(f"{finding.code} {finding.name}: {finding.problem.message}")
+    raise response.failure(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
 async def _check_findings(api: schemas.Api, version: int, target: Target) -> None:
@@ -80,4 +80,4 @@ async def _check_findings(api: schemas.Api, version: int, target: Target) -> Non
         finding for finding in response.evidence[1].findings if finding.severity != "info" and finding.blame != "client"
     ]
     if findings:
-        raise response.failed(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")
+        raise response.failure(f"{findings[0].code} {findings[0].name}: {findings[0].problem.message}")

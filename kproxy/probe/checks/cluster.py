@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics that exist and topics that do not."""
+"""Metadata: brokers, existing topics and unknown topics."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ async def brokers(target: Target) -> None:
         response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
         brokers = response.body["brokers"]
         if not brokers:
-            raise response.failed("Metadata lists no broker")
+            raise response.failure("Metadata lists no broker")
         if len({broker["node_id"] for broker in brokers}) < len(brokers):
-            raise response.failed("Metadata lists a node id twice")
+            raise response.failure("Metadata lists a node id twice")
         for broker in brokers:
             if broker["node_id"] < 0 or not broker["host"] or not 0 < broker["port"] < 1 << 16:
-                raise response.failed(f"broker {broker['node_id']} has the address {broker['host']}:{broker['port']}")
+                raise response.failure(f"broker {broker['node_id']} has the address {broker['host']}:{broker['port']}")
 
 
 @check("cluster/unknown-topic", _KAFKA_APIS)
 async def unknown_topic(target: Target) -> None:
     """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION.
 
-    Clients report a misspelt topic because of this error; another one makes them wait, or retry forever.
+    This error makes clients report a misspelt topic; any other makes them wait, or retry forever.
     """
     name = target.new_name("missing")
     async with target.connection() as connection:
@@ -45,7 +45,7 @@ async def unknown_topic(target: Target) -> None:
         )
         [topic] = response.body["topics"] or [{"error_code": -1, "name": None}]
         if topic["name"] != name:
-            raise response.failed("the response does not have the topic of the request")
+            raise response.failure("the response does not have the topic of the request")
         expect(topic["error_code"], Error.UNKNOWN_TOPIC_OR_PARTITION, "Metadata of an unknown topic")
 
 
@@ -53,7 +53,7 @@ async def unknown_topic(target: Target) -> None:
 async def unknown_topic_id(target: Target) -> None:
     """A topic id that does not exist returns UNKNOWN_TOPIC_ID.
 
-    Clients learn from it that a topic was deleted.
+    This tells clients that a topic was deleted.
     """
     unknown_id = uuid_text(secrets.token_bytes(16))
     async with target.connection() as connection:
@@ -61,7 +61,7 @@ async def unknown_topic_id(target: Target) -> None:
         topics = [{"topic_id": unknown_id, "name": None}]
         response = await target.ask(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
         if len(response.body["topics"]) != 1:
-            raise response.failed("the response does not have exactly the topic of the request")
+            raise response.failure("the response does not have exactly the topic of the request")
         expect(response.body["topics"][0]["error_code"], Error.UNKNOWN_TOPIC_ID, "Metadata of an unknown topic id")
 
 
@@ -74,7 +74,7 @@ async def no_topics(target: Target) -> None:
     async with target.connection() as connection:
         response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
         if response.body["topics"]:
-            raise response.failed(f"an empty array of topics returns {len(response.body['topics'])} topics")
+            raise response.failure(f"an empty array of topics returns {len(response.body['topics'])} topics")
 
 
 @check("cluster/all-topics", _KAFKA_APIS, writes=True)
@@ -104,4 +104,4 @@ async def topic_id(target: Target) -> None:
         )
         topics = response_by_id.body["topics"]
         if len(topics) != 1 or (topics[0]["name"], topics[0]["topic_id"]) != (topic.name, expected_id):
-            raise response_by_id.failed(f"the topic id {expected_id} of {topic.name} does not return that topic")
+            raise response_by_id.failure(f"the topic id {expected_id} of {topic.name} does not return that topic")

@@ -1,4 +1,4 @@
-"""Fetch sessions: the broker remembers the partitions, so that a Fetch only names what changes (KIP-227)."""
+"""Fetch sessions: the broker remembers the partitions, so that a Fetch names only those that change (KIP-227)."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _SOURCE = "server/src/main/java/org/apache/kafka/server/FetchSession.java"
 async def incremental_fetch(target: Target) -> None:
     """Within a session, an empty Fetch continues with its partitions, and lists only those with news.
 
-    Consumers of many partitions depend on it: they take a missing partition for an unchanged one.
+    Consumers of many partitions depend on it: they treat a missing partition as unchanged.
     """
     async with scratch_topic(target) as topic:
         session_id = await _begin_session(topic)
         idle_response = await _fetch(topic, session_id, 1)
         expect(idle_response.body["error_code"], Error.NONE, "Fetch with epoch 1")
         if idle_response.body["responses"]:
-            raise idle_response.failed("a partition without news is in the response")
+            raise idle_response.failure("a partition without news is in the response")
         expect((await topic.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
         news_response = await _fetch(topic, session_id, 2)
         expect(news_response.body["error_code"], Error.NONE, "Fetch with epoch 2")
         partitions = [partition for response in news_response.body["responses"] for partition in response["partitions"]]
         if [values_of(partition["records"]) for partition in partitions] != [[b"news"]]:
-            raise news_response.failed("the session does not return the new record")
+            raise news_response.failure("the session does not return the new record")
 
 
 @check("fetch-sessions/unknown", "KIP-227", _SOURCE)
 async def unknown_session(target: Target) -> None:
     """Fetch with an unknown session id returns FETCH_SESSION_ID_NOT_FOUND.
 
-    Brokers forget sessions. Consumers begin a new one because of this error; any other looks like a failure.
+    Brokers forget sessions. This error makes consumers begin a new one; any other looks like a failure.
     """
     version = min(_NEWEST_VERSION, target.version("Fetch", _FIRST_VERSION))
     async with target.connection() as connection:
@@ -58,7 +58,7 @@ async def wrong_epoch(target: Target) -> None:
 
 
 async def _begin_session(topic: ScratchTopic) -> int:
-    """Begin a session with the topic's partition; returns its id."""
+    """Begin a session with the topic's partition, and return its id."""
     topic.target.version("Fetch", _FIRST_VERSION)
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     response = await _fetch(topic, 0, 0, topics=[{"topic": topic.name, "partitions": [partition]}])

@@ -1,4 +1,4 @@
-"""Bytes on the connection: how requests are split, joined and damaged."""
+"""Bytes on the connection: requests that are split, joined or damaged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NETWORK = "clients/src/main/java/org/apache/kafka/common/network/NetworkReceive
 async def one_byte_at_a_time(target: Target) -> None:
     """A request that arrives byte by byte is answered.
 
-    TCP has no message boundaries: a slow network delivers any pieces.
+    TCP has no message boundaries: a slow network may deliver pieces of any size.
     """
     async with target.connection() as connection:
         request = target.frame(connection, "ApiVersions", 0)
@@ -30,14 +30,14 @@ async def one_byte_at_a_time(target: Target) -> None:
 async def split_at_every_byte(target: Target) -> None:
     """A request that arrives in two segments is answered, wherever it is split.
 
-    Brokers that expect the length prefix, or the header, in one read fail under load only.
+    Brokers that expect the length prefix, or the header, in one read fail only under load.
     """
     async with target.connection() as connection:
         size = len(target.frame(connection, "ApiVersions", 0))
         for offset in range(1, size):
             request = target.frame(connection, "ApiVersions", 0)
             connection.send(request[:offset])
-            await asyncio.sleep(0.005)  # so that the halves leave in segments of their own
+            await asyncio.sleep(0.005)  # so that the two parts leave in separate segments
             connection.send(request[offset:])
             try:
                 await target.receive(connection, request)
@@ -49,7 +49,7 @@ async def split_at_every_byte(target: Target) -> None:
 async def frames_in_one_segment(target: Target) -> None:
     """Several requests that arrive in one segment are all answered, in order.
 
-    Clients send several requests without waiting; a broker that drops what follows the first one never answers them.
+    Clients send several requests without waiting; a broker that drops those after the first one never answers them.
     """
     await _check_pipelined(target, _SEGMENT_COUNT)
 
@@ -58,7 +58,7 @@ async def frames_in_one_segment(target: Target) -> None:
 async def pipelined(target: Target) -> None:
     """A hundred requests in flight are answered in the order of the requests.
 
-    Clients pair a response with the oldest request. Another order breaks them even if the correlation ids are right.
+    Clients pair each response with the oldest request. A different order breaks them even if correlation ids are right.
     """
     await _check_pipelined(target, _PIPELINED_COUNT)
 
@@ -76,7 +76,7 @@ async def zero_size(target: Target) -> None:
 async def negative_size(target: Target) -> None:
     """A negative length prefix closes the connection.
 
-    A broker that takes it for a large number waits for bytes that never come.
+    A broker that treats it as a large number waits for bytes that never come.
     """
     await _check_closes(target, b"\xff\xff\xff\xff" + bytes(16), "a length prefix of -1")
 
@@ -94,7 +94,7 @@ async def huge_size(target: Target) -> None:
 async def garbage(target: Target) -> None:
     """Bytes of another protocol close the connection, and other connections continue.
 
-    Port scanners and health checks send it to every port.
+    Port scanners and health checks send such bytes to every port.
     """
     async with target.connection() as other_connection:
         await target.ask(other_connection, "ApiVersions", 0)
@@ -112,19 +112,19 @@ async def truncated_request(target: Target) -> None:
         request = target.frame(connection, "Metadata", None, topics=[{"name": "kproxy-probe"}])
         truncated = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
         connection.send(truncated)
-        await target.closes(connection, "a Metadata request that lacks its last 3 bytes")
+        await target.expect_close(connection, "a Metadata request that lacks its last 3 bytes")
 
 
 @check("framing/half-close", "clients/src/main/java/org/apache/kafka/common/network/Selector.java")
 async def half_close(target: Target) -> None:
     """A client that ends its side of an idle connection sees the broker end the other side.
 
-    Otherwise connections of clients that are gone stay open.
+    Otherwise, connections whose clients have gone stay open.
     """
     async with target.connection() as connection:
         await target.ask(connection, "ApiVersions", 0)
         connection.end()
-        await target.closes(connection, "the client's FIN")
+        await target.expect_close(connection, "the client's FIN")
 
 
 async def _check_pipelined(target: Target, count: int) -> None:
@@ -141,5 +141,5 @@ async def _check_pipelined(target: Target, count: int) -> None:
 async def _check_closes(target: Target, data: bytes, description: str) -> None:
     async with target.connection() as connection:
         connection.send(data)
-        await target.closes(connection, description)
-    await target.still_serves()
+        await target.expect_close(connection, description)
+    await target.expect_still_serving()

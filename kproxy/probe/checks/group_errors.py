@@ -1,4 +1,4 @@
-"""The errors of groups that clients rely on: each makes them do something else."""
+"""The errors about groups that clients rely on: each makes them react differently."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kproxy.probe.target import BrokerResponse, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
 _SERVICE = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupCoordinatorService.java"
-#: The first versions with static members. The flexible ones after them have the same fields.
+#: The first versions with static members. The flexible versions after them have the same fields.
 _VERSIONS: Final = {"JoinGroup": 5, "SyncGroup": 3, "Heartbeat": 3, "LeaveGroup": 3, "OffsetCommit": 7}
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """The only member of a classic group, in generation 1 unless the broker counts otherwise."""
+    """The only member of a classic group, in the group's current generation."""
 
     target: Target
     connection: BrokerConnection
@@ -36,7 +36,7 @@ class _Member:
         return await self.target.ask(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
 
     async def heartbeat(self, **overrides: object) -> int:
-        """Send a heartbeat with some fields changed; returns the error code."""
+        """Send a heartbeat with some fields overridden, and return the error code."""
         values = {
             "generation_id": self.generation,
             "member_id": self.id,
@@ -50,7 +50,7 @@ class _Member:
 async def illegal_generation(target: Target) -> None:
     """Heartbeat and SyncGroup with another generation than the group's return ILLEGAL_GENERATION.
 
-    A member that missed a rebalance joins again because of it, and gives up its partitions.
+    It makes a member that missed a rebalance give up its partitions and rejoin.
     """
     async with _stable_group(target) as member:
         code = await member.heartbeat(generation_id=member.generation + 7)
@@ -82,7 +82,7 @@ async def fenced_commits(target: Target) -> None:
 async def fenced_instance(target: Target) -> None:
     """A second member with the same group.instance.id replaces the first, which gets FENCED_INSTANCE_ID.
 
-    The first consumer stops because of it. Without it, two consumers with one configuration both read its partitions.
+    It makes the first consumer stop. Otherwise, two consumers with the same configuration both read its partitions.
     """
     async with (
         _stable_group(target, instance="kproxy-probe-instance") as member,
@@ -91,7 +91,7 @@ async def fenced_instance(target: Target) -> None:
         join_response = await _join_group(member.target, connection, member.group, "", member.instance)
         expect(join_response.body["error_code"], Error.NONE, "JoinGroup of a known instance")
         if join_response.body["member_id"] == member.id:
-            raise join_response.failed("the second member gets the member id of the first")
+            raise join_response.failure("the second member gets the member id of the first")
         expect(await member.heartbeat(), Error.FENCED_INSTANCE_ID, "Heartbeat of the replaced member")
 
 
@@ -112,7 +112,7 @@ async def other_protocol(target: Target) -> None:
 async def session_timeout(target: Target) -> None:
     """JoinGroup with a session timeout of 0 returns INVALID_SESSION_TIMEOUT.
 
-    With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
+    With such a timeout, the member would leave before its first heartbeat, and the others would rebalance each time.
     """
     group = target.new_name("group")
     coordinator = await find_coordinator(target, group)
@@ -137,7 +137,7 @@ async def delete_non_empty_group(target: Target) -> None:
 async def delete_unknown_group(target: Target) -> None:
     """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND.
 
-    Scripts that clean up ignore this error only, and a misspelt group is noticed.
+    Cleanup scripts ignore only this error.
     """
     group = target.new_name("group")
     coordinator = await find_coordinator(target, group)
@@ -152,7 +152,7 @@ async def delete_unknown_group(target: Target) -> None:
 
 @asynccontextmanager
 async def _stable_group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
-    """A stable group with one member, which is deleted afterwards."""
+    """Create a stable group with one member, and delete the group at the end."""
     group = target.new_name("group")
     coordinator = await find_coordinator(target, group)
     async with coordinator.connection() as connection:

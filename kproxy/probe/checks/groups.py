@@ -1,4 +1,4 @@
-"""Consumer groups: the classic protocol's life cycle, and committed offsets."""
+"""Consumer groups: the life cycle of the classic and the new protocol, and committed offsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def empty_group_id(target: Target) -> None:
 async def member_id_required(target: Target) -> None:
     """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it.
 
-    Without it, a client whose response was lost joins again as another member, and the first one delays the next
+    Otherwise, a client whose response was lost rejoins as another member, and its first membership delays the next
     rebalance.
     """
     target.version("JoinGroup", 4)
@@ -68,7 +68,7 @@ async def two_members(target: Target) -> None:
         join_response = await _join_empty_group(coordinator, first, group)
         first_id = join_response.body["member_id"]
         if join_response.body["leader"] != first_id:
-            raise join_response.failed(
+            raise join_response.failure(
                 f"the leader of a group with one member is {join_response.body['leader']!r}, not {first_id!r}"
             )
         await _sync_group(coordinator, first, group, first_id, join_response.body["generation_id"], {first_id: b"all"})
@@ -80,11 +80,11 @@ async def two_members(target: Target) -> None:
         join_responses = {first_id: first_rejoin.result(), second_id: second_join.result()}
         generation = join_responses[first_id].body["generation_id"]
         if join_responses[second_id].body["generation_id"] != generation:
-            raise join_responses[second_id].failed("the two members have different generations")
+            raise join_responses[second_id].failure("the two members have different generations")
         leader = join_responses[first_id].body["leader"]
         members = {entry["member_id"] for entry in join_responses[leader].body["members"]}
         if members != {first_id, second_id}:
-            raise join_responses[leader].failed(f"the leader gets the members {sorted(members)}")
+            raise join_responses[leader].failure(f"the leader gets the members {sorted(members)}")
         plan = {first_id: b"assignment of one", second_id: b"assignment of two"}
         async with asyncio.TaskGroup() as tasks:
             synced = {
@@ -95,7 +95,7 @@ async def two_members(target: Target) -> None:
             }
         for member, task in synced.items():
             if task.result().body["assignment"] != plan[member]:
-                raise task.result().failed(
+                raise task.result().failure(
                     f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
                 )
         await _leave_group(coordinator, second, group, second_id)
@@ -107,7 +107,7 @@ async def two_members(target: Target) -> None:
 async def committed_offsets(target: Target) -> None:
     """A committed offset is returned with its metadata; a partition without one returns -1.
 
-    A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
+    A restarted consumer continues there; an error instead of -1 makes it fail on its first start.
     """
     group = target.new_name("group")
     coordinator = await find_coordinator(target, group)
@@ -123,9 +123,9 @@ async def committed_offsets(target: Target) -> None:
                                          topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
         partitions = {partition["partition_index"]: partition for partition in response.body["topics"][0]["partitions"]}
         if (partitions[0]["committed_offset"], partitions[0]["metadata"]) != (42, "note"):
-            raise response.failed(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
+            raise response.failure(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
         if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
-            raise response.failed("a partition without a committed offset does not return -1 without an error")
+            raise response.failure("a partition without a committed offset does not return -1 without an error")
         await coordinator.ask(
             connection, "DeleteGroups", min(2, coordinator.version("DeleteGroups")), groups_names=[group]
         )
@@ -135,7 +135,7 @@ async def committed_offsets(target: Target) -> None:
 async def consumer_protocol(target: Target) -> None:
     """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1.
 
-    Kafka 4 has it enabled, and consumers with group.protocol=consumer use nothing else.
+    It is enabled in Kafka 4, and consumers with group.protocol=consumer use nothing else.
     """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
@@ -164,12 +164,12 @@ async def consumer_protocol(target: Target) -> None:
         )
         assignment = response.body["assignment"]
         if not assignment or [topic["partitions"] for topic in assignment["topic_partitions"]] != [[0]]:
-            raise response.failed(f"the only member is assigned {assignment} instead of partition 0 of its topic")
+            raise response.failure(f"the only member is assigned {assignment} instead of partition 0 of its topic")
         leave_response = await coordinator.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group,
                                                member_id=member, member_epoch=-1)  # fmt: skip
         expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
         if leave_response.body["member_epoch"] != -1:
-            raise leave_response.failed(
+            raise leave_response.failure(
                 f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
             )
         await coordinator.ask(
@@ -178,19 +178,19 @@ async def consumer_protocol(target: Target) -> None:
 
 
 async def _request_member_id(target: Target, connection: BrokerConnection, group: str) -> str:
-    """A member id for a new member, which the broker assigns (KIP-394)."""
+    """Return the id that the broker assigns to a new member (KIP-394)."""
     response = await _join_group(target, connection, group, "")
     expect(response.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
     member: str = response.body["member_id"]
     if not member:
-        raise response.failed("the response has no member id")
+        raise response.failure("the response has no member id")
     return member
 
 
 async def _join_empty_group(target: Target, connection: BrokerConnection, group: str) -> BrokerResponse:
     """Join an empty group with a new member id.
 
-    Whenever a topic is deleted, Kafka before 4.0 removes empty groups, and with them the ids that it has assigned.
+    Before 4.0, Kafka removes empty groups whenever a topic is deleted, and with them the ids that it has assigned.
     """
 
     async def join() -> BrokerResponse:
@@ -232,7 +232,7 @@ async def _wait_for_rebalance(
             return
         expect(response.body["error_code"], Error.NONE, "Heartbeat")
         await asyncio.sleep(0.1)
-    raise response.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
+    raise response.failure("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
 
 
 async def _leave_group(target: Target, connection: BrokerConnection, group: str, member: str) -> None:

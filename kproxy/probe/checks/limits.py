@@ -16,7 +16,7 @@ _LARGE_SIZE = 2 << 20  # twice the default of max.message.bytes
 async def longest_name(target: Target) -> None:
     """A topic name of 249 characters is accepted, and one of 250 is not.
 
-    Longer names do not fit into the names of directories.
+    Longer names would not fit into directory names.
     """
     longest = target.new_name("topic").ljust(_MAX_NAME_LENGTH, "x")
     async with scratch_topic(target, longest) as topic:
@@ -38,7 +38,7 @@ async def invalid_name(target: Target) -> None:
 async def large_record(target: Target) -> None:
     """A record of 2 MiB is either stored or rejected with MESSAGE_TOO_LARGE; the connection stays open.
 
-    A connection that is closed instead makes producers repeat the record forever.
+    Closing the connection instead makes producers repeat the record forever.
     """
     async with scratch_topic(target) as topic:
         large = b"x" * _LARGE_SIZE
@@ -54,7 +54,7 @@ async def large_record(target: Target) -> None:
 async def unicode_ids(target: Target) -> None:
     """Client ids and group ids may have any character, and come back unchanged.
 
-    Applications use names in all languages.
+    Applications use names in any language.
     """
     group = target.new_name("größe ☃ 𝄞")
     async with target.connection() as connection:
@@ -62,7 +62,7 @@ async def unicode_ids(target: Target) -> None:
         response = await target.ask(connection, "DescribeGroups", version, groups=[group])
         group_ids = [group["group_id"] for group in response.body["groups"]]
         if group_ids != [group]:
-            raise response.failed(f"the group id {group!r} is returned as {group_ids}")
+            raise response.failure(f"the group id {group!r} is returned as {group_ids}")
 
 
 async def _check_rejected(target: Target, name: str, description: str) -> None:

@@ -1,4 +1,4 @@
-"""ListOffsets and leader epochs: special timestamps, epochs, and requests to a broker that does not lead."""
+"""ListOffsets and leader epochs: special timestamps, epochs, and requests to a broker that is not the leader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FUTURE_EPOCH: Final = 1_000_000
 async def earliest_and_latest(target: Target) -> None:
     """Timestamps -2 and -1 return the first offset and the end, in every version of ListOffsets from 1 on.
 
-    Consumers begin at one of them, each with the version that it knows.
+    Consumers begin at one of them, each with the version that it supports.
     """
     await _check_offsets(target, 1, {-2: (0, None), -1: (len(_TIMES), None)})
 
@@ -44,7 +44,7 @@ async def max_timestamp(target: Target) -> None:
 async def earliest_local(target: Target) -> None:
     """From version 8 on, timestamp -4 returns the first offset on the broker's own disk.
 
-    Without tiered storage it is the first offset.
+    Without tiered storage, it is the first offset of the log.
     """
     await _check_offsets(target, 8, {-4: (0, None)})
 
@@ -53,7 +53,7 @@ async def earliest_local(target: Target) -> None:
 async def latest_tiered(target: Target) -> None:
     """From version 9 on, timestamp -5 returns the last offset in tiered storage, or -1 without any.
 
-    Tools compute from it how much is not in tiered storage yet.
+    Tools use it to compute how much is not yet in tiered storage.
     """
     await _check_offsets(target, 9, {-5: (-1, None)})
 
@@ -62,7 +62,7 @@ async def latest_tiered(target: Target) -> None:
 async def special_timestamp_too_early(target: Target) -> None:
     """A special timestamp in a version before it was defined returns UNSUPPORTED_VERSION.
 
-    A broker that searches for a record since that time returns the first offset instead, which looks right.
+    A broker that searches for a record from that time on returns the first offset instead, which looks right.
     """
     newest = target.version("ListOffsets", 7)
     async with scratch_topic(target) as topic:
@@ -77,8 +77,8 @@ async def special_timestamp_too_early(target: Target) -> None:
 async def leader_epochs(target: Target) -> None:
     """Fetch and ListOffsets with a leader epoch that the broker does not know return UNKNOWN_LEADER_EPOCH.
 
-    The client has newer metadata than the broker, and tries again. Without the error, a broker that was cut off from
-    the others lets consumers read what is going to be truncated.
+    The client has newer metadata than the broker, and tries again. Without the error, a broker that is cut off from
+    the others lets consumers read records that are going to be truncated.
     """
     target.version("Fetch", 9)
     target.version("ListOffsets", 4)
@@ -93,7 +93,7 @@ async def leader_epochs(target: Target) -> None:
 async def not_leader(target: Target) -> None:
     """Produce, Fetch and ListOffsets return NOT_LEADER_OR_FOLLOWER at a broker that has no replica of the partition.
 
-    Clients refresh their metadata because of it, and only because of it.
+    Only this error makes clients refresh their metadata.
     """
     async with scratch_topic(target) as topic:
         response = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
@@ -116,9 +116,9 @@ async def not_leader(target: Target) -> None:
 
 
 async def _check_offsets(target: Target, first_version: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
-    """Check the offset that a special timestamp has in every version from `first_version` on, and its timestamp.
+    """Check the offset and timestamp returned for special timestamps in every version from `first_version` on.
 
-    The timestamp is not checked if it is None.
+    An expected timestamp of None is not checked.
     """
     newest = target.version("ListOffsets", first_version)
     lowest = target.served[ApiKey.LIST_OFFSETS][0]

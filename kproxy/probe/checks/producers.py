@@ -22,12 +22,12 @@ from kproxy.probe.target import Target
 
 _COORDINATOR = "core/src/main/scala/kafka/coordinator/transaction/TransactionCoordinator.scala"
 _STATE = "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateManager.java"
-_RETRIES, _POLL = 50, 0.1
+_RETRIES, _POLL_S = 50, 0.1
 
 
 @asynccontextmanager
 async def _idempotent_producer(target: Target) -> AsyncIterator[tuple[ScratchTopic, dict[str, int]]]:
-    """A topic, and a producer id with its epoch."""
+    """Create a topic, and yield it with a producer id and its epoch."""
     version = min(4, target.version("InitProducerId"))
     async with scratch_topic(target) as topic:
         response = await send_when_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
@@ -40,7 +40,7 @@ async def _idempotent_producer(target: Target) -> AsyncIterator[tuple[ScratchTop
 async def duplicate_batch(target: Target) -> None:
     """A batch that an idempotent producer repeats is stored once, and returns the first offset again.
 
-    Producers repeat batches whose response was lost.
+    Producers repeat batches whose responses were lost.
     """
     async with _idempotent_producer(target) as (topic, producer):
         data = batch(b"once", base_sequence=0, **producer)
@@ -57,7 +57,7 @@ async def duplicate_batch(target: Target) -> None:
 async def out_of_order_sequence(target: Target) -> None:
     """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER.
 
-    The batch before it may have been lost. Otherwise records are missing, or in another order.
+    The batch before it may have been lost. Without the error, records would be missing or out of order.
     """
     async with _idempotent_producer(target) as (topic, producer):
         expect((await topic.produce(batch(b"0", base_sequence=0, **producer)))["error_code"], Error.NONE, "Produce")
@@ -84,7 +84,7 @@ async def old_epoch(target: Target) -> None:
 async def fenced_producer(target: Target) -> None:
     """The second producer with a transactional id gets a new epoch, and the first one PRODUCER_FENCED.
 
-    An application that was thought dead, and replaced, stops because of it. Otherwise both write.
+    An application that seemed dead and was replaced stops because of this error. Otherwise, both write.
     """
     transactional_id = target.new_name("transaction")
     coordinator = await find_coordinator(target, transactional_id, transactions=True)
@@ -119,7 +119,7 @@ async def transaction_timeout(target: Target) -> None:
 async def transactions(target: Target) -> None:
     """A read_committed Fetch has the records of committed transactions, and lists aborted ones.
 
-    The response carries aborted records, too; consumers skip them with the help of that list.
+    The response also has the aborted records, which consumers skip with the help of that list.
     """
     transactional_id = target.new_name("transaction")
     coordinator = await find_coordinator(target, transactional_id, transactions=True)
@@ -148,7 +148,7 @@ async def transactions(target: Target) -> None:
             final_result = await topic.fetch(isolation_level=1)
             if final_result["last_stable_offset"] == final_result["high_watermark"] == 4:
                 break
-            await asyncio.sleep(_POLL)
+            await asyncio.sleep(_POLL_S)
         aborted = {transaction["producer_id"] for transaction in final_result["aborted_transactions"] or ()}
         if aborted != {producer["producer_id"]} or values_of(final_result["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
@@ -161,7 +161,7 @@ async def transactions(target: Target) -> None:
 async def _init_transactional_producer(
     target: Target, connection: BrokerConnection, transactional_id: str
 ) -> dict[str, int]:
-    """The producer id and epoch for a transactional id."""
+    """Initialize a producer with a transactional id, and return its id and epoch."""
     response = await send_when_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
                                      transactional_id=transactional_id, transaction_timeout_ms=60_000)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
@@ -171,7 +171,7 @@ async def _init_transactional_producer(
 async def _add_partition(
     target: Target, connection: BrokerConnection, transactional_id: str, producer: dict[str, int], topic: str
 ) -> int:
-    """Add the topic's partition to the transaction; returns the error code."""
+    """Add the topic's partition to the transaction, and return the error code."""
     values = {
         f"v3_and_below_{key}": value for key, value in ({"transactional_id": transactional_id} | producer).items()
     }
@@ -182,5 +182,5 @@ async def _add_partition(
         code: int = response.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
         if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
             break
-        await asyncio.sleep(_POLL)
+        await asyncio.sleep(_POLL_S)
     return code

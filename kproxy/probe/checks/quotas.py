@@ -1,4 +1,4 @@
-"""Client quotas: setting and describing them, and the throttle time of responses (KIP-13, KIP-219, KIP-546)."""
+"""Client quotas: setting and describing them, and the throttle time in responses (KIP-13, KIP-219, KIP-546)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REJECTED: Final = (Error.CLUSTER_AUTHORIZATION_FAILED, Error.UNSUPPORTED_VERSIO
 async def no_throttle(target: Target) -> None:
     """A client that has sent little gets throttle_time_ms=0 in the responses to all APIs.
 
-    Clients send nothing for that time. A field that is not initialized delays them, and no error says so.
+    Clients send nothing for that time. An uninitialized field delays them without any error.
     """
     throttled_responses = []
     for api in schemas.apis():
@@ -38,20 +38,20 @@ async def no_throttle(target: Target) -> None:
                     version = target.version(api.name)
                     response = await target.ask(connection, api.name, version, **harmless_values(api, version))
             except (CheckFailed, CheckSkipped):
-                continue  # another check's business
+                continue  # other checks report this
             if response.body.get("throttle_time_ms"):
                 throttled_responses.append(
                     (response, f"{api.name} v{version} returns {response.body['throttle_time_ms']} ms")
                 )
     if throttled_responses:
-        raise throttled_responses[0][0].failed("; ".join(text for _, text in throttled_responses))
+        raise throttled_responses[0][0].failure("; ".join(text for _, text in throttled_responses))
 
 
 @check("quotas/round-trip", "KIP-546", _CONTROLLER, writes=True)
 async def round_trip(target: Target) -> None:
     """A quota that was set for a client id is described, and no longer after it was removed.
 
-    Operators and provisioning tools compare what is described with what they want.
+    Operators and provisioning tools compare the described quotas with the wanted ones.
     """
     client, quotas = target.new_name("client"), {"producer_byte_rate": 12345.0, "request_percentage": 50.5}
     async with target.connection() as connection:
@@ -90,7 +90,7 @@ async def produce(target: Target) -> None:
         await _expect_throttled(topic.target, client, "Produce", 9, values)
         other_response = await topic.ask("Produce", 9, **values)
         if other_response.body["throttle_time_ms"]:
-            raise other_response.failed("another client id is throttled, too")
+            raise other_response.failure("another client id is throttled, too")
 
 
 @check("quotas/fetch", "KIP-13", "KIP-219", _MANAGER, writes=True)
@@ -114,27 +114,27 @@ async def fetch(target: Target) -> None:
 async def _expect_throttled(
     target: Target, client: str, api: str, max_version: int, values: Mapping[str, object]
 ) -> None:
-    """Send a request as that client until it is throttled: a new quota takes effect a little later."""
+    """Send a request as that client until it is throttled: a new quota takes effect with a delay."""
     limited_target, version = replace(target, client_id=client), min(max_version, target.version(api))
 
     async def send_timed() -> tuple[BrokerResponse, float]:
-        async with limited_target.connection() as connection:  # a throttled one is not read from
+        async with limited_target.connection() as connection:  # brokers do not read from a throttled one
             started_at = time.monotonic()
             return await limited_target.ask(connection, api, version, **values), 1000 * (time.monotonic() - started_at)
 
-    response, took_ms = await poll_until(target, send_timed, lambda found: found[0].body["throttle_time_ms"] > 0)
+    response, took_ms = await poll_until(target, send_timed, lambda timed: timed[0].body["throttle_time_ms"] > 0)
     throttle_ms = response.body["throttle_time_ms"]
     if throttle_ms <= 0:
-        raise response.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
+        raise response.failure(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
     if took_ms >= throttle_ms:
-        raise response.failed(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
+        raise response.failure(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
 
 
 @asynccontextmanager
 async def _with_quotas(
     target: Target, connection: BrokerConnection, client: str, quotas: Mapping[str, float]
 ) -> AsyncIterator[None]:
-    """Quotas of a client id, which are removed afterwards."""
+    """Set quotas of a client id, and remove them at the end."""
     response = await _alter_quotas(target, connection, client, quotas)
     [entry] = response.body["entries"]
     if entry["error_code"] in _REJECTED:
@@ -155,14 +155,14 @@ async def _alter_quotas(
     version = min(1, target.version("AlterClientQuotas"))
     response = await target.ask(connection, "AlterClientQuotas", version, entries=[entry], **values)
     if len(response.body["entries"]) != 1:
-        raise response.failed("the response does not have exactly the entry of the request")
+        raise response.failure("the response does not have exactly the entry of the request")
     return response
 
 
 async def _expect_described(
     target: Target, connection: BrokerConnection, client: str, expected: Mapping[str, float]
 ) -> None:
-    """Fail unless DescribeClientQuotas returns these quotas soon."""
+    """Fail unless DescribeClientQuotas returns exactly these quotas within the time limit."""
     component = {"entity_type": "client-id", "match_type": _EXACT, "match": client}
     version = min(1, target.version("DescribeClientQuotas"))
 
@@ -177,6 +177,6 @@ async def _expect_described(
     )
     expect(response.body["error_code"], Error.NONE, "DescribeClientQuotas")
     if described_quotas(response) != expected:
-        raise response.failed(
+        raise response.failure(
             f"the quotas of the client id are {described_quotas(response) or 'none'} instead of {expected or 'none'}"
         )

@@ -1,4 +1,4 @@
-"""Produce and Fetch: what is written is what is read."""
+"""Produce and Fetch: records are read as they were written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLOCK_TOLERANCE = 0.05  # seconds by which clocks may disagree
 
 @family
 def codec_checks() -> Iterator[Check]:
-    """A check per codec."""
+    """Yield a check for each codec."""
     for codec in _CODECS:
         yield Check(
             f"records/{codec}", f"records in a batch with compression {codec} are fetched as they were produced",
@@ -73,7 +73,7 @@ async def _round_trip(codec: str, target: Target) -> None:
 async def wrong_crc(target: Target) -> None:
     """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored.
 
-    Otherwise damaged records reach consumers, which stop at them.
+    Otherwise, damaged records reach consumers, which get stuck at them.
     """
     data = bytearray(batch(b"damaged"))
     data[-3] ^= 0x40
@@ -87,7 +87,7 @@ async def wrong_crc(target: Target) -> None:
 async def wrong_acks(target: Target) -> None:
     """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS.
 
-    A producer that believes in another meaning loses records.
+    A producer that expects it to mean something else loses records.
     """
     async with scratch_topic(target) as topic:
         expect(
@@ -99,7 +99,7 @@ async def wrong_acks(target: Target) -> None:
 async def unsupported_compression(target: Target) -> None:
     """Produce of a zstd batch before version 7 returns UNSUPPORTED_COMPRESSION_TYPE.
 
-    The version says that the producer, and consumers of its release, cannot read zstd.
+    The old version implies that the producer, and consumers of the same release, cannot read zstd.
     """
     target.version("Produce", 7)
     if target.served[ApiKey.PRODUCE][0] > _BEFORE_ZSTD:
@@ -113,14 +113,14 @@ async def unsupported_compression(target: Target) -> None:
 async def no_acks(target: Target) -> None:
     """Produce with acks=0 stores the records and gets no response.
 
-    A response would be taken for that of the next request.
+    A response would be mistaken for that of the next request.
     """
     async with scratch_topic(target) as topic:
         version = min(9, target.version("Produce"))
         partition = {"index": 0, "records": batch(b"unacknowledged")}
         values = {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": topic.name, "partition_data": [partition]}]}
         topic.connection.send(target.frame(topic.connection, "Produce", version, **values))
-        await target.ask(topic.connection, "ApiVersions", 0)  # fails if it gets the other's response
+        await target.ask(topic.connection, "ApiVersions", 0)  # fails if it gets the response to Produce
         if values_of((await topic.fetch())["records"]) != [b"unacknowledged"]:
             raise CheckFailed("the record is not stored")
 
@@ -129,7 +129,7 @@ async def no_acks(target: Target) -> None:
 async def unknown_topic(target: Target) -> None:
     """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
-    Consumers refresh their metadata because of it, and stop reading a topic that was deleted.
+    It makes consumers refresh their metadata, and stop reading a deleted topic.
     """
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     async with target.connection() as connection:
@@ -145,7 +145,7 @@ async def unknown_topic(target: Target) -> None:
 async def offset_out_of_range(target: Target) -> None:
     """Fetch from an offset beyond the end returns OFFSET_OUT_OF_RANGE.
 
-    Consumers reset their position because of this error, and only because of it.
+    Only this error makes consumers reset their position.
     """
     async with scratch_topic(target) as topic:
         expect((await topic.produce(batch(b"one")))["error_code"], Error.NONE, "Produce")
@@ -171,7 +171,7 @@ async def max_wait(target: Target) -> None:
 async def min_bytes(target: Target) -> None:
     """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive.
 
-    Clients that only look whether there is something use 0; with more, records must not wait for the end of the time.
+    Clients that only check for records use 0; otherwise, records must not wait until the time has passed.
     """
     async with scratch_topic(target) as topic:
         started_at = time.monotonic()

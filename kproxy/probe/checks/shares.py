@@ -24,7 +24,7 @@ from kproxy.probe.target import Target
 _PARTITION = "core/src/main/java/kafka/server/share/SharePartition.java"
 _SESSIONS = "core/src/main/java/kafka/server/share/SharePartitionManager.java"
 _GROUPS = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
-_SOON_MS, _NOTHING_MS = 5000, 200  # how long a Fetch waits for what should come, or for what should not
+_SOON_MS, _NOTHING_MS = 5000, 200  # how long a fetch waits for records that should come, or should not
 
 
 @check("shares/members", "KIP-932", _GROUPS, writes=True)
@@ -39,7 +39,7 @@ async def members(target: Target) -> None:
             leave_response = await heartbeat(coordinator, connection, group, ids[0], END)
             expect(leave_response.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
             if leave_response.body["member_epoch"] != END:
-                raise leave_response.failed(
+                raise leave_response.failure(
                     f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
                 )
 
@@ -48,7 +48,7 @@ async def members(target: Target) -> None:
 async def fenced_members(target: Target) -> None:
     """Heartbeats of unknown members return UNKNOWN_MEMBER_ID, those with a wrong epoch FENCED_MEMBER_EPOCH.
 
-    Consumers join again because of either.
+    Either error makes consumers rejoin.
     """
     async with scratch_topic(target) as topic, joined_members(target, topic.name) as (group, [member]):
         coordinator = await find_coordinator(target, group)
@@ -64,7 +64,7 @@ async def fenced_members(target: Target) -> None:
 async def acquire(target: Target) -> None:
     """A record is acquired by one member, for the first time, and by no other while that one has it.
 
-    Otherwise each record is processed by several members.
+    Otherwise, several members process each record.
     """
     async with share_group(target, 2) as (first, second):
         offset = await _produce(first)
@@ -118,7 +118,7 @@ async def acknowledge_individually(target: Target) -> None:
 async def end_of_session(target: Target) -> None:
     """A member that ends its share session releases what it has acquired.
 
-    Consumers end it when they close. Without the release, others wait for the lock to time out, 30 s by default.
+    Consumers end it when they close. Without the release, others wait until the lock times out, 30 s by default.
     """
     async with share_group(target, 2) as (first, second):
         offset = await _produce(first)
@@ -131,7 +131,7 @@ async def end_of_session(target: Target) -> None:
 async def acknowledge_without_acquiring(target: Target) -> None:
     """Acknowledging a record that the member has not acquired returns INVALID_RECORD_STATE.
 
-    A member that was too slow finds out that another one may have processed the record, too.
+    This tells a member that was too slow that another one may also have processed the record.
     """
     async with share_group(target, 2) as (first, second):
         offset = await _produce(first)
@@ -145,7 +145,7 @@ async def acknowledge_without_acquiring(target: Target) -> None:
 async def session_epochs(target: Target) -> None:
     """A wrong session epoch returns INVALID_SHARE_SESSION_EPOCH, and an unknown session SHARE_SESSION_NOT_FOUND.
 
-    Consumers begin a new session because of either.
+    Either error makes consumers begin a new session.
     """
     async with share_group(target) as [member]:
         for requester, epoch, expected in (
@@ -161,7 +161,7 @@ async def session_epochs(target: Target) -> None:
 async def first_acknowledge(target: Target) -> None:
     """ShareAcknowledge with epoch 0 returns INVALID_SHARE_SESSION_EPOCH: only ShareFetch begins a session.
 
-    A member whose session is lost learns that its acknowledgements have no effect.
+    This tells a member whose session is lost that its acknowledgements have no effect.
     """
     async with share_group(target) as [member]:
         member.epoch = BEGIN
@@ -170,7 +170,7 @@ async def first_acknowledge(target: Target) -> None:
 
 
 async def _check_acknowledgement(target: Target, acknowledge_type: int, redeliveries: dict[int, int]) -> None:
-    """Acknowledge a record, and check what another member then acquires: delivery counts by relative offset."""
+    """Acknowledge a record, and check the delivery counts (by relative offset) that another member then gets."""
     async with share_group(target, 2) as (first, second):
         offset = await _produce(first)
         await _check_acquires(first, {offset: 1}, "the first member")
@@ -181,7 +181,7 @@ async def _check_acknowledgement(target: Target, acknowledge_type: int, redelive
 
 
 async def _produce(member: ShareGroupMember, count: int = 1) -> int:
-    """Produce a batch of records; returns the first offset."""
+    """Produce a batch of records, and return the first offset."""
     produce_result = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
     expect(produce_result["error_code"], Error.NONE, "Produce")
     offset: int = produce_result["base_offset"]

@@ -1,4 +1,4 @@
-"""Topic ids: the versions that use them instead of names, and topics that were deleted (KIP-516)."""
+"""Topic ids: the versions that use them instead of names, and deleted topics (KIP-516)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def metadata(target: Target) -> None:
 async def fetch(target: Target) -> None:
     """From version 13 on, Fetch reads a topic by its id, and the response has that id.
 
-    From version 13 on a Fetch has no names, so consumers cannot fall back to them.
+    From that version on, a Fetch has no topic names that consumers could fall back to.
     """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
@@ -47,14 +47,14 @@ async def fetch(target: Target) -> None:
         partition = _only_partition(response, topic_id, "partitions")
         expect(partition["error_code"], Error.NONE, "Fetch by topic id")
         if values_of(partition["records"]) != [b"by id"]:
-            raise response.failed("Fetch by topic id does not return the record")
+            raise response.failure("Fetch by topic id does not return the record")
 
 
 @check("topic-ids/fetch-unknown", "KIP-516", _KAFKA_APIS, writes=True)
 async def fetch_unknown(target: Target) -> None:
     """Fetch of an unknown topic id returns UNKNOWN_TOPIC_ID.
 
-    Consumers refresh their metadata because of this error, and continue with the new id.
+    This error makes consumers refresh their metadata, and continue with the new id.
     """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
@@ -67,7 +67,7 @@ async def fetch_unknown(target: Target) -> None:
 async def produce(target: Target) -> None:
     """From version 13 on, Produce names a topic by its id; an unknown id returns UNKNOWN_TOPIC_ID.
 
-    Producers refresh their metadata because of this error, instead of writing to a topic that replaced theirs.
+    This error makes producers refresh their metadata instead of writing to a topic that replaced theirs.
     """
     target.version("Produce", _PRODUCE)
     async with scratch_topic(target) as topic:
@@ -84,7 +84,7 @@ async def produce(target: Target) -> None:
 async def delete(target: Target) -> None:
     """DeleteTopics deletes a topic by its id from version 6 on; an unknown id returns UNKNOWN_TOPIC_ID.
 
-    By its id, a tool never deletes a newer topic of the same name.
+    A tool that uses the id never deletes a newer topic with the same name.
     """
     version = min(_DELETE, target.version("DeleteTopics", _DELETE))
     async with scratch_topic(target) as topic, target.connection() as connection:
@@ -94,17 +94,17 @@ async def delete(target: Target) -> None:
                                       topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
             [response] = answer.body["responses"] or [{"topic_id": None}]
             if response["topic_id"] != requested_id:
-                raise answer.failed("the response does not have the topic id of the request")
+                raise answer.failure("the response does not have the topic id of the request")
             expect(response["error_code"], expected, "DeleteTopics by topic id")
         if response["name"] != topic.name:
-            raise answer.failed(f"the deleted topic {topic.name} is named {response['name']!r} in the response")
+            raise answer.failure(f"the deleted topic {topic.name} is named {response['name']!r} in the response")
 
 
 @check("topic-ids/recreated", "KIP-516", writes=True)
 async def recreated_topic(target: Target) -> None:
     """A topic that is deleted and created again has a new id, and the old one returns UNKNOWN_TOPIC_ID.
 
-    With the old id, consumers would read the new topic at the offsets of the old one.
+    If the id stayed the same, consumers would read the new topic at the offsets of the old one.
     """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as old_topic:
@@ -131,12 +131,12 @@ async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerResponse:
 
 
 def _only_partition(response: BrokerResponse, topic_id: str, name: str) -> dict[str, Any]:
-    """The only partition of the response, which must be of that topic."""
+    """Return the only partition in the response; fail unless it belongs to that topic."""
     if response.body.get("error_code"):
-        raise response.failed(f"the whole request fails with error {response.body['error_code']}")
+        raise response.failure(f"the whole request fails with error {response.body['error_code']}")
     topics = response.body["responses"]
     if [topic["topic_id"] for topic in topics] != [topic_id] or len(topics[0][name]) != 1:
-        raise response.failed("the response does not have exactly the topic id and partition of the request")
+        raise response.failure("the response does not have exactly the topic id and partition of the request")
     partition: dict[str, Any] = topics[0][name][0]
     return partition
 

@@ -1,4 +1,4 @@
-"""Creating and deleting topics: the errors that admin clients and tools rely on."""
+"""Creating and deleting topics, and the errors that admin clients and tools rely on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOO_MANY = 10_000  # replicas, more than any cluster has brokers
 async def existing_topic(target: Target) -> None:
     """CreateTopics with the name of an existing topic returns TOPIC_ALREADY_EXISTS.
 
-    Many applications create their topics whenever they start, and ignore this error only.
+    Many applications create their topics whenever they start, and ignore only this error.
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
         code = await create_topic(target, connection, topic.name, 1, 1)
@@ -37,7 +37,7 @@ async def zero_partitions(target: Target) -> None:
 async def replication_factor(target: Target) -> None:
     """CreateTopics with a replication factor of 0, or above the number of brokers, returns INVALID_REPLICATION_FACTOR.
 
-    Tools that create their topics with a factor of 3 try a smaller one because of this error.
+    This error makes tools that create topics with a factor of 3 try a smaller one.
     """
     async with target.connection() as connection:
         for factor in (0, _TOO_MANY):
@@ -49,7 +49,7 @@ async def replication_factor(target: Target) -> None:
 async def validate_only(target: Target) -> None:
     """CreateTopics with validate_only creates nothing.
 
-    Tools use it for a dry run, and before they ask whether to continue.
+    Tools use it for dry runs, and before they ask for confirmation.
     """
     name = target.new_name("topic")
     target.version("CreateTopics", 1)
@@ -60,14 +60,14 @@ async def validate_only(target: Target) -> None:
                                     topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
         if response.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
             await delete_topic(target, name)
-            raise response.failed("the topic exists, although it was only validated")
+            raise response.failure("the topic exists, although it was only validated")
 
 
 @check("topics/more-partitions", "KIP-195", _CONTROL, writes=True)
 async def add_partitions(target: Target) -> None:
     """CreatePartitions adds partitions; a number that is not larger returns INVALID_PARTITIONS.
 
-    Tools that raise the number to a wanted one, as often as they run, take the error for success.
+    Tools that raise the number to a given one whenever they run treat the error as success.
     """
     version = min(1, target.version("CreatePartitions"))
     async with scratch_topic(target) as topic, target.connection() as connection:
@@ -83,13 +83,13 @@ async def add_partitions(target: Target) -> None:
 async def delete_unknown_topic(target: Target) -> None:
     """DeleteTopics of a name that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
-    Scripts that clean up ignore this error only.
+    Cleanup scripts ignore only this error.
     """
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
         delete_response = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
         if [response["name"] for response in delete_response.body["responses"]] != [name]:
-            raise delete_response.failed("the response does not have exactly the topic of the request")
+            raise delete_response.failure("the response does not have exactly the topic of the request")
         code = delete_response.body["responses"][0]["error_code"]
         expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics of an unknown topic")

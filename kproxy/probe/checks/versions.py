@@ -1,4 +1,4 @@
-"""ApiVersions, and versions that the broker does not serve."""
+"""ApiVersions, and versions of APIs that the broker does not serve."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ async def future_api_versions(target: Target) -> None:
     reconnect after a delay with an older version.
     """
     async with target.connection() as connection:
-        request = bytearray(target.frame(connection, "ApiVersions", 3))  # as a future version would begin
+        request = bytearray(target.frame(connection, "ApiVersions", 3))  # a future version would begin like this
         request[6:8] = _FUTURE.to_bytes(2, "big")
         connection.send(bytes(request))
         response = await target.receive_any(connection, bytes(request))
         if int.from_bytes(response.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
-            raise response.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
+            raise response.failure(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
         if response.message.error or response.message.opaque:
-            raise response.failed(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
+            raise response.failure(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
         if not response.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
-            raise response.failed(f"the response to ApiVersions v{_FUTURE} does not list any version")
+            raise response.failure(f"the response to ApiVersions v{_FUTURE} does not list any version")
 
 
 @check("versions/ranges", "https://kafka.apache.org/protocol")
@@ -45,12 +45,12 @@ async def ranges(target: Target) -> None:
     for api_key in listed:
         if not 0 <= api_key["min_version"] <= api_key["max_version"]:
             name = _api_name(api_key["api_key"])
-            raise response.failed(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
+            raise response.failure(f"{name} is listed from v{api_key['min_version']} to v{api_key['max_version']}")
     [(key, count)] = Counter(key["api_key"] for key in listed).most_common(1) or [(0, 0)]
     if count > 1:
-        raise response.failed(f"{_api_name(key)} is listed {count} times")
+        raise response.failure(f"{_api_name(key)} is listed {count} times")
     if ApiKey.API_VERSIONS not in {key["api_key"] for key in listed}:
-        raise response.failed("ApiVersions does not list itself")
+        raise response.failure("ApiVersions does not list itself")
 
 
 @check("versions/same-in-every-version", "KIP-35")
@@ -66,7 +66,7 @@ async def same_in_every_version(target: Target) -> None:
         lists[version] = {key["api_key"]: (key["min_version"], key["max_version"]) for key in response.body["api_keys"]}
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
-            raise response.failed(
+            raise response.failure(
                 f"v0 lists {_api_name(key)} as {_range_text(lists[0].get(key))}, v{version} as "
                 f"{_range_text(lists[version].get(key))}"
             )
@@ -88,7 +88,7 @@ async def above_the_range(target: Target) -> None:
 async def unknown_api(target: Target) -> None:
     """An unknown API key is refused.
 
-    A broker that fails at it can be stopped by anyone who connects.
+    If it makes the broker fail, anyone who connects can stop the broker.
     """
     await _check_rejected(target, 9999, 0)
 
@@ -99,10 +99,10 @@ async def _check_rejected(target: Target, key: int, version: int) -> None:
         request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
         connection.send(bytes(request))
         request_name = f"{_api_name(key)} v{version}"
-        response = await target.refused(connection, request_name)
+        response = await target.receive_refusal(connection, request_name)
     if response is not None and int.from_bytes(response[8:10], "big") != Error.UNSUPPORTED_VERSION:
         raise CheckFailed(f"{request_name} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
-    await target.still_serves()
+    await target.expect_still_serving()
 
 
 async def _api_versions(target: Target, version: int) -> BrokerResponse:

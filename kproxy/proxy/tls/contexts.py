@@ -1,4 +1,4 @@
-"""Makes TLS contexts from the user's files. An error message is one sentence."""
+"""Makes TLS contexts from the user's files. Each error message is one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.proxy.tls.stream import keep_requested_name
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """The TLS of a listener, with clients and with its upstream; None is plaintext.
+    """The TLS of a listener, both with clients and with its upstream; None means plaintext.
 
     `upstream_name` is sent as SNI and expected in the upstream's certificate; None means the upstream's host name.
     """
@@ -25,7 +25,7 @@ class TlsPolicy:
     upstream_name: str | None = None
 
 
-#: Python's own default, but Debian leaves this to OpenSSL, whose errors then do not name the version.
+#: Python's own default. Debian leaves the choice to OpenSSL, whose errors then do not name the version.
 OLDEST_VERSION: Final = ssl.TLSVersion.TLSv1_2
 
 #: No TLS on either side.
@@ -43,12 +43,12 @@ class TlsFileError(ValueError):
 
 
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """For listeners: TLS 1.2 and 1.3 with this certificate (and its chain). Blocks: it reads files.
+    """Make a context for listeners: TLS 1.2 and 1.3 with this certificate (and its chain). Blocks: it reads files.
 
     Args:
-        certificate: PEM.
-        key: PEM, without a password.
-        client_ca: Require client certificates that one of these CAs (PEM) has signed.
+        certificate: A PEM file.
+        key: A PEM file without a password.
+        client_ca: If given, clients need a certificate that one of these CAs (PEM) has signed.
 
     Raises:
         TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
@@ -56,7 +56,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     context = OwnContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = OLDEST_VERSION
     context.options |= ssl.OP_NO_RENEGOTIATION
-    _load(context, "--tls-cert", certificate, "--tls-key", key)
+    _load_certificate(context, "--tls-cert", certificate, "--tls-key", key)
     if client_ca is not None:
         _load_ca(context, "--tls-client-ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -73,14 +73,14 @@ def client_context(
     verify: bool = True,
     prefix: str = "--upstream-",
 ) -> ssl.SSLContext:
-    """For connections to brokers: TLS 1.2 and 1.3. Blocks: it reads files.
+    """Make a context for connections to brokers: TLS 1.2 and 1.3. Blocks: it reads files.
 
     Args:
-        ca: Trust these CAs (PEM) instead of those of the system.
-        certificate: For brokers that require one (PEM).
-        key: Of that certificate (PEM, without a password).
-        verify: Accept only certificates of a trusted CA with the name of the upstream.
-        prefix: How the options with the files begin, for messages.
+        ca: The CAs (PEM) to trust instead of those of the system.
+        certificate: The certificate (PEM) for brokers that require one.
+        key: The key of that certificate (PEM, without a password).
+        verify: Whether to accept only certificates from a trusted CA that have the name of the upstream.
+        prefix: The prefix of the options that name the files, for error messages.
 
     Raises:
         TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
@@ -88,7 +88,7 @@ def client_context(
     context = OwnContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = OLDEST_VERSION
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As in Java's truststores: a certificate that is itself trusted needs no trusted issuer.
+    # As in Java's truststores, a certificate that is itself trusted needs no trusted issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not verify:
         context.check_hostname = False
@@ -98,7 +98,7 @@ def client_context(
     elif verify:
         context.load_default_certs()
     if certificate is not None and key is not None:
-        _load(context, f"{prefix}cert", certificate, f"{prefix}key", key)
+        _load_certificate(context, f"{prefix}cert", certificate, f"{prefix}key", key)
         context.own = OwnCertificate(certificate, key, for_clients=False)
     return context
 
@@ -126,7 +126,9 @@ class _EncryptedKeyError(Exception):
     """OpenSSL asked for the password of a key."""
 
 
-def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path) -> None:
+def _load_certificate(
+    context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path
+) -> None:
     def password() -> str:
         raise _EncryptedKeyError
 

@@ -17,7 +17,7 @@ _BY_VERIFY_CODE: Final = {
     23: TlsReason.REVOKED,
     **dict.fromkeys((62, 63, 64), TlsReason.NAME_MISMATCH),
 }
-#: By the end of OpenSSL's name for the peer's alert: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
+#: Keys end OpenSSL's names for the peer's alerts: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
 _BY_ALERT: Final = {
     "UNKNOWN_CA": TlsReason.UNKNOWN_CA,
     "CERTIFICATE_EXPIRED": TlsReason.EXPIRED,
@@ -51,9 +51,9 @@ class TlsError(OSError):
 
     Attributes:
         reason: What went wrong.
-        by_peer: The peer gave up, not kproxy.
+        by_peer: Whether the peer gave up, not kproxy.
         detail: OpenSSL's message, without its source file.
-        silent: The peer sent nothing, like a health check that only connects.
+        silent: Whether the peer sent nothing, like a health check that only connects.
     """
 
     def __init__(self, reason: TlsReason, *, by_peer: bool = False, detail: str = "", silent: bool = False) -> None:
@@ -71,14 +71,14 @@ def tls_error(
     own_certificate: OwnCertificate | None = None,
     names: Sequence[str] = (),
 ) -> TlsError:
-    """What an error of OpenSSL means.
+    """Translate an error of OpenSSL.
 
     Args:
-        error: Raised by the handshake, or later.
-        anonymous: This proxy has sent no certificate.
-        own_certificate: The certificate that it has sent. If the peer's alert does not say why it rejected it, its
-            flaw is why.
-        names: What the peer, a client, may have called this proxy.
+        error: The error, raised during the handshake or later.
+        anonymous: Whether this proxy has sent no certificate.
+        own_certificate: The certificate that this proxy has sent. If the peer's alert does not say why the peer
+            rejected it, a flaw of the certificate is taken as the reason.
+        names: The names by which the peer, if it is a client, may know this proxy.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message

@@ -1,4 +1,4 @@
-"""Handshakes on connected sockets. Each waits for its own peer only, with a timeout."""
+"""TLS handshakes on connected sockets. Each waits only for its own peer, with a timeout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _READ_BYTES: Final = 32 * 1024
 async def shake_hands(
     sock: socket.socket, context: ssl.SSLContext, server_name: str | None = None, *, within: float = HANDSHAKE_TIMEOUT_S
 ) -> TlsStream:
-    """Establish TLS on a non-blocking socket; the socket stays the caller's.
+    """Establish TLS on a non-blocking socket, which the caller still owns.
 
     Args:
-        sock: Connected; nothing has been read from it.
-        context: For a server or a client.
-        server_name: As a client: the name to send as SNI and to expect in the certificate.
+        sock: A connected socket from which nothing has been read.
+        context: The context of a server or a client.
+        server_name: For a client: the name to send as SNI and to expect in the certificate.
         within: Timeout in seconds for the whole handshake.
 
     Raises:
@@ -51,20 +51,22 @@ async def shake_hands(
     if stream.failure is None:
         raise TlsError(TlsReason.CLOSED, by_peer=True, silent=progress.silent)
     if stream.failure.errno == ssl.SSL_ERROR_SYSCALL and (path := context.keylog_filename):
-        # Memory buffers do not fail, so it is the key log. Without it, later connections succeed.
+        # Memory buffers do not fail, so the key log did. Without it, later connections succeed.
         context.keylog_filename = None  # type: ignore[assignment]
         raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
-    raise tls_error(stream.failure, anonymous=stream.anonymous, own_certificate=stream.own, names=_names(sock, stream))
+    raise tls_error(
+        stream.failure, anonymous=stream.anonymous, own_certificate=stream.own, names=_possible_names(sock, stream)
+    )
 
 
 class _Progress:
-    """Whether the peer has sent nothing yet."""
+    """How far a handshake got: `silent` means that the peer has sent nothing yet."""
 
     silent = True
 
 
 async def _exchange(sock: socket.socket, stream: TlsStream, progress: _Progress) -> None:
-    """Carry the handshake until it is complete, has failed, or the peer has closed."""
+    """Exchange messages until the handshake is complete or has failed, or the peer has closed."""
     loop = asyncio.get_running_loop()
     stream.receive_data(b"")
     while not (stream.failure or stream.plaintext):
@@ -76,8 +78,8 @@ async def _exchange(sock: socket.socket, stream: TlsStream, progress: _Progress)
         stream.receive_data(received)
 
 
-def _names(sock: socket.socket, stream: TlsStream) -> list[str]:
-    """What a client may have called this end: many send SNI for host names only, and not for those without a dot."""
+def _possible_names(sock: socket.socket, stream: TlsStream) -> list[str]:
+    """Return the names by which a client may know this end: many send SNI only for host names that have a dot."""
     if stream.requested_name is not None:
         return [stream.requested_name]
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
@@ -88,7 +90,7 @@ def _names(sock: socket.socket, stream: TlsStream) -> list[str]:
 
 
 def _send_alert(sock: socket.socket, stream: TlsStream) -> None:
-    """Send the alert, if the system takes it at once."""
+    """Send the alert, if the system accepts it at once."""
     with contextlib.suppress(OSError):
         sock.send(stream.data_to_send())
         sock.shutdown(socket.SHUT_WR)

@@ -1,7 +1,7 @@
-"""OwnCertificate: checks a certificate of kproxy's as a peer does that trusts its CA.
+"""OwnCertificate: checks one of kproxy's own certificates like a peer that trusts its CA.
 
-Go and Java send the same alert for every reason to reject a certificate. What is wrong with the certificate itself can
-be found out here.
+Go and Java send the same alert whatever the reason for rejecting a certificate. This check finds flaws of the
+certificate itself.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _BY_VERIFY_CODE = {
 
 
 class Flaw(NamedTuple):
-    """What is wrong with a certificate; `detail` is what OpenSSL says."""
+    """What is wrong with a certificate; `detail` is OpenSSL's message."""
 
     reason: TlsReason
     detail: str
 
 
 class OwnCertificate:
-    """A certificate with its key. Blocks: it reads files, which `kproxy.proxy.tls.contexts` has checked.
+    """A certificate with its key. Creating it blocks, as it reads files that `kproxy.proxy.tls.contexts` has checked.
 
     Args:
-        certificate: PEM.
-        key: PEM.
-        for_clients: kproxy shows it to its clients, else to brokers.
+        certificate: A PEM file.
+        key: A PEM file.
+        for_clients: Whether kproxy presents the certificate to its clients, not to brokers.
     """
 
     def __init__(self, certificate: Path, key: Path, *, for_clients: bool) -> None:
@@ -50,17 +50,17 @@ class OwnCertificate:
         (self._client if for_clients else self._server).verify_mode = ssl.CERT_REQUIRED
 
     def flaw(self, names: Sequence[str] = ()) -> Flaw | None:
-        """Why a peer that trusts the CA rejects it, None if it does not.
+        """Return why a peer that trusts the CA would reject the certificate, or None if it would not.
 
         Args:
-            names: Host names and addresses, one of which the certificate must be for; without any, names are not
+            names: Host names and addresses, one of which the certificate must cover; if there are none, names are not
                 checked.
         """
-        flaws = [self._handshake(name) for name in (names or (None,))]
+        flaws = [self._find_flaw(name) for name in (names or (None,))]
         return None if None in flaws else flaws[0]
 
-    def _handshake(self, name: str | None) -> Flaw | None:
-        """Do a handshake with itself, in memory."""
+    def _find_flaw(self, name: str | None) -> Flaw | None:
+        """Do a handshake in memory, with the certificate on both ends; return the flaw that it reveals."""
         self._client.check_hostname = name is not None
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
         try:

@@ -1,4 +1,4 @@
-"""What to do if TLS with a client or a broker fails: which flag of kproxy, which setting of the peer."""
+"""What to do if TLS with a client or a broker fails: which flag of kproxy or setting of the peer to change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NO_TLS = "set security.protocol=SSL or SASL_SSL on the client, or use a listene
 _CLOCKS = "check the clocks of both machines"
 _VERSION = "enable TLS 1.2 or 1.3 on the {}"
 _CIPHER = "enable a cipher suite of TLS 1.2 or 1.3 on the {} that fits the key of {}"
-#: By the side that TLS fails with, who gave up, and the reason.
+#: Keys are the side with which TLS failed, who gave up, and the reason.
 _REMEDIES: dict[tuple[str, str, TlsReason], str] = {
     ("client", "client", TlsReason.UNKNOWN_CA): _TRUST,
     ("client", "client", TlsReason.EXPIRED): "renew the certificate of --tls-cert, and check the client's clock",
@@ -65,7 +65,7 @@ _REMEDIES: dict[tuple[str, str, TlsReason], str] = {
 
 
 def remedy(side: str, by: str, reason: TlsReason) -> str | None:
-    """What to do about a failure, None if that depends on more than the reason.
+    """Return what to do about a failure, or None if that depends on more than the reason.
 
     Args:
         side: The peer: ``client`` or ``server``.

@@ -13,14 +13,14 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class TlsSide(Side):
-    """Decrypts what the peer sends and encrypts what it receives.
+    """Decrypts the bytes that arrive on the socket and encrypts those that are sent.
 
     A close_notify ends its direction like the FIN of a plain socket. If the socket ends without one, the other side
-    ends without one too, so a truncation remains visible.
+    also ends without one, so a truncation remains visible.
 
     Args:
         connection, direction, sock, buffer: As for `Side`.
-        stream: Established on this socket.
+        stream: The TLS stream established on this socket.
     """
 
     def __init__(
@@ -28,28 +28,28 @@ class TlsSide(Side):
     ) -> None:
         super().__init__(connection, direction, sock, buffer)
         self._stream = stream
-        self._early = True  # the handshake may have brought plaintext
+        self._has_early_data = True  # plaintext may have arrived with the handshake
 
     def start(self) -> None:
         """Start reading, beginning with data that arrived with the handshake."""
         super().start()
-        if self._early and not self._held and not self.ended:
-            self._early = False
+        if self._has_early_data and not self._held and not self.ended:
+            self._has_early_data = False
             self._receive(b"")
 
     def finish(self) -> None:
         """Send close_notify, and shut down for writing once everything is sent."""
-        self._notify()
+        self._send_close_notify()
         super().finish()
 
     def close(self) -> None:
         """Stop reading; close the socket once everything is sent, including close_notify."""
         self._stop_reading()
-        self._notify()
+        self._send_close_notify()
         super().close()
 
     def send(self, chunk: bytes) -> OSError | None:
-        """As `Side.send`, encrypted."""
+        """Encrypt a chunk, then send it like `Side.send`."""
         if self.gone:
             return None
         try:
@@ -59,7 +59,7 @@ class TlsSide(Side):
         return super().send(encrypted)
 
     def _receive(self, data: bytes | memoryview) -> None:
-        """Decrypt and pass on; then do what TLS itself requires."""
+        """Decrypt bytes and pass the plaintext on; then answer the peer or end, as TLS requires."""
         stream = self._stream
         plaintext = stream.receive_data(data)
         if plaintext:
@@ -77,11 +77,11 @@ class TlsSide(Side):
             super()._receive_end()
 
     def _receive_end(self) -> None:
-        """The socket has ended, perhaps without close_notify."""
+        """Note that the socket has ended without a close_notify, and stop reading."""
         self.truncated = True
         super()._receive_end()
 
-    def _notify(self) -> None:
+    def _send_close_notify(self) -> None:
         """Send close_notify, unless it would hide a truncation on the other side."""
         if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
             super().send(goodbye)  # a failure appears when the socket is shut down or closed

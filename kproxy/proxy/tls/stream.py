@@ -1,4 +1,4 @@
-"""TLS without sockets: ciphertext in, plaintext out, and back."""
+"""TLS without sockets: turns ciphertext into plaintext and back."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kproxy.proxy.tls.own_certificate import OwnCertificate
 _READ_BYTES: Final = 64 * 1024  # OpenSSL gives one record at a time, 16 KiB at most
 _HANDSHAKE_RECORD: Final = 0x16
 _ALERT_RECORD: Final = 0x15
-_SSL2_HELLO: Final = 0x80  # the high bit of a two-byte length
+_SSL2_HELLO: Final = 0x80  # the high bit of the two-byte length that begins an SSL 2 hello
 
 
 class _SslObject(ssl.SSLObject):
-    """One side of a connection, with the host name that the client requested."""
+    """One end of a connection, with the host name that the client requested."""
 
     requested_name: str | None = None
 
@@ -27,15 +27,15 @@ class TlsStream:
     never raise an exception: `failure` is set instead. Once it is, `data_to_send` has the alert for the peer.
 
     Attributes:
-        established: The handshake is complete.
-        closed: The peer has sent close_notify, its last message. A socket that ends without it is truncated.
+        established: Whether the handshake is complete.
+        closed: Whether the peer has sent close_notify, its last message. Without it, what it sent may be truncated.
         failure: The error that ended the connection.
-        plaintext: The peer's first bytes are not TLS.
+        plaintext: Whether the peer's first bytes are not TLS.
         own: The certificate that this end sends, if it has one.
 
     Args:
-        context: Made by `kproxy.proxy.tls.contexts`.
-        server_name: As a client: the name to send as SNI and to expect in the certificate.
+        context: A context from `kproxy.proxy.tls.contexts`.
+        server_name: For a client: the name to send as SNI and to expect in the certificate.
 
     Raises:
         ValueError, TypeError: `server_name` is not a valid host name.
@@ -47,19 +47,19 @@ class TlsStream:
         self.plaintext = False
         self.own: OwnCertificate | None = getattr(context, "own", None)
         self.failure: ssl.SSLError | None = None
-        self._began = self._ended = False
+        self._has_received = self._has_ended = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
         self._object = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
 
     @property
     def anonymous(self) -> bool:
-        """As a client: there is no certificate to send."""
+        """Whether this end is a client without a certificate to send."""
         return self.own is None and not self._object.server_side
 
     @property
     def requested_name(self) -> str | None:
-        """The name that the client sent as SNI; None if there was none, or as a client."""
+        """The name that the client sent as SNI; None if there was none, or if this end is the client."""
         return self._object.requested_name if isinstance(self._object, _SslObject) else None
 
     @property
@@ -70,14 +70,14 @@ class TlsStream:
     def receive_data(self, data: bytes | memoryview) -> bytes:
         """Process received bytes, in chunks of any size; return the plaintext that they complete.
 
-        As a client, begin with no bytes: then `data_to_send` has the ClientHello. The call that completes the
-        handshake returns nothing; the next one has the plaintext that came with it.
+        A client begins with an empty chunk: then `data_to_send` has the ClientHello. The call that completes the
+        handshake returns nothing; the next call returns the plaintext that arrived with it.
         """
         if self.failure is not None:
             return b""
         if data:
-            if not self._began:
-                self._began = True
+            if not self._has_received:
+                self._has_received = True
                 self.plaintext = data[0] not in (_HANDSHAKE_RECORD, _ALERT_RECORD) and not data[0] & _SSL2_HELLO
             self._incoming.write(data)
         if not self.established:
@@ -86,11 +86,11 @@ class TlsStream:
         return self._decrypt()
 
     def data_to_send(self) -> bytes:
-        """Bytes of the handshake, an alert or a key update that must be sent."""
+        """Return the bytes to send for the handshake, an alert or a key update."""
         return self._outgoing.read()
 
     def send(self, plaintext: bytes) -> bytes:
-        """Encrypt; return the bytes to write to the socket.
+        """Encrypt plaintext; return the bytes to write to the socket.
 
         Raises:
             ssl.SSLError: The connection can no longer send.
@@ -102,10 +102,10 @@ class TlsStream:
         return self._outgoing.read()
 
     def end(self) -> bytes:
-        """Stop sending; return the close_notify to write to the socket, once."""
-        if self.established and self.failure is None and not self._ended:
-            self._ended = True
-            with contextlib.suppress(ssl.SSLError):  # SSLWantReadError: there is no need to wait for the peer's
+        """Stop sending; return the close_notify to write to the socket, only on the first call."""
+        if self.established and self.failure is None and not self._has_ended:
+            self._has_ended = True
+            with contextlib.suppress(ssl.SSLError):  # SSLWantReadError: no need to wait for the peer's close_notify
                 self._object.unwrap()
         return self._outgoing.read()
 
@@ -120,10 +120,10 @@ class TlsStream:
             self.established = True
 
     def _decrypt(self) -> bytes:
-        parts = []
+        chunks = []
         try:
-            while part := self._object.read(_READ_BYTES):
-                parts.append(part)
+            while chunk := self._object.read(_READ_BYTES):
+                chunks.append(chunk)
             self.closed = True
         except ssl.SSLWantReadError:
             pass
@@ -131,11 +131,11 @@ class TlsStream:
             self.closed = True
         except ssl.SSLError as error:
             self.failure = error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def keep_requested_name(context: ssl.SSLContext) -> None:
-    """Make a server's context store the host name that each client requests."""
+    """Make a server's context store the host name that each client requests, in `TlsStream.requested_name`."""
     context.sslobject_class = _SslObject
 
     def keep(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:

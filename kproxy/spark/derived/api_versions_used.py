@@ -1,4 +1,4 @@
-"""API versions that clients use per connection, and evidence whether they could use others."""
+"""API versions that clients use per connection, and evidence of whether they could use others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dissectors.schemas.release_versions import refused_from
 from kproxy.spark.columns import array_or_empty, client_name, constant_map
 from kproxy.spark.sentences import host, text
 
-#: The finding that a request's version is lower than the server's lowest.
+#: The rule whose finding is that a request's version is lower than the server's lowest.
 _BELOW_ADVERTISED = "V002"
 
-#: Numbers for these names: Spark sorts all lines to compute the maximum of texts.
+#: The aggregates are numbers, grouped by these names: Spark sorts all lines to compute the maximum of texts.
 _KEY = (
     "cluster", "connection_id", "client", "server", "client_id", "api", "api_key", "api_version",
     "software_name", "software_version",
@@ -90,6 +90,6 @@ def _count_uses(lines: DataFrame) -> DataFrame:
 
 
 def refused_since(api_key: Column, api_version: Column) -> Column:
-    """Return the first release line that removed a version that earlier ones supported; null if there is none."""
+    """Return the first release line without a version that earlier lines supported; null if there is none."""
     lines_by_version = {f"{key} {version}": line for (key, version), line in refused_from().items()}
     return constant_map(lines_by_version)[text(api_key.cast("string"), " ", api_version.cast("string"))]

@@ -21,9 +21,9 @@ _USED_BY: Final[dict[Callable[[DataFrame], DataFrame], frozenset[str]]] = {
 
 @contextmanager
 def shared_results(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
-    """While the context lasts, the `wanted` jobs over `lines` share results; Spark finds them in their plans by itself.
+    """Let the `wanted` jobs over `lines` share results within the context; Spark recognises them in the plans itself.
 
-    A result is computed when it is first needed, and kept in memory if possible, else on disk.
+    A result is computed when it is first needed, and kept in memory if possible, otherwise on disk.
     """
     job_names = frozenset(wanted)
     cached = [compute(with_cluster(lines)).persist() for compute, users in _USED_BY.items() if job_names & users]

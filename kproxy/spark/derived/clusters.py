@@ -1,4 +1,4 @@
-"""The cluster of each line: names of groups, topics, clients and brokers are unique within a cluster only."""
+"""The cluster of each line: names of groups, topics, clients and brokers are unique only within a cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLUSTER: Final = "cluster"
 
 
 class ServerLocation(NamedTuple):
-    """A server as seen by one proxy or capture: elsewhere the same address may be another machine."""
+    """A server as seen by one proxy or capture: elsewhere the same address may belong to another machine."""
 
     watcher: str
     server: str
@@ -26,7 +26,7 @@ class ServerLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A number of lines of a server that name the same cluster and brokers, or none."""
+    """A number of lines from a server that name the same cluster and brokers, or none."""
 
     place: ServerLocation
     cluster_id: str | None
@@ -35,7 +35,7 @@ class Sighting:
 
 
 def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
-    """Return lines with the column `CLUSTER`, and the names of all clusters; reads the lines once.
+    """Return lines with the column `CLUSTER`, and the names of all clusters; the lines are read once.
 
     A cluster's name is its id. If no response contains the id, it is the lowest address of the cluster's servers. Lines
     without a server (gaps, findings of a connection) have a cluster only if there is exactly one.
@@ -70,17 +70,17 @@ def _addresses(text: str | None) -> list[str]:
 
 
 def names_cluster() -> Column:
-    """Whether a line names its cluster or its brokers; never null."""
+    """Return whether a line names its cluster or its brokers; never null."""
     return F.col("cluster_id").isNotNull() | (F.coalesce(F.size("brokers"), F.lit(0)) > 0)
 
 
 def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
     """Return the name of each server's cluster.
 
-    A server belongs to the cluster whose id it reports. A server that reports none belongs to the known cluster of
-    itself or of a broker that it names, as seen by the same watcher, else by any. Other servers of a watcher belong to
-    the only cluster that this watcher has seen. All remaining ones are joined if they share a watcher, an address or a
-    named broker.
+    A server belongs to the cluster whose id it reports. If it reports none, it belongs to the cluster that is known for
+    its address or for a broker that it names: from the same watcher, or else from any watcher. Other servers of a
+    watcher belong to the only cluster that this watcher has seen. The remaining servers are grouped if they share a
+    watcher, an address or a named broker.
     """
     reported: dict[ServerLocation, Counter[str]] = defaultdict(Counter)
     addresses_by_server: dict[ServerLocation, set[str]] = defaultdict(set)  # including the server itself
@@ -119,7 +119,7 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
 def _group_by_address(
     addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_watcher: Mapping[str, set[str]]
 ) -> dict[ServerLocation, str]:
-    """Group servers without a known id; the name is the lowest address of the group."""
+    """Group servers without a known cluster id; the name of a group is its lowest address."""
     parents: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -146,5 +146,5 @@ def _canonical_address(address: str) -> str:
 
 
 def with_cluster(lines: DataFrame) -> DataFrame:
-    """Return lines with the column; lines without it are treated as one cluster with an empty name."""
+    """Return lines with the column `CLUSTER`; if it is missing, all lines belong to one cluster with an empty name."""
     return lines if CLUSTER in lines.columns else lines.withColumn(CLUSTER, F.lit(""))

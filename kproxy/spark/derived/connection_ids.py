@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 #: The start of a run, as `kproxy.trace.connection_ids.start_part` writes it. Older traces do not have it.
 _START: Final = "-[0-9]{8}T[0-9]{9}"
 
-#: In the path of a file, its name, and the date and hour of a trace. What is before it has one proxy, or several.
+#: The end of a file's path: the date and hour of a trace, and the name. The folder before it has one proxy, or several.
 FILE_NAME_PATTERN: Final = r"(/date=[^/]*)?(/hour=[^/]*)?/[^/]*$"
 
 
 def source(*, across_runs: bool = False) -> Column:
-    """The source of a line: one run of a proxy (NODE-PID-START), or a capture (FILE).
+    """Return the source of a line: one run of a proxy (NODE-PID-START), or a capture (FILE).
 
     Args:
         across_runs: Treat all runs of a proxy on a node as one source (NODE), so that a restart changes nothing.

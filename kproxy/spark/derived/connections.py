@@ -1,4 +1,4 @@
-"""Connections, one row each, for jobs about how they open, what they are used for, and how they close."""
+"""Connections, one row each, for jobs about how they open, how they are used, and how they close."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def connections(lines: DataFrame) -> DataFrame:
     Returns:
         cluster, connection_id, client, host (of the client), server, client_id; opened_at, null if it was opened before
         recording began or its open line is missing; closed_at, by (client, server, proxy) and how from its close line,
-        null if there is none; unanswered, requests without a response at the end; requests, those in the table, and
-        errands, those other than Metadata, ApiVersions and log-in; last_at, of its last request or response;
-        answered_at, of its last response, and asked_at, of the request of that response.
+        null if there is none; unanswered, the requests without a response at the end; requests, the requests in the
+        table, and errands, those other than Metadata, ApiVersions and log-in; last_at, the time of its last request or
+        response; answered_at, the time of its last response, and asked_at, the time of that response's request.
     """
     kind, at = F.col("kind"), F.col("ts")
     is_frame = kind.isin("request", "response")

@@ -9,11 +9,11 @@ _KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
 
 def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> DataFrame:
-    """Return the requests that match `wanted`, each with its response; without acks=0 requests, which have none.
+    """Return the requests that match `wanted`, each with its response, except acks=0 requests, which have none.
 
     Args:
         lines: Rows of TABLE. Responses to requests before the first line, or not in the table, are dropped.
-        wanted: A condition that holds for both request and response of an exchange, on columns that both have.
+        wanted: A condition on columns that requests and responses have; it holds for both frames of an exchange.
         extra_columns: Further columns of the request, by name. Their values must be orderable.
 
     Returns:
@@ -48,8 +48,7 @@ def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> Data
 def _pair(frames: DataFrame) -> DataFrame:
     """Return the requests, each with its response or null.
 
-    A response names its request by offset. In older traces it does not; there, equal `_KEY` columns identify an
-    exchange.
+    A response names its request by offset, except in older traces, where equal `_KEY` columns identify an exchange.
     """
     request_struct, response_struct = F.struct("offset", "request"), F.struct("request_offset", "answer")
     sides = frames.groupBy(*_KEY).agg(

@@ -13,20 +13,20 @@ from dissectors.groups.explanations import EVENT_KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.sentences import lookup, member_label
 
-#: APIs whose generation is a member epoch.
+#: The APIs whose generation is a member epoch, with their protocols.
 _BY_EPOCH: Final = {api: protocol for api, protocol in PROTOCOLS.items() if protocol is not Protocol.CLASSIC}
 
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
 
 def with_qualified_groups(lines: DataFrame) -> DataFrame:
-    """Return lines whose group_id is a struct of cluster and group_id: group names are unique per cluster only."""
+    """Return lines whose group_id is a struct of cluster and group_id: group names are unique only per cluster."""
     name = F.col("group_id")
     return lines.withColumn("group_id", F.when(name.isNotNull(), F.struct("cluster", "group_id")))
 
 
 def group_events(lines: DataFrame) -> DataFrame:
-    """Return the requests of groups and their outcome, one row per request of `KINDS`.
+    """Return the requests of group members and their outcomes, one row per request of an API in `EVENT_KINDS`.
 
     Returns:
         The columns of `exchanges`, with group_id from `with_qualified_groups`, and kind (of `EventKind`), protocol
@@ -61,14 +61,14 @@ def group_events(lines: DataFrame) -> DataFrame:
 
 
 def is_kind(*kinds: EventKind) -> Column:
-    """Whether an event is of one of these kinds."""
+    """Return whether an event is of one of these kinds."""
     return F.col("kind").isin(*(kind.value for kind in kinds))
 
 
 def next_value(value: Column, condition: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
-    """The value of the first event from this one on that satisfies `condition`; null if there is none.
+    """Return the value of the first event, from this one on, that satisfies `condition`; null if there is none.
 
-    It scans from the end: for a window with an open end, Spark would read all remaining rows for each row.
+    The window scans from the end: for a window with an open end, Spark would read all remaining rows for each row.
 
     Args:
         value: The value of that event.
@@ -84,11 +84,11 @@ def next_value(value: Column, condition: Column, by: Sequence[str], order: Seque
 def with_lives(events: DataFrame, joins: Column) -> DataFrame:
     """Return events with `life`: a coordinator that lost the group restarts at generation 1, which is a new life.
 
-    Otherwise a generation only repeats for a member that joins it again, unless one has left.
+    Otherwise a generation only repeats for a member that rejoins it, unless a member has left.
 
     Args:
         events: From `group_events`, with heard_us, the time to sort by.
-        joins: Which of them show the generation, or epoch, that the group has reached.
+        joins: Which events show the generation, or epoch, that the group has reached.
     """
     group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))

@@ -1,6 +1,6 @@
-"""Latencies as counts in log-linear buckets, which add up over any time: percentiles of weeks come from minutes.
+"""Latencies as counts in log-linear buckets, which add up over any time: minutes give the percentiles of weeks.
 
-A bucket is named by its lower bound: a latency of which all but the highest six bits are zero. So a power of two has
+A bucket is named by its lower bound, a latency in which all but the highest six bits are zero. So a power of two has
 32 buckets, and a bound is at most 3.1 % below the latencies in its bucket; below 64 µs it is exact.
 """
 
@@ -12,19 +12,19 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-#: The highest bits of a latency that its bucket keeps.
+#: How many of the highest bits of a latency its bucket keeps.
 _BITS: Final = 6
 SHARES: Final = (0.5, 0.9, 0.99, 0.999)
 
 
 def bucket(latency_us: Column) -> Column:
-    """The lower bound of a latency's bucket (both in µs); null if the latency is. A negative one counts as 0."""
+    """Return the lower bound of a latency's bucket (both in µs); null for null. A negative latency counts as 0."""
     latency = F.greatest(latency_us, F.lit(0))
     return F.when(latency_us.isNotNull(), latency - latency % _width(latency))
 
 
 def _width(latency: Column) -> Column:
-    """The width of the bucket of a latency."""
+    """Return the width of the bucket of a latency."""
     bits = F.length(F.bin(latency))
     return F.pow(F.lit(2.0), F.greatest(bits - _BITS, F.lit(0))).cast("long")
 
@@ -33,14 +33,15 @@ def percentiles(facts: DataFrame, *by: str, shares: Sequence[float] = SHARES) ->
     """Return percentiles of latency over any rows of the table `facts`, of an hour or of a year.
 
     Args:
-        facts: Rows of the table; uses latencies, and the columns of `by`. Rows with a topic count the latencies of rows
-            without one again: select either.
+        facts: Rows of the table; uses latencies, and the columns of `by`. Rows with a topic count the same latencies as
+            rows without one: select either.
         by: The columns to group by.
         shares: Which percentiles, 0 to 1.
 
     Returns:
         The columns of `by`, responses, and for each share a column such as p50_us, p99_us or p999_us (double, µs): the
-        middle of the bucket that has the latency at this rank (nearest rank), so at most 1.6 % from it. Sorted by `by`.
+        middle of the bucket that contains the latency at this rank (nearest rank), so at most 1.6 % from it. Sorted by
+        `by`.
     """
     counts = (
         facts.select(*by, F.explode("latencies").alias("entry"))

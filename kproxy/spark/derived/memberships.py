@@ -1,4 +1,4 @@
-"""The groups of clients, from the requests of their members."""
+"""The groups of clients, derived from the requests of group members."""
 
 from __future__ import annotations
 

@@ -10,15 +10,15 @@ from pyspark.sql import functions as F
 from dissectors.rules.behaviour.metadata_loop import ANSWERS
 from kproxy.spark.sentences import host
 
-#: This many with an error, or this many per connection, are a loop; rule S005 uses the same number. Many clients with
-#: the same client id, each with the first requests of its own connection, are not.
+#: This many requests with an error, or this many per connection, are a loop; rule S005 uses the same number. Many
+#: clients with the same client id, each with the first requests of its own connection, are not a loop.
 MANY: Final = ANSWERS
 #: Requests belong to the same run if they are less than this apart (us): clients retry after 100 ms to 1 s
 #: (retry.backoff.max.ms, topic.metadata.refresh.fast.interval.ms), and refresh after 5 minutes.
 GAP_US: Final = 2_000_000
 
 _CLIENT = ["cluster", "host", "client_id"]
-#: The fields of a refusal, and their columns.
+#: The fields of a refusal, and the columns for them.
 _REFUSAL = {"name": "error", "topic": "topic"}
 
 
@@ -28,7 +28,7 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
     Returns:
         One row per run that is a loop: cluster, host, client_id, client (one of its addresses), connection_id (of the
         last request), broker (the lowest address used), first_at and last_at (of requests), requests, refused
-        (responses with an error), error and topic (of most responses with an error), connections, topics (the most in a
+        (responses with an error), error and topic (the most frequent pair), connections, topics (the most in a
         response) and bytes.
     """
     by_client = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
@@ -60,7 +60,7 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
 
 
 def _first_error() -> Column:
-    """The name of a response's first error, and its topic; null without errors."""
+    """Return the name of a response's first error, and its topic; null without errors."""
     error = F.get("errors", F.lit(0))
     topic_index = F.regexp_extract(error["path"], r"^topics\[([0-9]+)\]", 1)
     topic = F.get("topics", F.try_to_number(topic_index, F.lit("9999999999")).cast("int"))["topic"]

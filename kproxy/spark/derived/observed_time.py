@@ -14,18 +14,18 @@ _SILENCE_US: Final = 600_000_000
 
 
 def slot(at: Column, slot_us: int) -> Column:
-    """The start of a timestamp's slot, in us since 1970; slots start at multiples of their length."""
+    """Return the start of a timestamp's slot, in us since 1970; slots start at multiples of their length."""
     return F.floor(F.unix_micros(at) / slot_us) * slot_us
 
 
 def observed_durations(lines: DataFrame, by: Column, slot_us: int) -> DataFrame:
     """Return how long each slot of time was observed, by source or by another column.
 
-    Time between two lines was observed if they are at most ten minutes apart. So time before the first line, after the
-    last one, and in longer pauses does not count.
+    The time between two lines was observed if they are at most ten minutes apart. So the time before the first line,
+    after the last line, and in longer pauses does not count.
 
     Args:
-        lines: Rows of TABLE; uses ts, and the columns of `by`, of all lines. Lines in which `by` is null do not count.
+        lines: Rows of TABLE; uses ts and the columns of `by` in all lines. Lines in which `by` is null do not count.
         by: The column to group lines by.
         slot_us: The length of a slot.
 

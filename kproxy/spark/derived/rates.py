@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name
 from kproxy.spark.sentences import host
 
-#: This many requests per minute on one connection are a high rate: ten per second.
+#: Requests per minute on one connection from which the rate is high: ten per second.
 BUSY: Final = 600
 
 
@@ -34,7 +34,7 @@ class BusyCondition(NamedTuple):
 
 
 def busy_minutes(lines: DataFrame, conditions: Mapping[str, BusyCondition]) -> DataFrame:
-    """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy a condition.
+    """Return the clients and brokers with minutes (UTC) in which many frames on a connection satisfy a condition.
 
     All conditions are counted in one pass.
 
@@ -44,8 +44,8 @@ def busy_minutes(lines: DataFrame, conditions: Mapping[str, BusyCondition]) -> D
 
     Returns:
         One row per name, client and broker: name, cluster, client, host, broker, findings (such minutes), hits and
-        frames (of the minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the
-        worst minute).
+        frames (of the minute with the most hits), first_at and last_at (frames of such minutes) and connection_id (of
+        the worst minute).
     """
     ids = ("cluster", "client_id", "client", "server", "connection_id")
     is_counted = reduce(or_, (F.coalesce(condition.among, F.lit(False)) for condition in conditions.values()))

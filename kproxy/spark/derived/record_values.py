@@ -1,4 +1,4 @@
-"""Decoded keys, values and headers of records, one per row: of traces that were written with `--payloads`."""
+"""Decoded keys, values and headers of records, one per row, from traces that were written with `--payloads`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import array_or_empty, client_name
 from kproxy.trace.record_values import WITHHELD
 
-#: Objects in the place of a string stay JSON text.
+#: Objects where the schema has a string stay JSON text.
 _BATCHES = (
     "array<struct<records array<struct<key string, value string, headers array<struct<key string, value string>>>>>>"
 )
@@ -66,14 +66,14 @@ def record_values(lines: DataFrame) -> DataFrame:
 
 
 def _topic_entry(entry: Column, name: str, partitions: str) -> Column:
-    """A topic of the body: its name, its id, and its records."""
+    """Return a topic of the body as a struct of its name, its id, and its records."""
     batches = F.flatten(F.array_compact(F.transform(entry[partitions], lambda partition: partition["records"])))
     records = F.flatten(F.array_compact(F.transform(batches, lambda batch: batch["records"])))
     return F.struct(entry[name].alias("name"), entry["topic_id"].alias("id"), records.alias("records"))
 
 
 def _record_parts(record: Column) -> Column:
-    """The parts of a record that are decoded or null; none if nothing in it is decoded."""
+    """Return the parts of a record that are decoded or null; no parts if none is decoded."""
 
     def part_struct(name: str, header: Column, value: Column) -> Column:
         return F.struct(F.lit(name).alias("part"), header.alias("header"), value.alias("value"))
@@ -84,8 +84,8 @@ def _record_parts(record: Column) -> Column:
         F.array(part_struct("key", null, record["key"]), part_struct("value", null, record["value"])),
         array_or_empty(header_parts),
     )
-    decoded_parts = F.filter(all_parts, lambda record: record["value"].isNull() | _is_decoded(record["value"]))
-    return F.when(F.exists(decoded_parts, lambda record: record["value"].isNotNull()), decoded_parts)
+    decoded_parts = F.filter(all_parts, lambda part: part["value"].isNull() | _is_decoded(part["value"]))
+    return F.when(F.exists(decoded_parts, lambda part: part["value"].isNotNull()), decoded_parts)
 
 
 def _is_decoded(value: Column) -> Column:
@@ -97,5 +97,5 @@ def _json_member(name: str) -> Column:
 
 
 def _topic_name_of(topic_id: Column) -> Column:
-    """The name of a topic id in the line."""
+    """Return the topic name that the line has for a topic id."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

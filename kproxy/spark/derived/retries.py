@@ -14,7 +14,7 @@ from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.sentences import host
 
-#: A request with the same API, size and topics within this time (us) after the loss of another is a retry: clients
+#: A request with the same API, size and topics within this time (us) after another was lost is a retry: clients
 #: reconnect within seconds (reconnect.backoff.max.ms).
 _AGAIN_US = 10_000_000
 #: The columns that identify a repeated request of a client; topics with their partitions and bytes.
@@ -41,7 +41,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     connection_ends = ended_connections.select(
         "connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by")
     )
-    ended_lines = lines.join(connection_ends, "connection_id")  # their end comes along, so that it is joined once
+    ended_lines = lines.join(connection_ends, "connection_id")  # with the end, so that it is joined only once
     columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
@@ -64,7 +64,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
 
 
 def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
-    """Return error responses to a request that had failed with the same error just before.
+    """Return error responses to requests that had failed with the same error just before.
 
     Args:
         lines: Rows of TABLE.
@@ -93,5 +93,5 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
 
 
 def _topics_hash() -> Column:
-    """A hash of a request's topics with their partitions and bytes."""
+    """Return a hash of a request's topics with their partitions and bytes."""
     return F.xxhash64("topics")

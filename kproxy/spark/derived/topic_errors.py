@@ -1,17 +1,17 @@
-"""Errors of a response by the topic that they are about."""
+"""Errors in a response by the topic that they are about."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_PLACE = r"(?:topics|responses|topic_responses)\[(\d{1,9})\]"
+_TOPIC_PATH = r"(?:topics|responses|topic_responses)\[(\d{1,9})\]"
 
 
 def errors_about_topics() -> Column:
-    """The errors that are about a topic; null in a Produce response for several topics of which some have none.
+    """Return the errors about a topic; null for a Produce response in which only some of the topics have errors.
 
-    The order of its topics may differ from the request's.
+    The order of the topics in such a response may differ from the request's.
     """
     return F.when(
         (F.col("api") != "Produce") | (F.size(_topic_indexes()) == F.size("topics")),
@@ -20,11 +20,12 @@ def errors_about_topics() -> Column:
 
 
 def topic_index(error: Column) -> Column:
-    """The index in `topics` of an error's topic, null if the error is not about a topic."""
+    """Return the index in `topics` of an error's topic, null if the error is not about a topic."""
     path = error["path"]
-    of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")  # one list has the topics of all groups
-    index = F.nullif(F.regexp_extract(path, _PLACE, 1), F.lit("")).cast("int")
-    return F.when(~of_other_group & (index < F.size("topics")), index)
+    # One list has the topics of all groups.
+    is_of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")
+    index = F.nullif(F.regexp_extract(path, _TOPIC_PATH, 1), F.lit("")).cast("int")
+    return F.when(~is_of_other_group & (index < F.size("topics")), index)
 
 
 def _topic_indexes() -> Column:

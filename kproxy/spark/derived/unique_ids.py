@@ -1,7 +1,7 @@
-"""Connection ids that are unique, for traces and captures in which they are not.
+"""Unique connection ids for traces and captures in which ids repeat.
 
-Ids of older traces lack the start of the run, so a container that restarts (the same node, process id 1) uses them
-again. Captures with the same file name in several folders have the same ids, too.
+Ids in older traces lack the start of the run, so a container that restarts (the same node, process id 1) reuses them.
+Captures with the same file name in several folders also have the same ids.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCHEMA: Final = "_id string, _opened array<struct<us long, file string, folder 
 
 
 class Opened(NamedTuple):
-    """An open line: its time (us since the epoch), file, `midstream`, and the ends of the connection."""
+    """An open line: its time (us since the epoch), file, `midstream`, and the two ends of the connection."""
 
     us: int
     file: str | None
@@ -30,16 +30,16 @@ class Opened(NamedTuple):
 
 
 def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFrame:
-    """Return lines in which an id belongs to one connection only; reads the open lines once.
+    """Return lines in which each id belongs to only one connection; the open lines are read once.
 
     Connections with the same id are told apart by their open lines. The id of each then has the time of that line as
-    its last but one part: ``vm-1-1`` becomes ``vm-1-20261121T031737801-1``. A line belongs to the connection whose open
-    line is in its file, else in its folder, else anywhere: to the last one before it. Ids that do not repeat stay as
-    they are.
+    its second to last part: ``vm-1-1`` becomes ``vm-1-20261121T031737801-1``. A line belongs to the connection whose
+    open line is in its file, else in its folder, else anywhere; of several, to the last one opened before it. Ids that
+    do not repeat stay as they are.
 
     Args:
         lines: Rows of ROW.
-        wanted: Those to return, which may lack open lines; by default all.
+        wanted: The lines to return, which may lack open lines; by default all.
     """
     wanted = lines if wanted is None else wanted
     is_midstream = F.coalesce("midstream", F.lit(False)).alias("midstream")
@@ -67,8 +67,8 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
 def identify_connections(connection_id: str, opened: Iterable[Opened]) -> Sequence[tuple[Opened, str]]:
     """Return the open lines of an id in order of time, each with the unique id of its connection.
 
-    An open line begins another connection, unless it is `midstream` (also written when an inspector restarts) and has
-    the ends of the one before.
+    An open line begins another connection, unless it is `midstream` (also written when an inspector restarts) and names
+    the same ends as the previous one.
     """
     source, _, number = connection_id.rpartition("-")
     ids: list[tuple[Opened, str]] = []
@@ -82,12 +82,12 @@ def identify_connections(connection_id: str, opened: Iterable[Opened]) -> Sequen
 
 
 def folder_of(file: str | None) -> str | None:
-    """Return the folder of a trace without its hour, as `_own_id` does."""
+    """Return the folder of a trace without its date and hour, as `_own_id` does."""
     return None if file is None else re.sub(FILE_NAME_PATTERN, "", file)
 
 
 def _own_id() -> Column:
-    """The unique id of a line's connection; null if its id does not repeat."""
+    """Return the unique id of a line's connection; null if its id does not repeat."""
     at = F.unix_micros("ts")
     folder = F.regexp_replace("file", FILE_NAME_PATTERN, "")
     in_file = F.filter("_opened", lambda connection: connection["file"] == F.col("file"))

@@ -1,4 +1,4 @@
-"""A filter as a Spark column: for rows of TRACE, equivalent to `Filter.matches` for lines."""
+"""A filter as a Spark column on rows of TRACE, equivalent to `Filter.matches` for lines."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def where(line_filter: Filter) -> Column:
     """Return the filter as a condition that is true or false, never null.
 
     Raises:
-        FilterError: A pattern that is too slow in Spark, or an invalid date.
+        FilterError: A pattern is too slow in Spark, or a date is invalid.
     """
     return _condition(line_filter.node)
 
@@ -93,7 +93,7 @@ def _any_check(node: Comparison) -> Check:
 
 
 def _value_check(field: FilterField, sign: str, value: Value) -> Check:
-    """Return the condition on one value that is not null; the filter is already validated."""
+    """Return a check for one value that is not null; the filter is already validated."""
     if sign == "~":
         return _pattern_check(field, value, value.text)
     compare = _ORDER[sign]
@@ -119,7 +119,7 @@ def _value_check(field: FilterField, sign: str, value: Value) -> Check:
 
 
 def _as_text(field: FilterField, value: Column) -> Column:
-    """The value as text, for patterns."""
+    """Return the value as text, for patterns."""
     if field.kind is Kind.TIME:
         utc = F.to_utc_timestamp(value, F.current_timezone())
         return F.date_format(utc, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")

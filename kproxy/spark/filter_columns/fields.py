@@ -39,7 +39,7 @@ def _nested_entries_column(entries: str, key: str) -> Callable[[], Column]:
 
 
 def _finding_column(*keys: str, repeated: Sequence[str] = ()) -> Callable[[], Column]:
-    """Keys of the findings of a frame, or of a finding or stall line; `repeated` are keys of repeats."""
+    """Return a function that returns the values of `keys` in a line's findings, and of `repeated` in its repeats."""
 
     def read() -> Column:
         own_values = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))

@@ -8,7 +8,7 @@ import sys
 
 from kproxy.filters.pattern import ATOM, REPEAT, PatternError
 
-#: Character classes whose Python meaning is Unicode, but in Java ASCII. Upper case is the complement.
+#: Character classes that mean Unicode in Python, but ASCII in Java. Upper case is the complement.
 _CLASSES = {
     "d": r"\p{Nd}",
     "w": r"\p{L}\p{N}_",
@@ -19,7 +19,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def java_pattern(pattern: str, *, ignore_case: bool) -> str:
-    """Return the expression that finds what `kproxy.filters.pattern.compile_pattern` finds.
+    """Return a Java expression that matches what `kproxy.filters.pattern.compile_pattern` matches.
 
     Raises:
         PatternError: A group with repetitions or alternatives is repeated. Java tries every way to match such a group,
@@ -69,7 +69,7 @@ def _java_atom(atom: str, flags: re.RegexFlag) -> str:
 
 @functools.cache
 def _java_class(source: str, flags: re.RegexFlag) -> str:
-    """Return the characters that a Python atom matches, tested one by one; the syntaxes differ too much."""
+    """Return a Java class of all characters that a Python atom matches when tested; the syntaxes differ too much."""
     runs = (match.span() for match in re.compile(f"(?:{source})+", flags).finditer(_all_characters()))
     ranges = [rf"\x{{{_code_point(start):x}}}-\x{{{_code_point(end - 1):x}}}" for start, end in runs]
     return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"

@@ -1,4 +1,4 @@
-"""Conditions on records and on all texts of a line. Python evaluates them: only it knows types in bodies."""
+"""Conditions on records and on all texts in a line. Python evaluates them: only it knows the types in bodies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def record_condition(node: Comparison | Presence) -> Column:
 
 
 def text_condition(node: Text) -> Column:
-    """Return the condition for a text to search for; it is never null."""
+    """Return the condition that a line contains a text; it is never null."""
     text = str(Filter(node))
     columns = F.to_json(F.struct(*sorted(COLUMNS - {"body"})))
     return F.udf(lambda line, body: _matches(text, line, body), T.BooleanType())(columns, F.col("body"))

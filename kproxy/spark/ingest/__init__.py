@@ -1,1 +1,1 @@
-"""From files to lines: traces, captures and tables, as rows of one schema."""
+"""From files to lines: traces, captures and tables as rows of one schema."""

@@ -17,19 +17,19 @@ from kproxy.trace.lines import FORMAT
 
 _BATCH_LINES = 4096
 _BATCH_BYTES = 8 << 20
-#: So many lines are parsed one by one if they cannot be parsed together.
+#: Fewer lines than this are parsed one by one if they cannot be parsed together.
 _FEW_LINES = 32
 #: Characters kept of a text that is not a line.
 MAX_CORRUPT = 4096
 
 
 class Batches:
-    """Builds batches of a schema with columns of ROW. Without `corrupt`, texts that are not lines are dropped."""
+    """Builds batches of a schema with columns of ROW. If it lacks `corrupt`, texts that are not lines are dropped."""
 
     def __init__(self, schema: T.StructType) -> None:
         self._types = {field.name: field.dataType for field in schema}
         self._schema = arrow_schema(schema)
-        self._read = pa.struct(list(text_for_times(self._schema)))
+        self._read_type = pa.struct(list(text_for_times(self._schema)))
         self._has_all = set(TRACE.names) <= self._types.keys()
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
@@ -38,7 +38,7 @@ class Batches:
             yield from self._portion_batches(portion, file)
 
     def _portion_batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Parse lines together if possible: where one of them is special, the others around it."""
+        """Parse lines together if possible; if a line is special, divide them to parse most of the others together."""
         lines = [text for text in texts if isinstance(text, bytes)] if self._has_all else []
         if len(lines) < len(texts):
             yield from self._batches(texts, file)
@@ -75,29 +75,29 @@ class Batches:
                 for text in texts:
                     yield from self._batches([text], file)
             elif isinstance(text := texts[0], bytes) and (
-                row := self._other_row("corrupt", text.decode(errors="replace"))
+                row := self._bad_row("corrupt", text.decode(errors="replace"))
             ):
                 yield self._build_batch([row | {"file": file}])
 
     def _parse_row(self, text: bytes | str) -> dict[str, Any] | None:
         if isinstance(text, str):
-            return self._other_row("damage", text)
+            return self._bad_row("damage", text)
         try:
             if parse_line(text).v > FORMAT:
-                return self._other_row("corrupt", text.decode(errors="replace"))
+                return self._bad_row("corrupt", text.decode(errors="replace"))
             row: dict[str, Any] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return self._other_row("corrupt", text.decode(errors="replace"))
+            return self._bad_row("corrupt", text.decode(errors="replace"))
         for name, value in row.items():
             if isinstance(value, dict | list) and name in self._types:
                 row[name] = _fit_value(value, self._types[name])
         return row
 
-    def _other_row(self, column: str, text: str) -> dict[str, Any] | None:
+    def _bad_row(self, column: str, text: str) -> dict[str, Any] | None:
         return {column: text[:MAX_CORRUPT]} if column in self._types else None
 
     def _build_batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_struct_array(pa.array(rows, self._read)).cast(self._schema)
+        return pa.RecordBatch.from_struct_array(pa.array(rows, self._read_type)).cast(self._schema)
 
 
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:

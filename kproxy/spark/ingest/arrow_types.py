@@ -1,4 +1,4 @@
-"""Spark's schemas of lines as Arrow's."""
+"""Converts Spark's schemas of lines to Arrow's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
 
 
 def text_for_times(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with text for timestamps, which are converted once for a whole batch: a third of the time."""
+    """Return the schema with text for timestamps; converting them once per batch takes a third of the time."""
     return pa.schema([field.with_type(pa.string()) if pa.types.is_timestamp(field.type) else field for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""Merges small batches of a local Parquet table: each costs time at every reading, whatever its number of lines."""
+"""Merges small batches of a local Parquet table: each costs time in every read, however few lines it has."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ROWS: Final = 65_536
 
 
 def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[TableBatch]:
-    """Merge the small batches of a table to one; return those that it replaces, none if there are fewer than two.
+    """Merge the small batches of a table into one; return the replaced batches, none if fewer than two are small.
 
-    It can be killed at any time, and run again. A run that reads the table meanwhile may end with a missing file.
+    It can be killed at any time, and run again. A run that is reading the table may fail because a file is missing.
 
     Raises:
         UserError: It is not a local Parquet table, or has duplicate lines.
@@ -66,7 +66,7 @@ def _batch_size(folder: Path) -> int:
 
 
 def _merge(folders: Sequence[Path], target: Path) -> None:
-    """Write the rows of batches to a new one, with one file per hour and schema: releases of kproxy add columns."""
+    """Write the rows of batches to a new batch, one file per hour and schema: releases of kproxy add columns."""
     hours: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
         for path in local_table.data_files(folder):
@@ -99,7 +99,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
 
 
 def _utc_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of rows with times in UTC: those that Spark wrote have no zone in Parquet (INT96)."""
+    """Return a schema of rows with times in UTC: times that Spark wrote have no zone in Parquet (INT96)."""
     utc = pa.timestamp("us", tz="UTC")
     fields = (field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema)
     return pa.schema(list(fields), METADATA)

@@ -54,20 +54,20 @@ _RECORD = T.StructType(
 )
 
 
-#: Batches written without a lock have numbers from here on. Spark makes them 32-bit integers.
+#: Batches written without a lock have numbers in this range. Spark reads them as 32-bit integers.
 _FIRST_UNLOCKED, _LAST_UNLOCKED = 1 << 30, (1 << 31) - 1
-#: The batch of a data file, and the part of its name that all files of one write share.
+#: In the path of a data file, its batch, and the part of its name that all files of one write share.
 _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """A batch of a table: its number, its files by URI with their sizes, and the number of lines and of other texts.
+    """A batch of a table: its number, the sizes of its files by URI, and the numbers of lines and of other texts.
 
     `form` is parquet, delta or iceberg, the same for all batches of a table. `staged` is the name of its directory
     before it was part of the table, `replaces` the numbers of the batches whose rows it has. Only set for a new batch:
-    `example`, one of the other texts with its file; `corrupt_files`, the number of files with some; and `damaged`,
-    sentences about the `damaged_files`, which could not be read completely.
+    `example`, one of the other texts with its file; `corrupt_files`, the files with such texts; and `damaged`,
+    sentences about the `damaged_files` (a number), which could not be read completely.
     """
 
     number: int
@@ -124,7 +124,7 @@ def _batch_from_record(number: int, record: Mapping[str, Any]) -> TableBatch:
 
 
 def record_of(batch: TableBatch) -> dict[str, Any]:
-    """Return the record of a batch, as _RECORD."""
+    """Return the record of a batch, with the fields of `_RECORD`."""
     return {
         "files": [{"uri": uri, "size": size} for uri, size in batch.files.items()],
         "lines": batch.lines, "corrupt": batch.corrupt, "format": batch.form,
@@ -146,10 +146,11 @@ def convert(
     """Add the files that are not in the table yet; return the new batches.
 
     Only local files and a local table of Parquet work without `spark`. `where`, a condition on columns of TABLE,
-    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet.
-    `on_batch` is
-    called with each batch when it is part of the table. `on_wait` is called if another run holds the lock. Raises:
-        UserError: The table has duplicate lines, or another format than `form`.
+    selects the lines to keep if Spark writes them. `form` is the format of a new table; None means Parquet. `on_batch`
+    is called with each batch once it is part of the table. `on_wait` is called if another run holds the lock.
+
+    Raises:
+        UserError: The table has duplicate lines, or a format other than `form`.
     """
     folder = local_output(spark, table)
     table_form = next((batch.form for batch in records(spark, table) or ()), form or PARQUET)
@@ -157,7 +158,7 @@ def convert(
         raise UserError(f"{table} is a {table_form} table: write {form} to another directory")
     if folder is not None and table_form == PARQUET and is_one_machine(spark) and all(file.is_local for file in files):
         with lock_local_table(folder, on_wait):
-            return _convert_here(files, folder, options, on_batch)
+            return _convert_locally(files, folder, options, on_batch)
     if spark is None:
         raise UserError(f"{table}: only Spark writes such a table: pass --engine spark")
     with lock_table(spark, table, on_wait) as has_lock:
@@ -177,7 +178,7 @@ def convert(
         return new_batches
 
 
-def _convert_here(
+def _convert_locally(
     files: Sequence[File], folder: Path, options: CaptureOptions, on_batch: Callable[[TableBatch], object]
 ) -> list[TableBatch]:
     existing = batches(None, str(folder)) or []
@@ -239,7 +240,7 @@ def _write_batch(
     options: CaptureOptions,
     where: Column | None,
 ) -> dict[str, Any]:
-    """Write the lines of files that satisfy a condition as a batch; return their counts."""
+    """Write the lines of files as a batch, only those that satisfy `where`; return the counts of all lines."""
     rows = read_files(spark, files, options)
     observation = Observation()
     rows = with_dates(rows.observe(observation, *counts(), *bad_files()))
@@ -250,13 +251,13 @@ def _write_batch(
 
 
 def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
-    """Make a batch, whose rows are written, part of its table."""
+    """Make a batch part of its table, after its rows were written."""
     record = spark.createDataFrame([record_of(batch)], _RECORD)
     record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={batch.number}")
 
 
 def with_dates(rows: DataFrame) -> DataFrame:
-    """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
+    """Convert rows of ROW to TABLE: add the date and hour of `ts` in UTC, independent of the session's time zone."""
     # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
     at = F.unix_micros("ts")
     time_of_day_us = F.pmod(at, F.lit(_DAY_US))
@@ -271,11 +272,11 @@ def with_dates(rows: DataFrame) -> DataFrame:
 def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], bool] = lambda path: True) -> DataFrame:
     """Return the lines of a table, as TABLE.
 
-    `may_have` tells whether a path may have lines that are needed; the embedded engine skips the others.
+    `may_have` tells whether a path may have lines that are needed; the embedded engine skips other paths.
 
     Raises:
         ValueError: There is no table.
-        UserError: It has duplicate lines, or the embedded engine cannot read its format.
+        UserError: The table has duplicate lines, or the embedded engine cannot read its format.
     """
     table_batches = batches(spark, table)
     if table_batches is None:
@@ -293,7 +294,7 @@ def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], boo
 
 
 def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
-    """Return the rows of batches, as TABLE, with those that are not lines."""
+    """Return the rows of batches as TABLE, including rows that are not lines."""
     folder, form = local_input(spark, table), batches[0].form
     if form == PARQUET and folder is not None:
         folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in batches]
@@ -308,7 +309,7 @@ def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_ha
 
 
 def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[str], bool]) -> DataFrame:
-    """Return the rows of local Parquet files; Sail takes no partition without a value for one of a date."""
+    """Return the rows of local Parquet files, whose dates are computed: Sail fails on partitions without a date."""
     needed_paths = [str(path) for path in paths if may_have(str(path))]
     if not needed_paths:
         return spark.createDataFrame([], TABLE)
@@ -317,7 +318,7 @@ def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[
 
 
 def duplicate_files(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
-    """Return by batch the files that an earlier batch has too: two runs without a lock have converted them."""
+    """Return, by batch, the files that an earlier batch also has: two runs without a lock have converted them."""
     seen_uris: set[str] = set()
     surplus = {}
     for batch in batches:
@@ -338,7 +339,7 @@ def check_table(spark: SparkSession | None, table: str, batches: Sequence[TableB
 
 
 def batches_written_twice(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> set[int]:
-    """Return the batches of a Parquet table with files of several writes; a valid batch has those of one write."""
+    """Return the batches of a Parquet table with files from several writes; a valid batch has files from one."""
     numbers = sorted({batch.number for batch in batches})
     if (folder := local_input(spark, table)) is not None:
         paths = [str(path) for number in numbers for path in local_table.data_files(folder / f"batch={number}")]

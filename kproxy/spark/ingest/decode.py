@@ -1,4 +1,4 @@
-"""Decodes what Spark cannot read: captures, compressed traces, and traces that are being written; to lines of JSON."""
+"""Decodes captures, compressed traces and growing traces into JSON lines, because Spark cannot read them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail
 from kproxy.trace.reader import SUFFIXES, OpenedInput, open_trace, raw_lines
 
-#: Characters that Java's URIs leave unescaped; others become %XX (RFC 2396).
+#: The characters that Java escapes as %XX in URIs; it leaves others unescaped (RFC 2396).
 _NOT_IN_URIS = re.compile(r"[\0- \x7f\"#%<>?\[\\\]^`{|}]")
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """How captures are decoded: Kafka's ports (none: found by content), and the path of a TLS key log."""
+    """How captures are decoded: Kafka's ports (if empty, found by content), and the path of a TLS key log."""
 
     ports: frozenset[int] = frozenset()
     keylog: str | None = None
 
 
 def lines_of(uri: str, options: CaptureOptions, *, plain: bool) -> Iterator[bytes | str]:
-    """Like `decode_file`; of a `plain` trace, yield all lines, also an incomplete last one.
+    """Yield the lines of a file as `decode_file` does, but all lines of a `plain` trace, even an incomplete last one.
 
     Raises:
         OSError: The file cannot be opened.
@@ -42,7 +42,7 @@ def lines_of(uri: str, options: CaptureOptions, *, plain: bool) -> Iterator[byte
 
 
 def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
-    """Like `decode`, for a local file given by URI; of a trace that is being written, the complete lines.
+    """Yield the lines of a local file, given by URI, as `decode` does; of a growing trace, only the complete lines.
 
     Raises:
         OSError: The file cannot be opened.
@@ -54,7 +54,7 @@ def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
     except FileNotFoundError:
         if not growing:
             raise
-        file = Path(whole_name(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its name by now
+        file = Path(final_path(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its name by now
     with file:
         yield from decode(file, str(path), options, growing=growing)
 
@@ -74,13 +74,13 @@ def is_growing(path: str) -> bool:
     return path.endswith(".part")
 
 
-def whole_name(path: str) -> str:
+def final_path(path: str) -> str:
     """Return the path or URI that a growing trace will have when it is complete."""
     folder, _, name = path.rpartition("/")
     return f"{folder}{'/' * bool(folder)}{name.removeprefix('.').removesuffix('.part')}"
 
 
-def part_of(path: Path) -> Path:
+def growing_path(path: Path) -> Path:
     """Return the path that a trace has while it is being written."""
     return path.with_name(f".{path.name}.part")
 
@@ -88,21 +88,21 @@ def part_of(path: Path) -> Path:
 def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool = False) -> Iterator[bytes | str]:
     """Yield the lines of an open capture or trace, compressed or not, as `kproxy dissect --json` writes them.
 
-    Lines of a trace are returned unchanged, valid or not. Damage is reported as sentences of type `str`, except the end
-    of a trace that is still `growing`.
+    Lines of a trace are returned unchanged, valid or not. Damage is reported as sentences of type `str`, except at the
+    end of a trace that is still `growing`.
     """
-    error_text: list[str] = []
-    opened = open_trace(file, name, error_text.append)
+    errors: list[str] = []
+    opened = open_trace(file, name, errors.append)
     with opened.source:
-        yield from _opened_texts(opened, name, options, error_text, growing=growing)
+        yield from _opened_texts(opened, name, options, errors, growing=growing)
 
 
 def _opened_texts(
-    opened: OpenedInput, name: str, options: CaptureOptions, error_text: list[str], *, growing: bool
+    opened: OpenedInput, name: str, options: CaptureOptions, errors: list[str], *, growing: bool
 ) -> Iterator[bytes | str]:
     if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be damaged
-        yield from (line for line in raw_lines(opened.source, name, error_text.append) if not line.isspace())
-        yield from () if growing else error_text
+        yield from (line for line in raw_lines(opened.source, name, errors.append) if not line.isspace())
+        yield from () if growing else errors
         return
     try:
         yield from _capture_lines(opened.source, name, options)

@@ -1,4 +1,4 @@
-"""Files of traces and captures as rows, including texts that are not lines."""
+"""The rows of traces and captures, including texts that are not lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW, TRACE, is_complete_line
 
 _BAD_COLUMN = "_bad"
-#: Characters of an example.
+#: The most characters of an example.
 EXAMPLE_CHARACTERS = 200
 _JSON = {
     "columnNameOfCorruptRecord": _BAD_COLUMN,
@@ -27,15 +27,15 @@ _JSON = {
     "allowNonNumericNumbers": "false",
     "maxStringLen": str((1 << 31) - 1),  # frames may be long
 }
-#: Files that Python reads are distributed to tasks of about this size; to a minimum number of tasks, to use all cores.
+#: Files that Python reads are divided into tasks of about this size, and into a minimum number to use all cores.
 _TASK_BYTES, _MIN_TASKS = 32 << 20, 8
 
 
 def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptions) -> DataFrame:
-    """Return the lines of files as ROW, unordered.
+    """Return the lines of files as ROW, in no particular order.
 
     Spark reads uncompressed traces by itself; Python on the executors, where kproxy must be installed, reads the
-    others.
+    other files.
     """
     plain_paths = [file.path for file in files if file.plain]
     local_files = [file for file in files if not file.plain and file.is_local]
@@ -74,7 +74,7 @@ def parse_texts(texts: DataFrame) -> DataFrame:
 
 
 def counts() -> list[Column]:
-    """Aggregates of ROW: lines, corrupt (texts that are not lines), example (one of these with its file, or null)."""
+    """Return aggregates of ROW: lines, corrupt (texts that are not lines), example (such a text with file, or null)."""
     is_corrupt = F.col("corrupt").isNotNull()
     text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(EXAMPLE_CHARACTERS)))
     return [
@@ -85,7 +85,7 @@ def counts() -> list[Column]:
 
 
 def bad_files() -> list[Column]:
-    """Aggregates of ROW: corrupt_files, with texts that are not lines; damaged, sentences; damaged_files, a count."""
+    """Return aggregates of ROW: corrupt_files (with corrupt texts), damaged (sentences), damaged_files (a count)."""
     return [
         F.array_sort(F.collect_set(F.when(F.col("corrupt").isNotNull(), F.col("file")))).alias("corrupt_files"),
         F.array_sort(F.collect_set("damage")).alias("damaged"),

@@ -10,7 +10,7 @@ _FOLDERS = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
 
 
 def hour_of(path: str) -> datetime | None:
-    """Return the start of the hour in the path or URI of a trace; None if it has none."""
+    """Return the start of the hour in the path or URI of a trace; None if the path has no hour."""
     match = _FOLDERS.search(path)
     if match is None:
         return None
@@ -23,7 +23,7 @@ def hour_of(path: str) -> datetime | None:
 def next_hour(read_sizes: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
     """Return how far to read next, one hour at a time, in traces grown from `read_sizes` to `sizes` (bytes by path).
 
-    Otherwise, when following traces of several proxies, lines of one would come long after later lines of another.
+    Otherwise, when traces of several proxies are followed, lines of one would come long after later lines of another.
     """
     grown_paths = {name for name, size in sizes.items() if size > read_sizes.get(name, 0)}
     first_hour = min(map(_sort_key, grown_paths), default="")
@@ -35,6 +35,6 @@ def next_hour(read_sizes: Mapping[str, int], sizes: Mapping[str, int]) -> dict[s
 
 
 def _sort_key(path: str) -> str:
-    """Sort key for hours; paths without one come first."""
+    """Return a key that sorts paths by hour; paths without an hour come first."""
     match = _FOLDERS.search(path)
     return "T".join(match.groups()) if match is not None else ""

@@ -1,4 +1,4 @@
-"""Finds the files of traces and captures below paths: local ones, and those of any kind that Spark can read."""
+"""Finds the files of traces and captures at given paths: local paths, and any that Spark can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
 from kproxy.errors import UserError
-from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
+from kproxy.spark.ingest.decode import final_path, is_growing, local_path, uri_of
 from kproxy.spark.ingest.local_files import files_below, glob_paths, local_input, local_output
 from kproxy.spark.session.embedded_engine import is_embedded
 from kproxy.trace.reader import SUFFIXES
@@ -43,27 +43,27 @@ def find_files(
     paths: Iterable[str],
     *,
     growing: bool = False,
-    empty: Callable[[str], object] = lambda path: None,
+    on_empty: Callable[[str], object] = lambda path: None,
 ) -> list[File]:
     """Return the files of traces and captures at or below paths and globs, without duplicates, sorted by URI.
 
-    `growing`: include traces that are being written, in local directories. `empty` is called with the path of each file
-    of 0 bytes; these are left out. Without a classic session of Spark, all paths are local.
+    With `growing`, traces that are being written in local directories are included. `on_empty` is called with the path
+    of each file of 0 bytes; these files are left out. Without a classic session of Spark, all paths are local.
 
     Raises:
         UserError: A path does not exist or has no input.
     """
     files_by_uri: dict[str, File] = {}
     for path in paths:
-        # Growing files first: one that is renamed meanwhile is then in both lists, not in neither.
+        # Growing files first: a file that is renamed meanwhile is then in both lists, not in neither.
         growing_files = _growing(path) if growing else []
-        listed_files = [file for file in _list_files(spark, path, empty) if growing or not is_growing(file.uri)]
+        listed_files = [file for file in _list_files(spark, path, on_empty) if growing or not is_growing(file.uri)]
         new_files = {file.uri: file for file in (*listed_files, *growing_files)}
         if not new_files:
             raise UserError(f"{path}: {NO_INPUT} in it")
         files_by_uri |= new_files
     return [
-        files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and whole_name(uri) in files_by_uri)
+        files_by_uri[uri] for uri in sorted(files_by_uri) if not (is_growing(uri) and final_path(uri) in files_by_uri)
     ]
 
 
@@ -82,7 +82,7 @@ def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], ob
             raise
         raise UserError(f"{path}: no such file or directory") from None
     explicit_uri = _explicit_uri(path)
-    for empty_path in sorted({_plain(uri) for uri in all_uris} - {_plain(uri) for uri, _, _ in rows}):
+    for empty_path in sorted({_readable_path(uri) for uri in all_uris} - {_readable_path(uri) for uri, _, _ in rows}):
         if is_input(empty_path):
             empty(empty_path)
     return [
@@ -105,7 +105,7 @@ def _list_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
 
 
 def _list_local(root: Path, empty: Callable[[str], object]) -> list[File]:
-    """List local files like Spark, which takes a job for each path."""
+    """List the same local files as Spark, which would run a job for each path."""
     entries = sorted(files_below(root))
     for path, size in entries:
         if not size and is_input(path.name):
@@ -127,18 +127,18 @@ def _explicit_uri(path: str) -> str | None:
     return uri_of(local)
 
 
-def _plain(uri: str) -> str:
-    """Return the path of a local file, or the URI of another one in readable form."""
+def _readable_path(uri: str) -> str:
+    """Return the path of a local file, or another file's URI in readable form."""
     return str(local_path(uri)) if uri.startswith("file:") else unquote(uri)
 
 
 def _as_local_path(path: str) -> Path | None:
-    """Return a local path in the form that Spark expects: its %XX are literal."""
+    """Return a path as Spark understands it, in which %XX is literal; None if it is not local."""
     return Path(path.removeprefix("file:")) if urlsplit(path).scheme in ("", "file") else None
 
 
 def _growing(path: str) -> list[File]:
-    """Return the hidden files at or below a path, which Spark skips."""
+    """Return the traces at or below a path that are being written; Spark skips them as hidden files."""
     local = _as_local_path(path)
     if local is None:
         return []

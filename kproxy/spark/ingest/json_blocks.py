@@ -14,26 +14,26 @@ from kproxy.spark.ingest.schema import TRACE, required_fields
 from kproxy.trace.lines import FORMAT, KINDS
 
 _SCHEMA: Final = arrow_schema(TRACE)
-#: Times stay text at first: Arrow's JSON reader takes none with a zone.
-_READ: Final = text_for_times(_SCHEMA)
-_PARSE: Final = pj.ParseOptions(explicit_schema=_READ, unexpected_field_behavior="ignore")
+#: Times stay text at first: Arrow's JSON reader does not accept times with a zone.
+_READ_SCHEMA: Final = text_for_times(_SCHEMA)
+_PARSE_OPTIONS: Final = pj.ParseOptions(explicit_schema=_READ_SCHEMA, unexpected_field_behavior="ignore")
 _REQUIRED: Final = {kind: required_fields(kind) for kind in KINDS}
 
 
 def parse_block(block: bytes) -> pa.Table | None:
-    """Return the lines of a block as TRACE; None if a text may not be a line, or has a value that no type fits.
+    """Return the lines of a block as TRACE; None if a text may not be a line, or a value does not fit its type.
 
     Args:
         block: Lines of JSON, each with its newline.
     """
-    # Arrow takes any whitespace between values. With braces around every newline, each line is exactly one value.
+    # Arrow accepts any whitespace between values. With braces around every newline, each line is exactly one value.
     count = block.count(b"\n")
     if not (block.startswith(b"{") and block.endswith(b"}\n") and block.count(b"}\n{") == count - 1):
         return None
     try:
         block.decode()  # Arrow does not check it
         read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
-        table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=_PARSE)
+        table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=_PARSE_OPTIONS)
         return table.cast(_SCHEMA) if table.num_rows == count and _are_complete_lines(table) else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None

@@ -1,4 +1,4 @@
-"""Opens the lines to analyze: tables, and traces and captures, which are converted to a table first."""
+"""Opens the lines to analyze from tables, and from traces and captures, which are converted to a table first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.session.embedded_engine import is_embedded
 
 _HOUR = timedelta(hours=1)
-#: Parts of which a sample of connections has some.
+#: Connections are divided into this many parts, of which a sample has some.
 _SAMPLE_PARTS = 1_000_000
 
 
@@ -38,7 +38,7 @@ class Period:
     until: datetime | None = None
 
     def column(self) -> Column:
-        """Whether a row of TABLE is in the period; partitions of other hours are not read."""
+        """Return whether a row of TABLE is in the period; partitions of other hours are not read."""
         condition, date, hour = F.lit(True), F.col("date"), F.col("hour")
         if self.since is not None:
             since = self.since.astimezone(UTC)
@@ -61,9 +61,9 @@ class Period:
 
 
 def sampled(share: float) -> Column:
-    """Whether a line is of a sample of connections: about `share` (0 to 1) of them, with all their lines.
+    """Return whether a line is in a sample of connections: about `share` (0 to 1) of them, with all their lines.
 
-    A connection that is in a sample is in each larger one too.
+    A connection that is in a sample is also in every larger one.
     """
     return F.pmod(F.xxhash64("connection_id"), F.lit(_SAMPLE_PARTS)) < round(share * _SAMPLE_PARTS)
 
@@ -85,16 +85,16 @@ def open_lines(
     period: Period,
     where: Column | None = None,
     on_batch: Callable[[TableBatch], object] = lambda batch: None,
-    empty: Callable[[str], object] = lambda path: None,
+    on_empty: Callable[[str], object] = lambda path: None,
 ) -> Iterator[Lines]:
-    """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
+    """Open the lines at paths, as TABLE with their cluster: tables made by `convert`, traces, and captures.
 
-    Traces and captures are converted to a table that lasts as long as the context; Spark gets a few lines in memory. It
-    is in a local directory, so on a cluster they have to be converted before. `on_batch` is called with each
-    batch of lines that was read, `empty` with the path of each file of 0 bytes.
+    Traces and captures are converted to a table that lasts as long as the context; if there are few lines, Spark gets
+    them in memory instead. The table is in a local directory, so for a cluster they have to be converted beforehand.
+    `on_batch` is called with each batch of lines that was read, `on_empty` with the path of each file of 0 bytes.
 
     Raises:
-        UserError: A path does not exist; or it has traces or captures, and the session is not local.
+        UserError: A path does not exist, or has traces or captures although the session is not local.
     """
     # Cluster names and unique ids also come from lines that the filter excludes.
     condition = None if where is None and period == Period() else period.column()
@@ -112,7 +112,9 @@ def open_lines(
                     "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
             files = [
-                file for file in find_files(spark, other_paths, growing=True, empty=empty) if period.may_have(file.path)
+                file
+                for file in find_files(spark, other_paths, growing=True, on_empty=on_empty)
+                if period.may_have(file.path)
             ]
             if not is_embedded(spark) and (local_result := local_lines(spark, files, options)) is not None:
                 rows, batch = local_result
@@ -124,7 +126,7 @@ def open_lines(
             spark.createDataFrame([], TABLE)
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, all_frames).where(period.column()))
-        # After the filter, in which a user writes the ids that are in the trace.
+        # Ids are made unique after the filter, in which a user writes the ids that are in the trace.
         yield Lines(with_unique_ids(rows, rows if where is None else _filter_rows(rows, where)), clusters)
 
 

@@ -1,4 +1,4 @@
-"""Files of this machine, which Python lists and reads without an engine."""
+"""Files on this machine, which Python lists and reads without an engine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _GLOB = frozenset("*?[]{}\\")
 
 
 def local_input(spark: SparkSession | None, path: str) -> Path | None:
-    """Return the existing local file or directory that the engine would read at a path; None if none, or a glob."""
+    """Return the existing local file or directory that an engine would read; None for a glob, or if missing."""
     local = local_output(spark, path)
     return local if local is not None and not _GLOB & set(path) and local.exists() else None
 
 
 def local_output(spark: SparkSession | None, path: str) -> Path | None:
-    """Return the local path that an engine would write to, which need not exist; None if it is elsewhere."""
+    """Return the local path that an engine would write to, which need not exist; None if the path is not local."""
     if not uses_local_files(spark) or urlsplit(path).scheme not in ("", "file"):
         return None
     if spark is not None and not is_remote() and not path.startswith("file:/"):
@@ -36,12 +36,12 @@ def local_output(spark: SparkSession | None, path: str) -> Path | None:
 
 
 def uses_local_files(spark: SparkSession | None) -> bool:
-    """Whether an engine uses the files of this machine: not a Spark Connect server. None is Python itself."""
+    """Whether an engine uses the files on this machine, unlike a Spark Connect server. None is Python itself."""
     return spark is None or not is_remote() or is_embedded(spark)
 
 
 def is_one_machine(spark: SparkSession | None) -> bool:
-    """Whether an engine runs on this machine only: not on a cluster, nor in the processes of local-cluster."""
+    """Whether an engine runs only on this machine, neither on a cluster nor in the processes of local-cluster."""
     if spark is None or is_embedded(spark):
         return True
     return not is_remote() and re.match(r"local(\[|$)", str(spark.conf.get("spark.master", ""))) is not None
@@ -53,7 +53,7 @@ def glob_paths(pattern: str) -> list[Path]:
 
 
 def files_below(root: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the files at or below a path, with their sizes in bytes; without hidden ones, as Spark does.
+    """Yield the files at or below a path, with their sizes in bytes, except hidden files, which Spark also skips.
 
     Raises:
         OSError: A directory cannot be read, or a file was deleted meanwhile.
@@ -71,7 +71,7 @@ def files_below(root: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether Spark skips a file or directory of this name (HadoopFSUtils.shouldFilterOutPathName)."""
+    """Whether Spark skips a file or directory with this name (HadoopFSUtils.shouldFilterOutPathName)."""
     return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
 
 

@@ -1,4 +1,4 @@
-"""Reads a few lines in the driver: for these, a Spark job, a table of files and Python workers cost more than the work.
+"""Reads lines in the driver if they are few: a Spark job, a table and Python workers would cost more than the work.
 
 The rows become a part of each plan, so that Spark plans no work for conditions that no line satisfies.
 """
@@ -19,14 +19,14 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.ingest.table_storage import PARQUET
 
-#: Most bytes of files, and of their rows in memory.
+#: The most bytes of files, and of their rows in memory.
 FILE_BYTES, ARROW_BYTES = 4 << 20, 16 << 20
 
 
 def local_lines(
     spark: SparkSession, files: Sequence[File], options: CaptureOptions
 ) -> tuple[DataFrame, TableBatch] | None:
-    """Return the lines of files as TABLE, with their counts; None if they are none, too large, or not local."""
+    """Return the lines of files as TABLE, with their counts; None without files, or if too large or not local."""
     if not files or sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
         return None
     schema, reader = arrow_schema(ROW), Batches(ROW)

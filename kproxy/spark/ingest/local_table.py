@@ -1,9 +1,9 @@
 """A Parquet table in a local directory: how a batch becomes part of it.
 
-The rows of a batch are written to ``_new/NAME``, which other readers of Parquet skip; then its record to
-``_files/batch=N``, which is atomic and makes it part of the table; then its directory gets the name ``batch=N``. A run
-that is killed before the record leaves nothing that anyone reads; one that is killed after it leaves the last step to
-the next run. So other readers see complete batches only.
+The rows of a batch are written to ``_new/NAME``, which other readers of Parquet skip. Then its record is written to
+``_files/batch=N``, which is atomic and makes the batch part of the table. Then its directory gets the name ``batch=N``.
+A run that is killed before it writes the record leaves nothing that anyone reads; a run that is killed later leaves the
+last step to the next run. So other readers only see complete batches.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from uuid import uuid4
 
 import msgspec
 
-#: Directories with names that begin with an underscore are no data (Spark, pyarrow, Hive).
+#: Spark, pyarrow and Hive do not read directories whose names begin with an underscore.
 _STAGING, _RECORDS = "_new", "_files"
 _SUFFIX: Final = ".json"
 
 
 def is_table(folder: Path) -> bool:
-    """Whether there is a table of any format."""
+    """Whether a directory contains a table of any format."""
     return (folder / _RECORDS).exists()
 
 
@@ -36,14 +36,14 @@ def records(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def new_folder(folder: Path) -> Path:
-    """Return a directory for the rows of a batch, which does not exist yet."""
+    """Return the path of a new directory for the rows of a batch; it does not exist yet."""
     return folder / _STAGING / str(uuid4())
 
 
 def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
     """Write the only record of a batch, which makes it part of the table."""
     directory = folder / _RECORDS / f"batch={number}"
-    shutil.rmtree(directory, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(directory, ignore_errors=True)  # from a run that was killed
     shutil.rmtree(folder / f"batch={number}", ignore_errors=True)
     directory.mkdir(parents=True)
     name = f"part-00000-{uuid4()}{_SUFFIX}"
@@ -56,7 +56,7 @@ def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
 
 
 def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
-    """Return the directory of the rows of a batch; it may not have its lasting name yet."""
+    """Return the directory with the rows of a batch; it may not have its final name yet."""
     final = folder / f"batch={number}"
     if staged is None or final.exists():
         return final
@@ -65,12 +65,12 @@ def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
 
 
 def finish(folder: Path) -> None:
-    """Complete the last steps of all batches that are part of the table, and remove what is not."""
+    """Complete the last step for all batches that are part of the table, and remove all other data."""
     staging_root = folder / _STAGING
     batches = list(records(folder))
     for _, record in batches:
         for number in record.get("replaces") or ():
-            if (replaced := folder / f"batch={number}").exists():  # one step, so that nobody sees a part of it
+            if (replaced := folder / f"batch={number}").exists():  # in one step, so that no reader sees part of it
                 staging_root.mkdir(exist_ok=True)
                 replaced.rename(staging_root / f"replaced-{number}-{uuid4()}")
     for number, record in batches:

@@ -26,20 +26,20 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.process_pool import run_tasks
 from kproxy.spark.ingest.schema import ROW
 
-#: Bytes of traces per task: at most, and at least, as a process takes as long to start as to read these.
+#: The most and the fewest bytes of traces per task: a process takes about as long to start as to read the fewest.
 _TASK_BYTES, _MIN_TASK_BYTES = 64 << 20, 8 << 20
-#: How much longer a byte takes that is compressed or captured.
+#: How many times longer a compressed or captured byte takes.
 _SLOWDOWN = 10
-#: Bytes per block that is parsed at once, and of rows in memory per task before they are written.
+#: Bytes of a block, which is parsed at once, and of the rows that a task keeps in memory before it writes them.
 _BLOCK_BYTES, _BUFFER_BYTES = 4 << 20, 128 << 20
 _NO_HOUR: Final = "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
 
-#: Without it, Spark takes the file for one with the calendar of Spark 2, and refuses times before 1582.
+#: Without it, Spark assumes that the file uses the calendar of Spark 2, and refuses times before 1582.
 METADATA: Final = {"org.apache.spark.version": pyspark.__version__}
 
 
 class Piece(NamedTuple):
-    """A part of a file: the lines of a plain trace that begin from byte `start` to `end`, or a whole other file."""
+    """The lines of a plain trace that begin at a byte from `start` up to `end`, or the whole of another file."""
 
     uri: str
     plain: bool
@@ -80,16 +80,17 @@ class WrittenCounts:
 
 
 def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) -> dict[str, Any]:
-    """Write the lines of local files to ``date=…/hour=…`` below a new directory; return their counts."""
+    """Write the lines of local files to ``date=…/hour=…`` in a new directory; return their counts."""
     folder.mkdir(parents=True)  # also if there are no lines
     total = WrittenCounts()
-    for counts in run_tasks(partial(_write_task, str(folder), str(uuid4()), options), list(enumerate(_tasks(files)))):
+    tasks = list(enumerate(_split_into_tasks(files)))
+    for counts in run_tasks(partial(_write_task, str(folder), str(uuid4()), options), tasks):
         total.add(counts)
     return total.as_dict()
 
 
-def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
-    """Divide files into parts of similar size, in order, so that a task writes few hours."""
+def _split_into_tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
+    """Divide files into tasks of similar size, in order, so that a task writes few hours."""
     share = sum(map(_weight, files)) // (2 * len(os.sched_getaffinity(0)))
     max_bytes = min(_TASK_BYTES, max(_MIN_TASK_BYTES, share))
     task: list[Piece] = []
@@ -108,14 +109,14 @@ def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
 
 
 def _weight(file: File) -> int:
-    """Return the bytes of a plain trace that take about as long."""
+    """Return how many bytes of a plain trace take about as long as the file."""
     return file.size if file.plain else _SLOWDOWN * file.size
 
 
 def _write_task(
     folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]
 ) -> WrittenCounts:
-    """Write the rows of a task, one file per hour; the number of files grows with rows that do not fit in memory."""
+    """Write the rows of a task, one file per hour, or several if the rows do not fit in memory."""
     number, pieces = task
     reader, total = Batches(ROW), WrittenCounts()
     pending: list[pa.RecordBatch] = []
@@ -155,7 +156,7 @@ def _blocks(piece: Piece) -> Iterator[bytes]:
     with local_path(piece.uri).open("rb") as file:
         if piece.start:
             file.seek(piece.start - 1)
-            file.readline()  # began in the piece before
+            file.readline()  # a line that began in the previous piece
         while (position := file.tell()) < piece.end and (block := file.read(min(_BLOCK_BYTES, piece.end - position))):
             yield block + (b"" if block.endswith(b"\n") else file.readline())
 

@@ -1,7 +1,7 @@
 """One writer at a time: a lock on a local table, released when the writing process ends.
 
-If Java writes, Java holds it: it may outlive this process for a moment, and its end always releases the lock. Both
-kinds exclude each other, since both are POSIX locks.
+If Java writes, Java holds the lock: Java may outlive this process for a moment, and its end always releases the lock.
+Locks of Python and Java exclude each other, since both are POSIX locks.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pyspark.sql.utils import is_remote
 
 _NAME = "_lock"
 _PAUSE_S = 0.2
-#: Locks of this process, which POSIX would grant a second time.
+#: The locks that this process holds, which POSIX would grant a second time.
 _HELD: Final = set[Path]()
 
 
 @contextmanager
 def lock_local_table(folder: Path, on_wait: Callable[[], object]) -> Iterator[None]:
-    """Hold the lock of a table in a local directory, in this process; `on_wait` is called once if another run has it.
+    """Hold the lock of a table in a local directory, in this process; `on_wait` is called once if another run holds it.
 
     Raises:
         OSError: The directory cannot be created or written.
@@ -55,11 +55,11 @@ def _try_acquire(path: Path, file: IO[bytes]) -> bool:
 
 @contextmanager
 def lock_table(spark: SparkSession, table: str, on_wait: Callable[[], object]) -> Iterator[bool]:
-    """Hold the lock of a table; `on_wait` is called once if another run has it.
+    """Hold the lock of a table; `on_wait` is called once if another run holds it.
 
     Yields:
-        Whether there is a lock: not with a Spark Connect server, and only on local file systems, because no lock works
-        everywhere.
+        Whether the lock is held: only on local file systems, and not with a Spark Connect server, because no lock
+        works everywhere.
     """
     folder = None if is_remote() else local_folder(spark, table)
     if folder is None:
@@ -84,7 +84,7 @@ def _try_lock(file: Any) -> bool:
     try:
         return file.getChannel().tryLock() is not None
     except Py4JJavaError as error:
-        if "OverlappingFileLockException" in str(error.java_exception):  # another thread of this process has it
+        if "OverlappingFileLockException" in str(error.java_exception):  # another thread of this process holds it
             return False
         raise
 
@@ -99,7 +99,7 @@ def local_folder(spark: SparkSession, path: str) -> str | None:
 
 
 def delete(spark: SparkSession, path: str) -> None:
-    """Delete a directory on any file system of Spark."""
+    """Delete a directory on any file system that Spark supports."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)
     hadoop.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop, True)

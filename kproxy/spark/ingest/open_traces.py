@@ -7,16 +7,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kproxy.spark.ingest.decode import CaptureOptions, decode_file, is_growing, local_path, part_of, whole_name
+from kproxy.spark.ingest.decode import CaptureOptions, decode_file, final_path, growing_path, is_growing, local_path
 from kproxy.trace.reader import trace_files
 
 _BLOCK = 1 << 16
 
 
-def sizes_below(directory: str) -> dict[str, int]:
-    """Return the sizes of the complete lines of traces below a directory, by their final relative path.
+def sizes_by_path(directory: str) -> dict[str, int]:
+    """Return the sizes of the complete lines of the traces in a directory, by their final relative path.
 
-    Compressed traces are included once complete. Traces that are renamed meanwhile are included.
+    Compressed traces are included once they are complete. Traces that are renamed meanwhile are included.
 
     Raises:
         FileNotFoundError: The directory does not exist, or no longer exists.
@@ -25,9 +25,9 @@ def sizes_below(directory: str) -> dict[str, int]:
     if not root.is_dir():
         raise FileNotFoundError(f"{directory}: the directory is gone")
     sizes: dict[str, int] = {}
-    # Growing files first: one that is renamed meanwhile is then in the second list.
+    # Growing files first: a file that is renamed meanwhile is then in the second list.
     for path in (*root.rglob(".*.jsonl.part"), *trace_files(root)):
-        name = whole_name(path.relative_to(root).as_posix())
+        name = final_path(path.relative_to(root).as_posix())
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             if name.endswith(".jsonl") and is_growing(path.name):
                 sizes[name] = _complete_size(path) if path.exists() else (root / name).stat().st_size
@@ -51,17 +51,17 @@ def _complete_size(path: Path) -> int:
 
 
 def read_between(uri: str, start: int, end: int) -> Iterator[bytes | str]:
-    """Return the lines of a trace from byte `start` to `end`, given its final URI.
+    """Yield the lines of a trace from byte `start` to `end`, given its final URI.
 
     Raises:
-        FileNotFoundError: It exists neither under this name nor under its name while it is written.
+        FileNotFoundError: The trace exists neither under its final name nor under its name while it is being written.
     """
     path = local_path(uri)
     if not path.name.endswith(".jsonl"):
         yield from decode_file(uri, CaptureOptions())
         return
     # The final name twice: the file may be renamed between the attempts.
-    existing = next((candidate for candidate in (path, part_of(path), path) if candidate.exists()), path)
+    existing = next((candidate for candidate in (path, growing_path(path), path) if candidate.exists()), path)
     with existing.open("rb") as file:
         file.seek(start)
         while start < end and (line := file.readline()):

@@ -1,7 +1,7 @@
-"""A pool of processes for tasks of pure Python and Arrow, which end with this process however it ends.
+"""A pool of processes for tasks in pure Python and Arrow. They end with this process, however it ends.
 
 The pools of `multiprocessing` fork this process, which may have threads (of gRPC, of a notebook), or import its main
-module again, which a user's script need not expect.
+module again, which a user's script may not be prepared for.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _PROGRAM: Final = "import sys; sys.path[:] = sys.argv[1:]; from kproxy.spark.ing
 
 
 def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-    """Yield the results of tasks in the order of their completion, with a process per core; one task runs in this one.
+    """Yield results in the order in which tasks finish, with a process per core; a single task runs in this process.
 
     Args:
-        function: A function that can be pickled, as its arguments and results.
-        tasks: Its arguments.
+        function: A function that can be pickled, as can its arguments and results.
+        tasks: The arguments to call it with.
 
     Raises:
         UserError: A process was killed.
@@ -54,7 +54,7 @@ def run_tasks(function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iter
     try:
         for future in as_completed([threads.submit(run_task, task) for task in tasks]):
             yield future.result()
-    finally:  # also after Ctrl-C: nobody waits for tasks that are running
+    finally:  # also after Ctrl-C: do not wait for running tasks
         for process in processes:
             process.kill()
         threads.shutdown(cancel_futures=True)
@@ -78,7 +78,7 @@ def _run_in_process(process: subprocess.Popen[bytes], call: tuple[Callable[[Task
     try:
         process.stdin.write(pickle.dumps(call))
         process.stdin.flush()
-        result, error = pickle.load(process.stdout)  # noqa: S301  # of our own process
+        result, error = pickle.load(process.stdout)  # noqa: S301  # from our own process
     except (BrokenPipeError, EOFError, pickle.UnpicklingError):
         raise UserError("a process that reads traces was killed, probably out of memory") from None
     if error is not None:
@@ -87,18 +87,18 @@ def _run_in_process(process: subprocess.Popen[bytes], call: tuple[Callable[[Task
 
 
 def work() -> None:
-    """Run the tasks that come from standard input, until its end."""
+    """Run the tasks that arrive on standard input, until it ends."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a task prints is no answer
+    os.dup2(2, 1)  # what a task prints must not mix with the results
     while True:
         try:
-            function, task = pickle.load(sys.stdin.buffer)  # noqa: S301  # of the process that started this one
+            function, task = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the process that started this one
         except EOFError:
             return
         outcome: tuple[Any, Exception | None]
         try:
             outcome = (function(task), None)
-        except Exception as error:  # noqa: BLE001  # raised there
+        except Exception as error:  # noqa: BLE001  # raised by the parent process
             outcome = (None, error)
         output.write(pickle.dumps(outcome))
         output.flush()

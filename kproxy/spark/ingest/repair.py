@@ -21,13 +21,13 @@ from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """The result for a batch with duplicate lines.
+    """What was repaired in a batch with duplicate lines.
 
     Attributes:
-        number: The batch.
-        removed: Number of duplicates removed.
-        lost: Whether lines are missing because only a part was written.
-        again: Files that the next `convert` reads again, because lines of them were lost.
+        number: The number of the batch.
+        removed: The number of duplicates removed.
+        lost: Whether lines are missing because only some were written.
+        again: Files that the next `convert` reads again, because some of their lines were lost.
     """
 
     number: int
@@ -39,8 +39,8 @@ class RepairResult:
 def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[RepairResult]:
     """Remove duplicate lines from a table; can be killed at any time and run again.
 
-    Of batches that two runs have written, and of files that are in several batches, the distinct rows are written as a
-    new batch, then the old one is deleted. Lines of a trace are distinct: they have a time and an offset.
+    If two runs have written a batch, or its files are also in other batches, its distinct rows are written as a new
+    batch, and the old batch is deleted. The lines of a trace are distinct: they have a time and an offset.
 
     Raises:
         UserError: There is no Parquet table, or the session cannot delete files.
@@ -76,7 +76,7 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
 def _rewrite(
     spark: SparkSession, table: str, batches: Sequence[TableBatch], new_number: int, kept_files: set[str]
 ) -> RepairResult:
-    """Write the distinct rows of a batch, which may have several records, as another batch."""
+    """Write the distinct rows of a batch, which may have several records, as a new batch; delete the old one."""
     number = batches[0].number
     files = {uri: size for batch in batches for uri, size in batch.files.items()}
     own_files = {uri: size for uri, size in files.items() if uri not in kept_files}
@@ -88,7 +88,7 @@ def _rewrite(
         lines = distinct_rows.where(F.col("date").isNotNull()).count()
         corrupt = distinct_rows.where(F.col("corrupt").isNotNull()).count()
         expected_lines = max(batch.lines for batch in batches)
-        # Each record counts the lines of its own files: comparable if all of these exist.
+        # Each record counts the lines of all its files, so the numbers are comparable only if no file is left out.
         lost = len(own_files) == len(files) and lines < expected_lines
         if not (lost and all(map(_exists, own_files))):
             write_batch(distinct_rows, table, PARQUET, new_number)

@@ -1,6 +1,6 @@
 """The trace as a Spark schema, generated from the definition of the lines, never inferred from data.
 
-All kinds of line share one wide row in which every column may be null. Fields of a newer format are ignored; fields
+All kinds of lines share one wide row, in which every column may be null. Fields of a newer format are ignored; fields
 that an older trace lacks are null.
 """
 
@@ -38,7 +38,7 @@ def _spark_type(info: inspect.Type) -> T.DataType:
     if isinstance(info, inspect.StructType):
         fields = {field.encode_name: _without_null(field.type) for field in info.fields}
         if any(isinstance(field, inspect.StructType) and field.cls is info.cls for field in fields.values()):
-            return T.StringType()  # recursive, which Spark schemas cannot express: JSON text too
+            return T.StringType()  # recursive, which Spark schemas cannot express, so also JSON text
         return T.StructType([T.StructField(name, _spark_type(field)) for name, field in fields.items()])
     return _PLAIN[type(info)]()
 
@@ -86,7 +86,7 @@ TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.Struct
 
 
 def is_complete_line(line: Column) -> Column:
-    """Whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
+    """Return whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
 
     def has_all_fields(kind: str) -> Column:
         conditions = [line[name].isNotNull() for name in required_fields(kind)]

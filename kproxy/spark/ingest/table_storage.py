@@ -20,7 +20,7 @@ _MERGE = {"mergeSchema": "true", "check-ordering": "false"}
 
 
 def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
-    """Write rows of TABLE as a batch; atomically in Delta and Iceberg, whose own readers may see it too."""
+    """Write rows of TABLE as a batch; atomically in Delta and Iceberg, whose own readers may also see it."""
     if form == PARQUET:
         padded = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in a trace's path
         padded.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
@@ -35,7 +35,7 @@ def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
 
 
 def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[int]) -> DataFrame:
-    """Return the rows of these batches, as TABLE: lines and corrupt texts."""
+    """Return the rows of the batches with these numbers, as TABLE: lines and corrupt texts."""
     if form == PARQUET:
         paths = [f"{table}/batch={number}" for number in numbers]
         return spark.read.schema(TABLE).option("basePath", table).parquet(*paths).select(*TABLE.names)
@@ -44,9 +44,9 @@ def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[i
 
 
 def _iceberg_name(spark: SparkSession, table: str) -> str:
-    """Return a session's name for the Iceberg table in a directory; creates the table if needed.
+    """Return the session's name for the Iceberg table in a directory; create the table if needed.
 
-    Iceberg needs a catalog for writing to directories: this creates one for the table's directory.
+    Iceberg needs a catalog to write to directories; it is configured for the directory that contains the table.
     """
     path = table if urlsplit(table).scheme else str(Path(table).absolute())
     warehouse, _, name = path.rstrip("/").rpartition("/")

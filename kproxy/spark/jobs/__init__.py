@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Takes lines as TABLE of `kproxy.spark.ingest.schema`, and returns a table in display order. Names of clients, groups,
-#: topics and brokers are unique within a cluster only: the column `cluster` of lines identifies it
-#: (`kproxy.spark.derived.clusters.clustered`); without the column all lines are of one cluster.
+#: topics and brokers are unique only within a cluster: the column `cluster` of lines identifies it
+#: (`kproxy.spark.derived.clusters.clustered`); without the column, all lines belong to one cluster.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
 Job: TypeAlias = RegisteredFunction[Run]
 
@@ -36,7 +36,7 @@ names, find = _REGISTRY.names, _REGISTRY.find
 
 
 def job(help_: str) -> Callable[[Run], Run]:
-    """Register a job. Each of its rows belongs to one cluster, the last column if the lines have it."""
+    """Register a job. Each row of its table belongs to one cluster, named in the last column if the lines name it."""
 
     def register(run: Run) -> Run:
         @wraps(run)
@@ -57,11 +57,11 @@ def job(help_: str) -> Callable[[Run], Run]:
 def plan_jobs(
     job_names: Iterable[str], lines: DataFrame, overrides: Mapping[str, Callable[[], DataFrame]] = MappingProxyType({})
 ) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
-    """Yield jobs by name, each with a function that returns its table; while one runs, the plans of the next are made.
+    """Yield the named jobs, each with a function that returns its table; while a job runs, the next ones are planned.
 
-    A job of `overrides` runs by the function there, which has other options or lines.
+    A job in `overrides` is run by the function given there, with other options or lines.
 
-    Planning makes thousands of small calls to Java, which cost as much as the job itself if lines are few.
+    Planning makes thousands of small calls to Java, which cost as much as the job itself if there are few lines.
     """
     pool = ThreadPoolExecutor(1)
     try:

@@ -16,15 +16,15 @@ from kproxy.spark.jobs import job
 from kproxy.spark.sentences import amount, duration, fixed_point, text
 
 _HOUR, _DAY, _WEEK_DAYS = 3600, 86_400, 7
-#: Hours are compared by parts of ten minutes.
+#: Hours are compared in parts of ten minutes.
 _SLOT = 600
 #: Minimum number of other days. A week of traces has four other working days.
 _MIN_DAYS = 4
-#: From this many other weeks on, only the same day of the week counts.
+#: If at least this many other weeks are known, only the same day of the week counts.
 _MIN_WEEKS = 3
-#: Minimum observed seconds of an hour, for comparing its rate.
+#: Minimum observed seconds in an hour for its rate to be compared.
 _MIN_SECONDS = 600
-#: Minimum observed seconds of a slot on another day for it to count.
+#: Minimum observed seconds in a slot on another day for the slot to count.
 _MIN_OF_SLOT = 60
 #: Minimum responses for a share or a 99th percentile.
 _MIN_RESPONSES = 100
@@ -54,9 +54,9 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
 
     The usual value is the median of the other days, which is robust against single outliers: of the same day of the
     week if three other weeks are known. Otherwise, rates of working days (Monday to Friday) are compared with those of
-    working days, and of weekends with those of weekends; errors and latency with all days. An hour that is as the same
-    day of another week was is not reported. Nothing is reported for hours with fewer than four such days or, for errors
-    and latency, fewer than 100 responses.
+    working days, and rates of weekends with those of weekends; errors and latency with all days. An hour that is
+    similar to the same day of other weeks is not reported. Nothing is reported for hours with fewer than four such
+    days or, for errors and latency, fewer than 100 responses.
 
     Rates are per second of observed time (`kproxy.spark.derived.observed_time`), and an hour is compared with the same
     parts of other days: for each source (a proxy, or a capture), the ten-minute slots that both days observed, weighted
@@ -82,9 +82,9 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
           responses with an error, higher) or ``p99`` (latency, higher)
         - actual (double, 1/s, 0 to 1 or µs): the value: a rate, a share or a latency, by `measure`
         - usual (double, 1/s, 0 to 1 or µs): the median of the `days` others; as `actual`, rounded to six decimals
-        - deviation (double, typical deviations): the difference of both, in multiples of the largest of the median
+        - deviation (double, typical deviations): the difference between both, in multiples of the largest of the median
           deviation of the others, the expected random deviation, and a tenth of the usual; rounded to three decimals
-        - days (int, days): other days that the hour is compared with
+        - days (int, days): the other days with which the hour is compared
         - sentence (string): a description
     """
     calendar = _Calendar(time_zone, since)
@@ -115,17 +115,17 @@ def anomalies(lines: DataFrame, *, time_zone: str = "UTC", since: datetime | Non
 
 @dataclass(frozen=True, slots=True)
 class _Calendar:
-    """Whose hours are compared, and from when on they are reported."""
+    """The time zone whose hours are compared, and the time from which hours are reported."""
 
     time_zone: str
     since: datetime | None
 
     def local(self, hour: Column) -> Column:
-        """The local time of a time; both in seconds since 1970."""
+        """Convert a time to local time; both are in seconds since 1970."""
         return F.unix_seconds(F.from_utc_timestamp(F.timestamp_seconds(hour), F.lit(self.time_zone)))
 
     def is_reported(self, hour: Column) -> Column:
-        """Whether an hour (seconds since 1970) is reported."""
+        """Return whether an hour (seconds since 1970) is reported."""
         return F.lit(True) if self.since is None else hour >= int(self.since.timestamp()) // _HOUR * _HOUR
 
 
@@ -134,17 +134,17 @@ def _is_unusual(deviation: Column) -> Column:
 
 
 def _deviation(usual: Column) -> Column:
-    """The difference to the usual, in typical deviations."""
+    """Return the difference from the usual value, in typical deviations."""
     return F.round((F.col("actual") - usual) / F.greatest("spread", _noise(usual)), _DEVIATION_DIGITS)
 
 
 def _spread(numbers: str, center: str) -> Column:
-    """The typical deviation of an array from a number: robust, as its median is."""
+    """Return the typical deviation of an array from a number: robust, as it is a median."""
     return _median(F.transform(numbers, lambda number: F.abs(number - F.col(center)))) * _MAD
 
 
 def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
-    """Return the rate of each item in each hour, and on the other days in the same parts of the hour."""
+    """Return the rate of each item in each hour, and its rates in the same parts of the hour on other days."""
     requests_by_slot = (
         _frames(lines)
         .where(F.col("kind") == "request")
@@ -206,7 +206,7 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
 
 
 def _observed(lines: DataFrame) -> DataFrame:
-    """Return the seconds of each slot that each source observed."""
+    """Return how many seconds of each slot each source observed."""
     frame = observed_durations(lines, source(across_runs=True), _SLOT * _US)
     return frame.select(
         F.col("by").alias("source"),
@@ -220,7 +220,7 @@ def _slot() -> Column:
 
 
 def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
-    """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
+    """Return another day's rate in the parts of an hour that `day` observed; null if it observed too little of them."""
 
     def add(sums: Column, entry: Column) -> Column:
         own_part, other_part = entry["value"], other_day["parts"][entry["key"]]
@@ -240,7 +240,7 @@ def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
 
 
 def _response_measures(lines: DataFrame, calendar: _Calendar) -> DataFrame:
-    """Return the error share and 99th percentile of each item in each hour with enough responses, and on other days."""
+    """Return the error share and 99th percentile of each item in each hour with enough responses and on other days."""
     hours = _response_hours(lines)
 
     def measure(name: str, actual: Column, amount: Column) -> Column:
@@ -258,7 +258,7 @@ def _response_measures(lines: DataFrame, calendar: _Calendar) -> DataFrame:
 
 
 def _response_hours(lines: DataFrame) -> DataFrame:
-    """Return the decoded responses, failed ones, answered ones and 99th percentile of each item in each hour."""
+    """Count the decoded, failed and answered responses of each item in each hour, with the 99th percentile."""
     has_error = F.when(is_decoded(), F.size(array_or_empty(F.col("errors"))) > 0)
     return (
         _frames(lines)
@@ -290,8 +290,8 @@ def _with_other_days(
     Args:
         hours: One row per item, `extra_columns`, and hour.
         calendar: How days are told apart.
-        day: The columns that make up `day`.
-        value: The value of another day, null if it has none.
+        day: The columns that make up the struct `day`.
+        value: Returns the value of another day, null if it has none.
         extra_columns: Further columns that items have.
         kinds: Whether working days and weekends are compared with their kind only.
 
@@ -335,7 +335,7 @@ def _frames(lines: DataFrame) -> DataFrame:
 
 
 def _item_views() -> Column:
-    """The items that a frame counts for."""
+    """Return the items for which a frame counts, one per row."""
     no_value = F.lit(None).cast("string")
     return F.explode(
         F.array(view("api", no_value), view("client", client_name()), view("broker", F.col("server")))
@@ -343,7 +343,7 @@ def _item_views() -> Column:
 
 
 def _noise(usual: Column) -> Column:
-    """The minimum deviation: the larger of the expected random deviation and a tenth of the usual."""
+    """Return the minimum deviation: the larger of the expected random deviation and a tenth of the usual."""
     amount, measure = F.col("amount"), F.col("measure")
     rate_noise = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
     share_noise = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
@@ -376,22 +376,22 @@ def _sentence() -> Column:
 
 
 def _hour(second: Column) -> Column:
-    """The start of a time's hour; both in seconds since 1970."""
+    """Return the start of a time's hour; both are in seconds since 1970."""
     return second - F.pmod(second, F.lit(_HOUR))
 
 
 def _median(numbers: Column) -> Column:
-    """The median of an array; null if it is empty."""
+    """Return the median of an array; null if it is empty."""
     sorted_numbers, size = F.array_sort(numbers), F.size(numbers)
     low, high = (F.get(sorted_numbers, F.floor(position).cast("int")) for position in ((size - 1) / 2, size / 2))
     return F.when(size > 0, (low + high) / 2)
 
 
 def sorted_sum(fractions: Column) -> Column:
-    """The sum of an array, in sorted order: the order in which tasks deliver fractions would change its last digit."""
+    """Return the sum of an array in sorted order: the order in which tasks deliver would change the last digit."""
     return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, fraction: so_far + fraction)
 
 
 def sorted_map(entries: Column) -> Column:
-    """A map whose entries are sorted by key, so that sums over them have the same last digit in each run."""
+    """Return a map whose entries are sorted by key, so that sums over them have the same last digit in each run."""
     return F.map_from_entries(F.array_sort(entries))

@@ -1,4 +1,4 @@
-"""Audit: what each principal did to which topics and groups, and what it was refused."""
+"""Audit: what each principal did to which topics and groups, and what was denied to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.spark.derived.topic_errors import topic_index
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
-#: The APIs that change topics, configuration, permissions, credentials, quotas, offsets of others or the cluster.
+#: The APIs that change topics, configuration, permissions, credentials, quotas, offsets of groups, or the cluster.
 ADMINISTRATIVE: Final = (
     "AddRaftVoter", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
     "AlterShareGroupOffsets", "AlterUserScramCredentials", "CreateAcls", "CreateDelegationToken", "CreatePartitions",
@@ -22,9 +22,9 @@ ADMINISTRATIVE: Final = (
     "ElectLeaders", "ExpireDelegationToken", "IncrementalAlterConfigs", "OffsetDelete", "RemoveRaftVoter",
     "RenewDelegationToken", "UnregisterBroker", "UpdateFeatures",
 )  # fmt: skip
-#: What a broker answers to a principal without the permission.
+#: The errors that a broker returns to a principal without the permission.
 DENIALS: Final = tuple(error.name for error in Error if error.name.endswith("_AUTHORIZATION_FAILED"))
-#: Most clients and hosts that a row lists.
+#: The most clients, and the most hosts, that a row lists.
 _MAX_NAMED: Final = 10
 
 
@@ -54,7 +54,7 @@ def audit(lines: DataFrame) -> DataFrame:
         - failed (bigint, responses): those with an error of this topic or of the whole request
         - denied (bigint, responses): those with an error ending in ``_AUTHORIZATION_FAILED``, likewise
         - error (string): the most frequent error; null without one
-        - clients (array<string>): the clients, in order of the alphabet, ten at most; their hosts if they have no
+        - clients (array<string>): the clients, in alphabetical order, ten at most; their hosts if they have no
           client id
         - hosts (array<string>): the hosts that they used, likewise
         - first_at (timestamp, UTC): the first frame
@@ -90,7 +90,7 @@ def audit(lines: DataFrame) -> DataFrame:
 
 
 def _topic_error_names() -> Column:
-    """The names of the errors of a topic, and of those of no topic."""
+    """Return the names of the errors about a topic, and of the errors that are about no topic."""
 
     def is_own(error: Column) -> Column:
         index = topic_index(error)
@@ -100,5 +100,5 @@ def _topic_error_names() -> Column:
     return array_or_empty(F.transform(own_errors, lambda error: error["name"]))
 
 
-def _some_names(name: str) -> Column:
-    return F.slice(F.array_sort(F.collect_set(name)), 1, _MAX_NAMED)
+def _some_names(column: str) -> Column:
+    return F.slice(F.array_sort(F.collect_set(column)), 1, _MAX_NAMED)

@@ -8,19 +8,19 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name, topic_name
 from kproxy.spark.jobs import job
 
-#: A request has fewer batches of a topic, unless the trace is damaged.
+#: A request has fewer batches per topic, unless the trace is damaged.
 _MAX_BATCHES = 1 << 20
 
 
 @job("batch sizes, records per batch and compression, by client and topic")
 def batches(lines: DataFrame) -> DataFrame:
-    """Report sizes of the record batches that clients write; small uncompressed ones are the most expensive.
+    """Report the sizes of the record batches that clients write; small uncompressed batches are the most expensive.
 
     Args:
         lines: Rows of TABLE; uses kind, api, client_id, client and topics of Produce requests.
 
     Returns:
-        One row per client and topic that it wrote complete batches to. Most requests first.
+        One row per client and topic to which it wrote complete batches. Most requests first.
 
         - client (string): the client id, or the host if there is none
         - topic (string): the topic, or its id if the name is unknown
@@ -48,7 +48,7 @@ def batches(lines: DataFrame) -> DataFrame:
         "entry.compression",
     )
     uncompressed_bytes = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
-    # A row for each batch, of which the first also counts for its request. Sail ignores a weight of `percentile`.
+    # One row per batch, of which the first also counts for its request. Sail ignores the weight in `percentile`.
     batch_count = F.least(F.col("batches"), F.lit(_MAX_BATCHES)).cast("int")
     mean_sizes = F.array_repeat(F.col("bytes") / F.col("batches"), batch_count)
 

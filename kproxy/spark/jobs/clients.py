@@ -1,4 +1,4 @@
-"""Clients: identity, API versions used, and the Kafka release that removes them."""
+"""Clients: identity, API versions used, and the Kafka release that removes these versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, api, api_key, api_version,
             offset, software_name, software_version, errors and findings of requests and responses; open and gap lines.
-        release: A release or release line of Kafka, ``4.0``, ``3.9.1``; None is the newest known.
+        release: A release or release line of Kafka, e.g. ``3.9.1`` or ``4.0``; None means the newest known.
 
     Returns:
         One row per client and software with `api` and `api_version` null, followed by one for each API version that it
@@ -38,7 +38,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
         - software_version (string): its version; null if unknown
         - api (string): the API; null in the row of the client
         - api_version (bigint): the version; null in the row of the client
-        - hosts (bigint, hosts): hosts that it was seen on
+        - hosts (bigint, hosts): hosts on which it was seen
         - connections (bigint, connections): its connections
         - requests (bigint, requests): its requests
         - first_at (timestamp, UTC): the first request
@@ -101,7 +101,7 @@ def _version_rows(lines: DataFrame) -> DataFrame:
 
 
 def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
-    """Add the verdict and reason of each use, as `kproxy.browse.overviews.kafka4.RemovedApiUse` does for an API."""
+    """Add the verdict on each use and its reason, as `kproxy.browse.overviews.kafka4.RemovedApiUse` does for an API."""
     lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
     ranges = served(release)
     # Every broker responds to every version of ApiVersions, including future ones (KIP-511).
@@ -140,20 +140,20 @@ def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
         (F.lit(True), Kafka4Verdict.UNKNOWN, text("it is unknown whether it negotiates")),
     ]
     verdicts = F.coalesce(*(F.when(case, verdict.value) for case, verdict, _ in cases))
-    reasons = F.coalesce(*(F.when(case, reason) for case, _, reason in cases))  # the reason of a case is not null
+    reasons = F.coalesce(*(F.when(case, reason) for case, _, reason in cases))  # no case has a null reason
     with_verdicts = rows.withColumns({"verdict": verdicts, "why": reasons})
     return with_verdicts.withColumn("rank", position_in(_WORST_FIRST, "verdict"))
 
 
 def _use_reason(release: str) -> Column:
-    """The reason for the verdict of a use."""
+    """Return the reason for the verdict on a use."""
     return F.when(F.col("served"), text(f"Kafka {release} serves it")).otherwise(
         text(f"Kafka {release} ", F.col("limit"), "; ", F.col("why"))
     )
 
 
 def _client_reason(release: str) -> Column:
-    """The reason for the verdict of a client: its worst use."""
+    """Return the reason for the verdict on a client: its worst use."""
     worst, others = F.col("worst"), F.col("others")
     use_text = text(
         "uses ", worst["api"], " ", _version_text(worst["api_version"]), f", but Kafka {release} ", worst["limit"]
@@ -185,7 +185,7 @@ def _client_reason(release: str) -> Column:
 
 
 def _kip_requirement() -> tuple[Column, Column, Column]:
-    """The library, its oldest working release, and whether the client is at least that; null if KIP-896 lacks it."""
+    """Return the library, its oldest working release, and whether the client's is as new; null if not in KIP-896."""
     wrapped_version = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
     library = F.when(wrapped_version.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
     release = F.regexp_extract(F.coalesce(wrapped_version, "software_version"), RELEASE, 1)

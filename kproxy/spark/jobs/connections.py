@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections as connections_of
 from kproxy.spark.jobs import job
 
-#: A connection that lives less than this was not worth its handshake: clients normally keep them for minutes.
+#: A connection that lives less than this was not worth its handshake: clients normally keep connections for minutes.
 _SHORT_US = 10_000_000
 
 

@@ -16,7 +16,7 @@ from kproxy.spark.sentences import host
 _BATCH: Final = ("cluster", "server", "topic", "partition", "base_offset")
 #: What identifies a response.
 _RESPONSE: Final = ("connection_id", "offset", "at_us")
-#: A consumer may get a batch so long (µs) before its producer gets the response.
+#: A consumer may get a batch up to this long (µs) before its producer gets the response.
 _EARLY_US: Final = 60_000_000
 
 
@@ -24,14 +24,14 @@ _EARLY_US: Final = 60_000_000
 def delays(lines: DataFrame) -> DataFrame:
     """Report lag as time: the age of records when a client reads them, and how long their delivery took.
 
-    Both are those of the first batch of a partition in a Fetch or ShareFetch response, which has waited longest. Only
-    batches of record format 2 count.
+    Both are measured for the first batch of a partition in a Fetch or ShareFetch response, which has waited longest.
+    Only batches of record format 2 count.
 
-    The age is by the record's timestamp, so it depends on clocks: on the producer's (CreateTime, which applications may
-    also set to any time), or with `message.timestamp.type=LogAppendTime` on the broker's. It is negative if that clock
-    is ahead. The delivery is by one clock, but is known only if the Produce request and the Fetch response passed
-    through the same proxy, to and from the same broker, with acks other than 0. The trace must begin before the
-    records were produced.
+    The age is based on the record's timestamp, so it depends on clocks: on the producer's (CreateTime, which
+    applications may also set to any time), or with `message.timestamp.type=LogAppendTime` on the broker's. It is
+    negative if that clock is ahead. The delivery is measured by one clock, but is known only if the Produce request and
+    the Fetch response passed through the same proxy, to and from the same broker, with acks other than 0. The trace
+    must begin before the records were produced.
 
     Args:
         lines: Rows of TABLE; uses ts, kind, api, client_id, client, server, connection_id, offset, group_id,
@@ -50,7 +50,7 @@ def delays(lines: DataFrame) -> DataFrame:
         - p50_age_ms (double, ms): median age of the first record in them; null if no record had a timestamp
         - p99_age_ms (double, ms): 99th percentile
         - max_age_ms (bigint, ms): maximum
-        - append_time_share (double, 0 to 1): share of the ages that are by the broker's clock
+        - append_time_share (double, 0 to 1): share of the ages that are based on the broker's clock
         - deliveries (bigint, batches): those of which the Produce request is known
         - p50_delivery_us (double, µs): median time from Produce request to Fetch response; null if there are none
         - p99_delivery_us (double, µs): 99th percentile
@@ -61,7 +61,7 @@ def delays(lines: DataFrame) -> DataFrame:
         .join(memberships(lines), ["cluster", "client", "host"], "left")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
     )
-    # The latest request of those for the offset: a topic may have been created again.
+    # The latest request for the offset counts: a topic may have been recreated.
     writes = _first_batches(lines, "Produce").select(*_BATCH, F.col("asked_us").alias("written_us"), "at_us")
     delivery = F.col("read_us") - F.col("written_us")
     is_earlier = (delivery >= 0) & (F.col("stored_us") - F.col("read_us") < _EARLY_US)
@@ -87,7 +87,7 @@ def delays(lines: DataFrame) -> DataFrame:
 
 
 def _first_batches(lines: DataFrame, *apis: str) -> DataFrame:
-    """The first batch of each partition in the responses."""
+    """Return the first batch of each partition in the responses."""
     batches = F.arrays_zip(
         F.col("entry.partitions").alias("partition"),
         F.col("entry.offsets").alias("base_offset"),

@@ -9,8 +9,8 @@ from kproxy.spark.columns import array_or_empty, client_name, computed_once, is_
 from kproxy.spark.derived.topic_errors import errors_about_topics, topic_index
 from kproxy.spark.jobs import job
 
-#: Separates names of topics.
-_BETWEEN = "\0"
+#: Separates the names of topics.
+_SEPARATOR = "\0"
 _ERRORS = "array<struct<code bigint, name string, path string>>"
 _ORDER = ("api", "client", "broker", "principal", "topic")
 
@@ -29,7 +29,7 @@ def errors(lines: DataFrame) -> DataFrame:
         order may differ from the request's. Sorted by `by`, most responses first.
 
         - by (string): the kind of row: ``api``, ``client``, ``broker``, ``principal`` or ``topic``
-        - value (string): its name; of a client without a client id its host. A client that has not logged in has no
+        - value (string): its name; for a client without a client id, its host. A client that has not logged in has no
           principal
         - error (string): the name of the error
         - code (bigint): its code
@@ -38,14 +38,14 @@ def errors(lines: DataFrame) -> DataFrame:
         - first_at (timestamp, UTC): the first of them
         - last_at (timestamp, UTC): the last of them
     """
-    # Few responses differ in more than their time: they are counted before they are multiplied, by texts, because the
-    # embedded engine takes much longer to group by lists.
+    # Few responses differ in more than their time, so equal ones are counted before they are multiplied. They are
+    # grouped by texts, because the embedded engine takes much longer to group by lists.
     distinct_responses = (
         lines.where(is_decoded()) .groupBy("cluster", "api", client_name().alias("client"), "server", "principal",
-                    F.array_join(F.transform("topics", topic_name), _BETWEEN, "").alias("topics"),
+                    F.array_join(F.transform("topics", topic_name), _SEPARATOR, "").alias("topics"),
                     F.to_json("errors").alias("errors"), ) .agg(F.count("*").alias("responses"),
                     F.min("ts").alias("first_at"), F.max("ts").alias("last_at")) .withColumn("topics",
-                    computed_once(F.split(F.nullif("topics", F.lit("")), _BETWEEN))) .withColumn("errors",
+                    computed_once(F.split(F.nullif("topics", F.lit("")), _SEPARATOR))) .withColumn("errors",
                     computed_once(F.from_json("errors", _ERRORS)))
     )  # fmt: skip
     response_errors = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
@@ -93,5 +93,5 @@ def errors(lines: DataFrame) -> DataFrame:
 
 
 def _error(entry: Column, topic: Column) -> Column:
-    """An error of a response, or of one of its topics, by the topic's index."""
+    """Return an error in a response as a struct; `topic` is the index of the topic that it is about, or null."""
     return F.struct(entry["code"].alias("code"), entry["name"].alias("name"), topic.cast("int").alias("topic"))

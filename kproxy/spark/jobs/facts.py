@@ -20,7 +20,7 @@ _SUMS: Final = (
 
 @job("counts, bytes, errors and latencies per minute, which add up over any time; for storage")
 def facts(lines: DataFrame) -> DataFrame:
-    """Report what happened in each minute, as sums: rows of any time, days or machines can be added.
+    """Report what happened in each minute, as sums: rows of any times, days or machines can be added.
 
     It is computed only with ``--out`` or ``--job facts``. Latencies are counts in log-linear buckets, so percentiles of
     days come from stored rows: `kproxy.spark.percentiles`, or docs/duckdb.md in SQL.
@@ -43,14 +43,14 @@ def facts(lines: DataFrame) -> DataFrame:
         - responses (bigint, responses): responses
         - decoded (bigint, responses): those that could be decoded
         - failed (bigint, responses): decoded ones with an error, of any topic
-        - request_bytes (bigint, bytes): size of requests; of a topic its record data in Produce requests
-        - response_bytes (bigint, bytes): size of responses; of a topic its record data in fetch responses
+        - request_bytes (bigint, bytes): size of requests; for a topic, its record data in Produce requests
+        - response_bytes (bigint, bytes): size of responses; for a topic, its record data in fetch responses
         - records (bigint, records): records written by Produce requests, or read by fetch responses
         - throttle_us (bigint, µs): sum of throttle times
         - latency_us (bigint, µs): sum of latencies, for means
         - max_latency_us (bigint, µs): the largest latency; null without one
-        - latencies (array<struct<us:bigint,responses:bigint>>): responses by latency: `us` is the latency (µs) of which
-          all but the highest six bits are zero, at most 3.1 % less than it
+        - latencies (array<struct<us:bigint,responses:bigint>>): responses by latency: `us` is the latency (µs) with all
+          but its highest six bits set to zero, at most 3.1 % less than it
     """
     is_request, has_records = F.col("kind") == "request", carries_records()
     records = F.aggregate(
@@ -115,12 +115,12 @@ def _count_struct(topic: Column, size: Column, records: Column) -> Column:
 
 
 def _merge_topics(entries: Column) -> Column:
-    """One entry per topic: a broker may split a topic into several, which is rare."""
+    """Return one entry per topic: a broker may split a topic into several entries, which is rare."""
     names = F.array_distinct(F.transform(entries, lambda entry: entry["topic"]))
 
-    def sum_of(name: Column, value: str) -> Column:
+    def sum_of(name: Column, key: str) -> Column:
         own_entries = F.filter(entries, lambda entry: entry["topic"] == name)
-        return F.aggregate(own_entries, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[value])
+        return F.aggregate(own_entries, F.lit(0).cast("long"), lambda so_far, entry: so_far + entry[key])
 
     merged = F.transform(
         F.array_compact(names), lambda name: _count_struct(name, sum_of(name, "bytes"), sum_of(name, "records"))

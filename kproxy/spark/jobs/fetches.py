@@ -10,13 +10,13 @@ from kproxy.spark.derived.memberships import memberships
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
-#: An empty response that took this long waited for fetch.max.wait.ms (500 by default), which lines do not contain.
+#: An empty response that took this long (µs) waited for fetch.max.wait.ms (500 by default), which lines do not contain.
 _WAITED_US = 100_000
 
 
 @job("data returned by Fetch, empty fetches, and consumer lag, by client, group and topic")
 def fetches(lines: DataFrame) -> DataFrame:
-    """Report how efficiently clients fetch, and their lag; Fetch and ShareFetch.
+    """Report how efficiently clients fetch (Fetch and ShareFetch), and their lag.
 
     Args:
         lines: Rows of TABLE; uses ts, kind, api, client_id, client, group_id, latency_us, topics, errors, not_decoded
@@ -30,7 +30,7 @@ def fetches(lines: DataFrame) -> DataFrame:
         - group_id (string): the group of the members with this client id on this host; null if there are none, or
           several
         - topic (string): the topic, or its id if the name is unknown; null in the row of the client
-        - fetches (bigint, responses): responses, for a topic its entries in them: an empty Fetch in a session has none
+        - fetches (bigint, responses): responses; for a topic, its entries in them: an empty Fetch in a session has none
           (KIP-227)
         - empty (bigint, responses): those without a record and without an error
         - waited (bigint, responses): empty ones that took 100 ms or more; the others returned immediately
@@ -75,7 +75,7 @@ def fetches(lines: DataFrame) -> DataFrame:
 
 
 def _views() -> Column:
-    """The data in a response, in total and per topic."""
+    """Return the data in a response, in total and per topic."""
     has_error = F.size(array_or_empty(F.col("errors"))) > 0
 
     def view_struct(topic: Column, size: Column, records: Column, lag: Column) -> Column:
@@ -93,7 +93,7 @@ def _views() -> Column:
 
 
 def _sum_over_topics(key: str) -> Column:
-    """The sum over the topics of a line; null if none has a value."""
+    """Return the sum over the topics of a line; null if none has a value."""
     values = F.array_compact(F.transform("topics", lambda entry: entry[key]))
     total = F.aggregate(values, F.lit(0).cast("long"), lambda total, number: total + number)
     return F.when(F.size(values) > 0, total)

@@ -11,7 +11,7 @@ from kproxy.spark.columns import array_or_empty, client_name, constant_map, dire
 from kproxy.spark.jobs import job
 
 _ENTRY = ("code", "name", "severity", "message")
-#: The type of rows, which differ in what may be null.
+#: The type of all finding rows; the rows differ in what may be null.
 _ROWS = "array<struct<code:string,name:string,severity:string,message:string,times:bigint>>"
 
 
@@ -22,8 +22,8 @@ def findings(lines: DataFrame) -> DataFrame:
     In a trace each root cause is reported once; repeats are counted in `repeated` of the connection's close line.
 
     Args:
-        lines: Rows of TABLE; uses connection_id, kind, ts, client_id, client and server of all lines, findings, offset
-            and those of finding lines, and repeated of close lines.
+        lines: Rows of TABLE; uses connection_id, kind, ts, client_id, client and server of all lines, findings and
+            offset of frames, the finding lines, and repeated of close lines.
 
     Returns:
         One row per rule, client and broker. Highest severity first, then most findings.
@@ -53,9 +53,8 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
     own_finding = F.when(F.col("kind") == "finding", F.array(_finding_row(F.struct(*_ENTRY))))
-    frame_findings = F.transform(
-        "findings", lambda entry: _finding_row(entry)
-    )  # of one argument: a second is the index
+    # A lambda with one parameter: `transform` passes the index as a second one.
+    frame_findings = F.transform("findings", lambda entry: _finding_row(entry))
     repeats = F.transform("repeated", lambda entry: _finding_row(entry, entry["count"]))
     rows = (array_or_empty(finding_rows.cast(_ROWS)) for finding_rows in (own_finding, frame_findings, repeats))
     finding_rows = (
@@ -114,7 +113,7 @@ def findings(lines: DataFrame) -> DataFrame:
 
 
 def _finding_row(entry: Column, times: Column | None = None) -> Column:
-    """A reported finding, or a number of repeats."""
+    """Return the row of a reported finding, or of `times` repeats."""
     is_reported = times is None
     return F.struct(
         entry["code"].alias("code"),

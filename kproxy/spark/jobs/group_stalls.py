@@ -1,4 +1,4 @@
-"""Stalled groups: since when, how long, which members are blocked by whom, and where to look."""
+"""Stalled groups: since when and for how long, which members block which others, and where to look."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.spark.columns import list_over
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.jobs import job
 
-#: Stalls that a stall of the members waiting for the same member already covers.
+#: Stalls of a member that are already covered by a stall of the members who wait for it.
 _COVERED = (StallKind.NOT_REJOINING.value, StallKind.LOST.value, StallKind.SILENT.value)
 
 
@@ -54,12 +54,12 @@ def group_stalls(lines: DataFrame) -> DataFrame:
 
 
 def _names_or_empty(column: str) -> Column:
-    """A list, which lines omit if it is empty."""
+    """Return a list of names, which lines omit if it is empty."""
     return F.coalesce(column, F.array().cast("array<string>")).alias(column)
 
 
 def _without_covered(stalls: DataFrame) -> DataFrame:
-    """Drop a member's stall if others wait for that member."""
+    """Drop a member's stall if a stall of the members who wait for it covers it."""
     since, until = F.unix_micros("since"), F.coalesce(F.unix_micros("until"), F.lit(2**62))
     blamed = _names_or_empty("blamed_ids")
     waits = F.when(

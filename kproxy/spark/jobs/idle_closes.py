@@ -18,8 +18,8 @@ _IDLE_US, _AWAKE_US = IDLE_AFTER // 1000, STALE_WITHIN // 1000
 def idle_closes(lines: DataFrame) -> DataFrame:
     """Report which side closes idle connections, after how long, and lost requests (rule C016 covers a single one).
 
-    The side with the shorter idle timeout closes: if that is the broker, or a device in between, a request may be on
-    its way at that moment. The client should close first (connections.max.idle.ms).
+    The side with the shorter idle timeout closes the connection: if that is the broker, or a device in between, a
+    request may be in transit at that moment. The client should close first (connections.max.idle.ms).
 
     Args:
         lines: Rows of TABLE; uses close lines, and connection_id, kind, ts, api, acks and request_ts of frames.
@@ -86,7 +86,7 @@ def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
         "connection_id", "kind", "ts", "api", "acks", "offset"
     )
     previous = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
-    # They are few; without a broadcast Spark would sort all frames for them.
+    # Closes are few; without a broadcast, Spark would sort all frames to join them.
     closes = F.broadcast(candidates.select("connection_id", *_by_client(), "asked_at", "closed_at"))
     candidate_frames = frames.join(closes, "connection_id")
     unanswered_requests = candidate_frames.withColumn("before", previous).where(

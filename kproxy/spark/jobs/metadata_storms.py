@@ -29,12 +29,12 @@ def metadata_storms(lines: DataFrame) -> DataFrame:
         - broker (string): the address of one of the brokers used
         - first_at (timestamp, UTC): the first request
         - last_at (timestamp, UTC): the last request
-        - lasted_us (bigint, µs): between both
+        - lasted_us (bigint, µs): the time between both
         - requests (bigint, requests): requests of the run
         - per_second (double, 1/s): mean rate of requests
         - refused (bigint, responses): responses with an error
         - error (string): the most frequent error
-        - topic (string): the topic that it is about, if one
+        - topic (string): the topic that it is about, if any
         - connections (bigint, connections): connections used
         - topics (int, topics): most in a response
         - bytes (bigint, bytes): size of all responses

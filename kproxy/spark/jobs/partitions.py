@@ -1,4 +1,4 @@
-"""Hot partitions: those with more than their share of a topic."""
+"""Hot partitions, which have more than their share of a topic."""
 
 from __future__ import annotations
 
@@ -33,12 +33,16 @@ def partitions(lines: DataFrame) -> DataFrame:
     entries = lines.where(F.col("kind").isin("request", "response")).select(
         "cluster", "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
     )
-    part_structs = F.transform(
+    partition_structs = F.transform(
         "entry.partitions",
-        lambda number, at: F.struct(number.alias("partition"), F.get("entry.partition_bytes", at).alias("bytes")),
+        lambda number, index: F.struct(number.alias("partition"), F.get("entry.partition_bytes", index).alias("bytes")),
     )
     entries_by_partition = entries.select(
-        "cluster", "kind", "carries", topic_name(F.col("entry")).alias("topic"), F.explode(part_structs).alias("part")
+        "cluster",
+        "kind",
+        "carries",
+        topic_name(F.col("entry")).alias("topic"),
+        F.explode(partition_structs).alias("part"),
     )
     size = F.when(F.col("carries"), F.col("part.bytes"))
     byte_counts = (
@@ -65,7 +69,7 @@ def partitions(lines: DataFrame) -> DataFrame:
 
 
 def _share_and_skew(direction: str) -> list[Column]:
-    """The partition's share of the topic's bytes, and its multiple of the mean."""
+    """Return the partition's share of the topic's bytes, and its multiple of the mean."""
     topic = Window.partitionBy("cluster", "topic")
     share = F.try_divide(F.col(f"{direction}_bytes"), F.sum(f"{direction}_bytes").over(topic))
     return [share.alias(f"{direction}_share"), (share * F.count("*").over(topic)).alias(f"{direction}_skew")]

@@ -1,4 +1,4 @@
-"""Rebalances of groups in order: cause, duration, and frequency."""
+"""Rebalances of groups, in order: cause, duration, and frequency."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def rebalances(lines: DataFrame) -> DataFrame:
         - since (timestamp, UTC): its first JoinGroup, or an earlier REBALANCE_IN_PROGRESS; for an epoch, when it was
           first seen; null if unknown
         - until (timestamp, UTC): its first assignment; for an epoch, when the last member reached it; null if unknown
-        - duration_us (bigint, µs): between both; null if unknown
+        - duration_us (bigint, µs): the time between both; null if unknown
         - by (string): the name of the first member
         - why (string): ``leave`` (it left, and others remained), ``join`` (it was not in the previous generation),
           ``coordinator`` (members got REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION before one joined: a session expired,
           or the cause is not in the traces) or ``rejoin`` (it rejoined by itself), as in the view of groups
-        - members (int, members): those that got the generation
+        - members (int, members): the members that received the generation
         - a_minute (bigint, generations): in the minute before
         - storm (boolean): whether `a_minute` reaches the limit of rule S012
         - connection_id (string): of the first member
@@ -66,7 +66,7 @@ def _generations(events: DataFrame) -> DataFrame:
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | notifications))
     events_in_lives = with_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
-    # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that the next joins start.
+    # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that starts with the next joins.
     order = ("heard_us", "asked_us", "correlation_id")
     next_generation = next_value(F.col("generation"), joins, ("group_id", "life"), order)
     events_in_lives = events_in_lives.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_generation))
@@ -95,7 +95,7 @@ def _generations(events: DataFrame) -> DataFrame:
     cause_column = F.coalesce(
         *(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value)
     )
-    # If only a sync was seen of a generation, its cause is unknown.
+    # If only syncs of a generation were seen, its cause is unknown.
     with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
     cause = F.when(has_left_first, F.col("left")).otherwise(F.col("joined"))
     return with_joins.select(

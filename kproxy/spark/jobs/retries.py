@@ -12,7 +12,7 @@ from kproxy.spark.sentences import host
 
 #: Rules that detect duplicate batches: by producer id and sequence, or by contents.
 _SAME_BATCH = ("S033", "S034")
-#: The type of findings and repeats, which differ in what may be null.
+#: The type of both findings and repeats, which differ in what may be null.
 _ENTRIES = "array<struct<code:string,name:string,times:bigint>>"
 
 
@@ -36,12 +36,11 @@ def retries(lines: DataFrame) -> DataFrame:
         - host (string): the host of the client
         - broker (string): the address of the broker
         - api (string): the API
-        - kind (string): ``lost_rows``: sent again on another connection within 10 s of the end of one that left it
-          unanswered; the broker may have executed both. ``refused_rows``: failed again within 10 s of an error that
-          is not retriable in Kafka. ``batch``: a batch that the broker had received before
-        - why (string): for ``lost_rows`` who closed the connection (client, server), for ``refused_rows`` the error,
-          for
-          ``batch`` the rule that detected it
+        - kind (string): ``lost``: sent again on another connection within 10 s of the end of one that left it
+          unanswered; the broker may have executed both. ``refused``: failed again within 10 s of an error that is not
+          retriable in Kafka. ``batch``: a batch that the broker had received before
+        - why (string): for ``lost``, who closed the connection (client, server); for ``refused``, the error; for
+          ``batch``, the rule that detected it
         - retries (bigint, requests): repeated requests; for ``batch``, batches
         - shortest_us (bigint, µs): the shortest pause before one; null for batches
         - first_at (timestamp, UTC): when the first was sent; for counted batches, the end of their connection
@@ -66,7 +65,7 @@ def retries(lines: DataFrame) -> DataFrame:
 
 
 def _retry_columns(kind: str, reason: str, earlier_us: str) -> list[Column | str]:
-    """A retry, for rows with again_us; a negative pause becomes null."""
+    """Return the columns of a retry, for rows with again_us; a negative pause becomes 0."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
         F.lit(kind).alias("kind"), F.col(reason).alias("why"), F.lit(1).cast("long").alias("times"),
@@ -76,11 +75,12 @@ def _retry_columns(kind: str, reason: str, earlier_us: str) -> list[Column | str
 
 
 def _repeated_batches(lines: DataFrame) -> DataFrame:
+    """Return the findings of duplicate batches and their repeats, with the columns of `_retry_columns`."""
     findings = F.transform("findings", lambda finding: _finding_struct(finding, F.lit(1).cast("long")))
     repeats = F.transform("repeated", lambda repeat: _finding_struct(repeat, repeat["count"]))
     entries = F.concat(array_or_empty(findings.cast(_ENTRIES)), array_or_empty(repeats.cast(_ENTRIES)))
     batch_findings = F.filter(entries, lambda entry: entry["code"].isin(*_SAME_BATCH))
-    # Close lines have no client id: it is that of the connection's frames.
+    # Close lines have no client id, so it is taken from the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
         "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(batch_findings).alias("found")
     )

@@ -11,11 +11,11 @@ from kproxy.spark.jobs import job
 
 @job("formats, schemas and subjects of the keys and values that producers write to each topic")
 def schemas(lines: DataFrame) -> DataFrame:
-    """Report by which schemas producers write, so that a producer with another one than the others stands out.
+    """Report the schemas with which producers write, so that a producer with a different schema stands out.
 
     Args:
         lines: Rows of TABLE; uses kind, api, client_id, client, topics and body of Produce requests. Only traces that
-            were written with ``--payloads`` have decoded records; from others, the table is empty.
+            were written with ``--payloads`` have decoded records; for other traces, the table is empty.
 
     Returns:
         One row per topic, part, client, format, schema and subject. By topic and part, most records first.

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): what members read, acknowledge, and are refused."""
+"""Share groups (KIP-932): what members read and acknowledge, and which acknowledgements are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.spark.columns import array_or_empty, client_name, is_decoded
 from kproxy.spark.jobs import job
 
 _FETCH, _ACKNOWLEDGE, _HEARTBEAT = "ShareFetch", "ShareAcknowledge", "ShareGroupHeartbeat"
-#: The lock of a record ran out before it was acknowledged, or another member has it.
+#: The lock on a record expired before it was acknowledged, or another member holds it.
 _LOCK_LOST: Final = Error.INVALID_RECORD_STATE.name
 _SESSION_ERRORS: Final = (
     Error.SHARE_SESSION_NOT_FOUND.name,
@@ -23,7 +23,7 @@ _SESSION_ERRORS: Final = (
 
 @job("share groups: what their members read, acknowledge, and are refused")
 def share_groups(lines: DataFrame) -> DataFrame:
-    """Report the members of share groups (KIP-932): records read, acknowledgements, and those that were refused.
+    """Report the members of share groups (KIP-932): records read, acknowledgements, and refused acknowledgements.
 
     Lines do not show which records a request acknowledges: rules Q001 to Q004 follow them, see the table findings.
 

@@ -15,9 +15,9 @@ _MAX_AHEAD = 10
 
 @job("the slowest exchanges of each API, and what was in flight on their connection before them")
 def slow_exchanges(lines: DataFrame) -> DataFrame:
-    """Report the slowest exchanges of each API, with those that the broker had to answer first.
+    """Report the slowest exchanges of each API, with the earlier requests that the broker had to answer first.
 
-    A broker answers the requests of a connection in order, so a slow one delays those behind it.
+    A broker answers the requests on a connection in order, so a slow request delays those behind it.
 
     Args:
         lines: Rows of TABLE; uses connection_id, ts, api, api_version, correlation_id, client_id, client, server,
@@ -69,7 +69,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
         "ts",
         F.col("api").alias("other_api"),
     )
-    # Responses are in request order. Each one is joined with itself too, so that none is dropped.
+    # Responses are in request order. Each one is also joined with itself, so that none is dropped.
     is_same = F.col("at") == F.col("offset")
     was_ahead = (F.col("at") < F.col("offset")) & (F.col("ts") > F.col("asked_at"))
     pairs = earlier_responses.join(

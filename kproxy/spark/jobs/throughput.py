@@ -17,7 +17,7 @@ _HOUR_US = 3600 * _US
 
 @job("requests and bytes per second, and message sizes, by API, client, broker, principal and topic")
 def throughput(lines: DataFrame) -> DataFrame:
-    """Report requests and bytes per second, and sizes of frames with their length prefix; percentiles are exact.
+    """Report requests and bytes per second, and sizes of frames including the length prefix; percentiles are exact.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, principal, size and topics of requests and
@@ -28,7 +28,7 @@ def throughput(lines: DataFrame) -> DataFrame:
         requests and read in responses. Sorted by `by`, most bytes first.
 
         - by (string): the kind of row: ``api``, ``client``, ``broker``, ``principal`` or ``topic``
-        - value (string): its name; of a client without a client id its host. A client that has not logged in has no
+        - value (string): its name; for a client without a client id, its host. A client that has not logged in has no
           principal
         - requests (bigint, requests): requests; for a topic its entries in them, of which a Fetch in a session has few
           (KIP-227)
@@ -90,7 +90,7 @@ def throughput(lines: DataFrame) -> DataFrame:
 
 
 def _observed_by_cluster(frames: DataFrame) -> DataFrame:
-    """Return for how long each cluster was observed."""
+    """Return how long each cluster was observed."""
     hours = observed_durations(frames, F.col("cluster"), _HOUR_US)
     return hours.groupBy(F.col("by").alias("of")).agg(F.sum("observed_us").alias("observed_us"))
 

@@ -1,4 +1,4 @@
-"""Transactions: who had one open from when to when, and how it ended."""
+"""Transactions: who had a transaction open, from when to when, and how it ended."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ORDER = ("us", "connection_id", "offset")
 
 @job("transactions: who had one open from when to when, on how many partitions, and how it ended")
 def transactions(lines: DataFrame) -> DataFrame:
-    """Report each transaction from its begin to its end.
+    """Report each transaction from its beginning to its end.
 
     A transaction begins when the coordinator adds a partition or group to it, or with its first batch (version 2 of the
-    protocol, KIP-890). It ends when EndTxn or InitProducerId succeeds, or with a marker of the coordinator, which has
+    protocol, KIP-890). It ends when EndTxn or InitProducerId succeeds, or with a marker from the coordinator, which has
     aborted it after its timeout. Traces from before `producer_id` was recorded have none.
 
     Args:
@@ -38,7 +38,7 @@ def transactions(lines: DataFrame) -> DataFrame:
         - version (int): of the transaction protocol (KIP-890): 1, or 2; null if it has not ended
         - begun_at (timestamp, UTC): when it began
         - ended_at (timestamp, UTC): when it ended; null if it was open at the end
-        - open_us (bigint, µs): between both, or until the last line of the cluster
+        - open_us (bigint, µs): the time between both, or until the last line of the cluster
         - outcome (string): ``committed``, ``aborted``, ``fenced`` (the coordinator has aborted it, after its timeout
           or for a producer on another connection) or ``open``
         - partitions (bigint, partitions): those that it has written to, as far as they were observed
@@ -63,7 +63,7 @@ def transactions(lines: DataFrame) -> DataFrame:
 
 
 def _events(lines: DataFrame) -> DataFrame:
-    """Return frames and markers of transactions in one form, without those of fenced producers."""
+    """Return frames and markers of transactions as events with the same columns, except those of fenced producers."""
     has_error = F.size(array_or_empty(F.col("errors"))) > 0
     api, is_request = F.col("api"), F.col("kind") == "request"
     is_success = ~is_request & ~has_error
@@ -106,7 +106,7 @@ def _events(lines: DataFrame) -> DataFrame:
 
 
 def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
-    """Return the markers of known producers as events: one with a higher epoch is of a coordinator that aborts."""
+    """Return the markers of known producers as events: a higher epoch means that the coordinator aborts."""
     producer_ids = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
     markers = lines.where(F.size(array_or_empty(F.col("markers"))) > 0).select(
         "cluster", F.unix_micros("ts").alias("us"), "connection_id", "offset", F.explode("markers").alias("marker")
@@ -119,7 +119,7 @@ def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
 
 
 def _transactions(events: DataFrame) -> DataFrame:
-    """Return the events between two ends as one row, if a transaction has begun among them."""
+    """Return the events between two ends as one row, if one of them begins a transaction."""
     event = F.col("event")
     is_end = F.coalesce(event.isin(_END, _INIT, _MARKER), F.lit(False))
     earlier = Window.partitionBy(*_ID).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)

@@ -16,10 +16,10 @@ _STEPS = (
     1000, 10_000, 100_000, _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND, _MINUTE, 5 * _MINUTE, 10 * _MINUTE,
     30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR,
 )  # fmt: skip
-#: Most buckets of a chart, and most consecutive empty buckets that are kept.
+#: The most buckets of a chart, and the most consecutive empty buckets that are kept.
 MAX_BUCKETS = 144
 _MAX_EMPTY = 3
-#: The resolution of the first pass: 10 s for a day.
+#: The most steps in the first pass, which then has a resolution of 10 s for a day.
 _FINE = 20_000
 
 
@@ -31,16 +31,16 @@ class Axis:
     begins: tuple[int, ...]
 
     def bucket(self, at: Column) -> Column:
-        """The start of a timestamp's bucket, us since 1970."""
+        """Return the start of a timestamp's bucket, in us since 1970."""
         return slot(at, self.step_us)
 
     def places(self) -> dict[int, int]:
-        """The number of a bucket by its start."""
+        """Return the positions of the buckets by their starts."""
         return {begin: position for position, begin in enumerate(self.begins)}
 
 
 def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
-    """Return the finest axis on which all lines fit; first and last are the times of their frames."""
+    """Return the finest axis on which all lines fit; the first and the last one are at `first_us` and `last_us`."""
     span = last_us - first_us
     fine_step = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
     bucket_starts = lines.select((F.floor(F.unix_micros("ts") / fine_step) * fine_step).alias("at")).distinct()
@@ -53,7 +53,7 @@ def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
 
 
 def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
-    """Return the non-empty buckets, and empty ones between them where there are few."""
+    """Yield the non-empty buckets, and the empty buckets between them where there are few."""
     previous: int | None = None
     for begin in begins:
         if previous is not None and (begin - previous) // step - 1 <= _MAX_EMPTY:
@@ -63,4 +63,5 @@ def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
 
 
 def _gaps(begins: tuple[int, ...], step: int) -> Iterator[int]:
+    """Return the indexes of the buckets that follow a gap."""
     return (index for index in range(1, len(begins)) if begins[index] - begins[index - 1] > step)

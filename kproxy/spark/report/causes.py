@@ -1,4 +1,4 @@
-"""Root causes of the rows of `anomalies`: a slow broker also makes its APIs and all of their clients slow."""
+"""Root causes of the rows of `anomalies`: a slow broker also slows down its APIs and all of their clients."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NAMES = 3
 
 
 class AnomalyCause(NamedTuple):
-    """A description and a place, as a sentence without full stop; and the time range, in us since 1970."""
+    """What was unusual and where, as a sentence without a full stop; and the time range, in us since 1970."""
 
     text: str
     begin: int
     end: int
 
 
-def anomalies(rows: list[Row]) -> list[AnomalyCause]:
+def anomaly_causes(rows: list[Row]) -> list[AnomalyCause]:
     """Return the causes of unusual latencies and errors, each once, most unusual first; rates are ignored."""
     hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
     for rank, row in enumerate(rows):
@@ -49,7 +49,7 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
 
 
 def _broker_causes(name: str, hours: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
-    """Return one cause for each run of hours in which a broker was slow; `hours` are (hour, factor, place)."""
+    """Return one cause for each run of hours in which a broker was slow; `hours` are (hour, factor, rank)."""
     runs: list[list[tuple[int, float, int]]] = []
     for hour in hours:
         if runs and hour[0] - runs[-1][-1][0] == _HOUR_US:
@@ -67,7 +67,7 @@ def _broker_causes(name: str, hours: list[tuple[int, float, int]]) -> list[tuple
 
 
 def _api_causes(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
-    """Return one cause per API, with the client or broker if there is only one."""
+    """Return one cause per API, with its clients and brokers if they are few."""
     causes = []
     for api, api_anomalies in _by_value(anomalies).items():
         summary_row = next((row for _, row in api_anomalies if row["by"] == "api"), api_anomalies[0][1])
@@ -82,7 +82,7 @@ def _api_causes(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int,
 
 
 def _by_value(anomalies: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
-    """Group rows by the name of their item; by their API if `by` is None."""
+    """Group rows of the kind `by` by the name of their item, or all rows by their API if `by` is None."""
     groups: dict[str, list[tuple[int, Row]]] = defaultdict(list)
     for rank, row in anomalies:
         if by is None or row["by"] == by:
@@ -91,13 +91,13 @@ def _by_value(anomalies: list[tuple[int, Row]], by: str | None = None) -> dict[s
 
 
 def _is_cause(anomalies: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
-    """Whether the broker itself is slow: in several APIs, or in one and not for one client only."""
+    """Whether the broker itself is slow: in several APIs, or in one API but not for just one client."""
     return len(anomalies) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in anomalies)
 
 
-def _is_explained(row: Row, brokers: set[tuple[str, float]]) -> bool:
+def _is_explained(row: Row, slow_apis: set[tuple[str, float]]) -> bool:
     """Whether a slow broker explains the row: it served the same API about as slowly."""
-    return any(api == row["api"] and _factor(row) <= factor * _MAX_EXPLAINED_FACTOR for api, factor in brokers)
+    return any(api == row["api"] and _factor(row) <= factor * _MAX_EXPLAINED_FACTOR for api, factor in slow_apis)
 
 
 def _factor(row: Row) -> float:

@@ -1,4 +1,4 @@
-"""The data of the charts over time, aggregated in Spark: one row per mark, however many lines there are."""
+"""The data of the charts over time, aggregated in Spark into one row per mark, however many lines there are."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MAX_SERIES = 6  # as many as there are colours
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
-    """A series over time: its name and its marks; a mark is a list of numbers, first its bucket's position."""
+    """A series over time: its name and its marks; a mark is a list of numbers, beginning with its bucket's position."""
 
     name: str
     marks: list[list[Any]]
 
 
 def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Count responses by latency: first all that do not wait by design, then each of the most used APIs.
+    """Count responses by latency: first all responses that do not wait by design, then those of each of the top APIs.
 
-    A mark is (bucket, row, responses): row n is for latencies from 10^(n/4) us on.
+    A mark is (bucket, row, responses): row n is for latencies of at least 10^(n/4) us.
     """
     row = F.floor(F.log10(F.greatest(F.col("latency_us"), F.lit(1))) * BINS_A_DECADE).cast("int")
     rows = (
@@ -59,7 +59,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """The p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, p99 in us)."""
+    """Return the p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, us)."""
     answered = _answered(lines).where(~F.col("api").isin(*WAITING))
     names = _most_frequent(answered, F.col("server"), MAX_BROKERS)
     rows = (
@@ -72,7 +72,7 @@ def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Responses with an error that is not routine, per error, most frequent first: (bucket, responses)."""
+    """Count responses with an error that is not routine, per error, most frequent first: (bucket, responses)."""
     errors_by_time = lines.where(F.size("errors") > 0).select(
         "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
     )
@@ -87,7 +87,7 @@ def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Requests, and bytes in both directions: (bucket, requests, bytes)."""
+    """Count requests, and bytes in both directions: (bucket, requests, bytes)."""
     frames = lines.where(F.col("kind").isin("request", "response"))
     rows = (
         frames.groupBy(axis.bucket(F.col("ts")).alias("at"))
@@ -99,13 +99,13 @@ def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def clients(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Bytes of frames in both directions per client, most bytes first: (bucket, bytes)."""
+    """Count the bytes of frames in both directions per client, most bytes first: (bucket, bytes)."""
     frames = lines.where(F.col("kind").isin("request", "response")).select("ts", client_name().alias("name"), "size")
     return _sums(frames, axis)
 
 
 def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Bytes of records written and read per topic, most bytes first: (bucket, bytes)."""
+    """Count the bytes of records written and read per topic, most bytes first: (bucket, bytes)."""
     with_records = ((F.col("kind") == "request") & (F.col("api") == "Produce")) | (
         (F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")
     )
@@ -115,7 +115,7 @@ def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """The largest lag in a Fetch response per topic, largest first: (bucket, records)."""
+    """Return the largest lag in a Fetch response per topic, largest first: (bucket, records)."""
     entries = lines.where((F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")).select(
         "ts", F.explode("topics").alias("entry")
     )
@@ -125,7 +125,7 @@ def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def connections(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Opened connections per broker, most first: (bucket, connections)."""
+    """Count opened connections per broker, most connections first: (bucket, connections)."""
     opened = lines.where(F.col("kind") == "open").select("ts", F.col("server").alias("name"), F.lit(1).alias("size"))
     return _sums(opened, axis)
 
@@ -135,7 +135,7 @@ def _sums(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def _largest_series(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
-    """The `MAX_SERIES` names with the largest values over time: by bucket the aggregate of `size`."""
+    """Return a series for each of the `MAX_SERIES` largest names: `function` of `size` in each bucket."""
     bucket_rows = (
         rows.where(F.col("size") > 0)
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
@@ -151,7 +151,7 @@ def _largest_series(rows: DataFrame, axis: Axis, function: Callable[[str], Colum
 
 
 def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
-    """The observed time of each bucket: less than its length at both ends and in gaps of the traces."""
+    """Return the observed time of each bucket: less than its length at both ends and in gaps of the traces."""
     observed_by_slot = {slot: us for _, slot, us in observed_durations(lines, F.lit(""), axis.step_us).collect()}
     return [observed_by_slot.get(begin, 0) for begin in axis.begins]
 
@@ -161,7 +161,7 @@ def _answered(lines: DataFrame) -> DataFrame:
 
 
 def _most_frequent(rows: DataFrame, name: Column, max_names: int) -> list[str]:
-    """The most frequent names."""
+    """Return the most frequent names."""
     ranked = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
     return [row["name"] for row in ranked.limit(max_names).collect()]
 
@@ -171,4 +171,4 @@ def _series(names: list[str], rows: list[Any], axis: Axis) -> list[ChartSeries]:
     positions = axis.places()
     for name, bucket_start, *numbers in rows:
         marks[name].append([positions[bucket_start], *numbers])
-    return [ChartSeries(safe(name), sorted(mark)) for name, mark in marks.items()]
+    return [ChartSeries(safe(name), sorted(name_marks)) for name, name_marks in marks.items()]

@@ -1,4 +1,4 @@
-"""Headlines of several clusters: those of each cluster alone, with its name."""
+"""The headlines of a report about several clusters, computed for each cluster alone and prefixed with its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.spark.report.tables import JobTable
 
 
 def headlines_by_cluster(figures: Figures) -> list[Headline]:
-    """Return the headlines of a report, most urgent first; if tables name clusters, each headline does too."""
+    """Return the headlines of a report, most urgent first; if tables name clusters, so does each headline."""
     names = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
     without_tables = headlines(replace(figures, tables={}))
     if not names:
@@ -26,7 +26,7 @@ def headlines_by_cluster(figures: Figures) -> list[Headline]:
 
 
 def _tables_of_cluster(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:
-    """Return the tables with the rows of one cluster."""
+    """Return the tables with only the rows of one cluster."""
     return {
         name: replace(table, rows=[row for row in table.rows if _cluster_of_row(table, row) == cluster])
         for name, table in tables.items()

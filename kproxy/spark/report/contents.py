@@ -22,7 +22,7 @@ from kproxy.spark.sentences import text
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a report as plain values, of limited size however many lines there are. `tables` by job name.
+    """The figures of a report as plain values of limited size, however many lines there are. `tables` are by job name.
 
     `observed_us` is the observed time of each bucket of the axis.
     """

@@ -13,13 +13,13 @@ from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.routine_errors import refusals
 
-#: Most names of proxies and captures.
+#: The most names of proxies and captures to keep.
 MAX_NAMES = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Totals over all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; first and last time (us) or None.
+    """Totals over all lines: counts, `wire_bytes` in frames, `missed_bytes` in gaps; first and last time (us) or None.
 
     `refused` counts responses with an error that is not routine; `proxies` counts proxies and captures, and `names` has
     the names of the first `MAX_NAMES`.

@@ -1,7 +1,7 @@
-"""Headlines for operators: one sentence per problem: what fails, then what is slow, then what will break.
+"""Headlines for operators, one sentence per problem: what fails, then what is slow, then what will break.
 
 Each function reads the table of one job and yields sentences; a missing table yields none. A sentence names the
-problem, the place and the time.
+problem, its location and the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from dissectors.schemas.removed_versions import newest_release
 from kproxy.filters.lexer import quoted as _quoted
-from kproxy.spark.report.causes import anomalies
+from kproxy.spark.report.causes import anomaly_causes
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.routine_errors import is_routine
 from kproxy.trace.formatting import duration
@@ -28,7 +28,7 @@ _LEVELS: Final = ("error", "warning", "info")
 #: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
 #: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
-#: From these shares of an API's responses on, it fails, or fails often, if at least so many have the error.
+#: An API fails, or often fails, from these shares of responses with an error, if at least this many have it.
 _FAILING, _FAILING_OFTEN, _MIN_SHOWN = 0.5, 0.05, 5
 #: How Kafka writes the names of errors.
 _ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
@@ -59,8 +59,8 @@ class Headline:
     Attributes:
         title: A few words.
         stage: What the problem does.
-        clients, times: For how many clients or groups, and how often.
-        rows: The rows of the table that it is about: those with these values, by column.
+        clients, times: How many clients or groups have the problem, and how often.
+        rows: Values by column; the headline is about the rows of the table with these values.
         filter: A filter that finds its frames; empty if there is none.
     """
 
@@ -76,7 +76,7 @@ class Headline:
 
 
 class Statement(NamedTuple):
-    """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time).
+    """A sentence about a problem, without a full stop, and the time range in us (None: all of the observed time).
 
     The rest is as in `Headline`.
     """
@@ -95,7 +95,7 @@ class Statement(NamedTuple):
 
 
 def headlines(figures: Figures) -> list[Headline]:
-    """Return the sentences of a report: what fails, what degrades, then what will break; for most clients first."""
+    """Return the headlines of a report, most urgent first; if there are none, one that says so."""
     facts = figures.facts
     collected = [
         Headline(
@@ -112,9 +112,9 @@ def headlines(figures: Figures) -> list[Headline]:
             dict(statement.rows),
             statement.filter,
         )
-        for about, read in _READERS.items()
+        for about, read_statements in _STATEMENT_READERS.items()
         if about in figures.tables
-        for statement in read(figures.tables[about].records())
+        for statement in read_statements(figures.tables[about].records())
     ]
     return [*_without_repeats(sorted(collected, key=urgency))] or [
         Headline("info", "No problems found.", "latency", "No problems found")
@@ -126,7 +126,7 @@ def _without_repeats(sorted_headlines: list[Headline]) -> Iterator[Headline]:
     reported: set[tuple[Stage, str]] = {
         (headline.stage, name)
         for headline in sorted_headlines
-        if headline.about == "findings"  # these have the reason
+        if headline.about == "findings"  # findings have the reason
         for name in _ERROR_NAME.findall(headline.text)
     }
     for headline in sorted_headlines:
@@ -139,7 +139,7 @@ def _without_repeats(sorted_headlines: list[Headline]) -> Iterator[Headline]:
 
 
 def urgency(headline: Headline) -> tuple[int, int, int, int]:
-    """The sort key of headlines: what fails before what degrades and what will break; then severity and impact."""
+    """Return the sort key of a headline: by stage (fails, degrades, will break), then by severity and impact."""
     return _rank(headline.stage), _LEVELS.index(headline.level), -headline.clients, -headline.times
 
 
@@ -284,7 +284,7 @@ def _retry_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _anomaly_statements(rows: list[Row]) -> Iterator[Statement]:
-    for cause in anomalies(rows)[:4]:
+    for cause in anomaly_causes(rows)[:4]:
         yield Statement("warning", cause.text, cause.begin, cause.end, ", ", "Slower, or more errors, than usual")
 
 
@@ -347,7 +347,7 @@ def _partition_statements(rows: list[Row]) -> Iterator[Statement]:
             )  # fmt: skip
 
 
-_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
+_STATEMENT_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
     "findings": _finding_statements,
     "rules": _finding_statements,
     "group-stalls": _stall_statements,
@@ -365,12 +365,12 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
 
 
 def _capitalize(text: str) -> str:
-    """The text as a sentence begins."""
+    """Return a text with a capital first letter, to begin a sentence."""
     return text[:1].upper() + text[1:]
 
 
 def _select_columns(row: Row, *columns: str) -> Row:
-    """The values that the rows of a headline have."""
+    """Return the values by which the rows of a headline are found."""
     return {name: row[name] for name in columns}
 
 
@@ -383,7 +383,7 @@ def _time_range(rows: list[Row]) -> tuple[int | None, int | None]:
 
 
 def _time_range_text(begin: int, end: int) -> str:
-    """Return ``2026-11-21 13:00-14:00 UTC``, or with both dates."""
+    """Return a time range as ``2026-11-21 13:00-14:00 UTC``, or with both dates."""
     first, last = f"{_to_datetime(begin):%Y-%m-%d %H:%M}", f"{_to_datetime(end):%Y-%m-%d %H:%M}"
     if first == last:
         return f"{first} UTC"
@@ -391,11 +391,11 @@ def _time_range_text(begin: int, end: int) -> str:
 
 
 def _same_hour(times_us: list[int]) -> int | None:
-    """Return the hour (UTC) of most of these times, if it is on enough days."""
+    """Return the hour (UTC) in which these times fall on the most days, if these are enough."""
     days: dict[int, set[Any]] = defaultdict(set)
     for us in times_us:
         days[_to_datetime(us).hour].add(_to_datetime(us).date())
-    hour = max(days, key=lambda day: len(days[day]))
+    hour = max(days, key=lambda hour: len(days[hour]))
     return hour if len(days[hour]) >= _MIN_DAYS else None
 
 

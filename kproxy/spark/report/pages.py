@@ -16,16 +16,16 @@ from kproxy.spark.report.tables import MAX_ROWS
 from kproxy.trace.formatting import safe
 from kproxy.version import __version__
 
-#: Most bytes of a page.
+#: The most bytes of a page.
 MAX_SIZE = 1_000_000
-#: Most characters of paths in a command; beyond that, it has a placeholder.
+#: The most characters of paths in a command; longer ones are replaced by a placeholder.
 _MAX_PATHS = 1000
 
 
 def report(figures: Figures, paths: Iterable[str]) -> str:
     """Return a self-contained page of less than `MAX_SIZE` bytes; tables are truncated to fit.
 
-    `paths` are the traces and captures, as the user named them; the page has commands with them.
+    `paths` are the traces and captures as the user named them; the page has commands that contain them.
     """
     names = list(paths)
     for halvings in range(MAX_ROWS.bit_length() + 1):  # the last attempt has no rows
@@ -42,8 +42,8 @@ def contents(figures: Figures, paths: list[str], max_rows: int = MAX_ROWS) -> di
     Returns:
         ``sources``, names of proxies and captures, or of the paths; ``paths``, as words of a command; ``facts``;
         ``headlines``, each as an object; ``axis``: starts of buckets, their length and the observed time of each, in
-        us; the series of `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, name,
-        severity and page of those with findings.
+        us; the series of `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, the
+        name, severity and page of each rule with findings.
     """
     tables = [table.cut(max_rows) for table in figures.tables.values()]
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}
@@ -68,7 +68,7 @@ def contents(figures: Figures, paths: list[str], max_rows: int = MAX_ROWS) -> di
 
 
 def _sources(figures: Figures, paths: list[str]) -> Sequence[str]:
-    """The names of proxies and captures if the paths, such as directories, have several; else those of the paths."""
+    """Return the names of proxies and captures if they outnumber the paths, e.g. directories; else the paths' names."""
     names = figures.facts.names
     return names if len(names) > len(paths) else [Path(path).name or path for path in paths]
 

@@ -13,12 +13,12 @@ from pyspark.sql import types as T
 from kproxy.spark.jobs import Job
 from kproxy.trace.formatting import safe
 
-#: Most rows of a table, and of each kind of item in a table with several (column `by`).
+#: The most rows of a table, and of each kind of item in a table with several kinds (column `by`).
 MAX_ROWS = 300
 MAX_PER_KIND = 60
 _MAX_TEXT = 400
 _POSITION, _NUMBER = "_place", "_number"
-#: The column that separates kinds in tables without `by`: totals, and their parts.
+#: The column that separates kinds in tables without `by`: it is null in totals, but not in their parts.
 _TOTALS = {"clients": "api", "fetches": "topic", "throttling": "since"}
 
 
@@ -28,10 +28,10 @@ class JobTable:
 
     Attributes:
         name, help: The job's.
-        columns: Name and kind of each: duration (us), time (us since 1970), size (bytes), share (0 to 1), number, text
-            or list (of texts).
+        columns: The name and kind of each column: duration (us), time (us since 1970), size (bytes), share (0 to 1),
+            number, text or list (of texts).
         rows: The first rows, in order.
-        more: Whether there are others.
+        more: Whether there are more rows.
     """
 
     name: str
@@ -41,7 +41,7 @@ class JobTable:
     more: bool
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as dicts by column name."""
+        """Return the rows as dicts by column name."""
         names = [name for name, _ in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
@@ -82,7 +82,7 @@ def _first_rows(table: DataFrame) -> tuple[list[Any], bool]:
 
 
 def _first_rows_of_each_kind(table: DataFrame, kind: Column, max_rows: int) -> tuple[list[Any], bool]:
-    """Return the first rows of each kind, in the table's order, and whether there are others."""
+    """Return the first rows of each kind, in the table's order, and whether there are more."""
     with_position = table.withColumn(_POSITION, F.monotonically_increasing_id())
     with_number = with_position.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_POSITION)))
     rows = with_number.where(F.col(_NUMBER) <= max_rows + 1).orderBy(_POSITION).collect()
@@ -106,7 +106,7 @@ def _column_kind(field: T.StructField) -> str:
 
 
 def _plain_column(field: T.StructField) -> Column:
-    """Return times as numbers, which have no time zone; nested values as JSON."""
+    """Return a column as plain values: times as numbers, which have no time zone, and nested values as JSON."""
     name, kind = field.name, field.dataType
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(name).alias(name)

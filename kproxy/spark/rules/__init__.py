@@ -1,6 +1,6 @@
-"""Rules over the lines of a fleet, which need days of traffic or many connections: one file each.
+"""Rules over the lines of a fleet, which need days of traffic or many connections; each has its own file.
 
-`dissectors.rules.offline` has their codes, names and severities.
+Their codes, names and severities are in `dissectors.rules.offline`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BY_CODE: Final = {rule.code: rule for rule in FLEET_RULES}
 class BusyRule(NamedTuple):
     """A rule about busy minutes of a connection: when it applies, and its message.
 
-    The message has columns of `kproxy.spark.derived.rates.busy_minutes`.
+    The message uses columns of `kproxy.spark.derived.rates.busy_minutes`.
     """
 
     busy: BusyCondition
@@ -51,9 +51,9 @@ class BusyRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetRule:
-    """A rule over a whole fleet: its definition, its hint, and the function that finds it.
+    """A rule over a whole fleet: its definition, its hint, and the function that returns its findings.
 
-    `find_busy` is that of a rule about busy minutes, which `findings_of` finds together.
+    `find_busy` is set for rules about busy minutes, which `findings_of` checks together.
     """
 
     rule: OfflineRule
@@ -62,7 +62,7 @@ class FleetRule:
     find_busy: FindBusy | None = None
 
     def findings(self, lines: DataFrame) -> DataFrame:
-        """Return its findings in rows of TABLE, one row each, like findings of a trace.
+        """Return the rule's findings in rows of TABLE, one row each, like findings in a trace.
 
         Returns:
             cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
@@ -71,7 +71,7 @@ class FleetRule:
         return _with_rule_columns(self.found(with_cluster(lines)))
 
     def found(self, lines: DataFrame) -> DataFrame:
-        """Return its findings with `code`, without what is the same for all of them."""
+        """Return the rule's findings with `code`, but without the other columns that are equal for all its findings."""
         return self.find(lines).withColumn("code", F.lit(self.rule.code))
 
 
@@ -79,7 +79,7 @@ _RULES: Final[dict[str, FleetRule]] = {}
 
 
 def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
-    """Register the function for a rule of `FLEET_RULES`: from rows of TABLE to rows of `finding_rows`."""
+    """Register the function for a rule in `FLEET_RULES`; it takes rows of TABLE and returns `finding_rows`."""
 
     def register(find: Find) -> Find:
         definition = _BY_CODE[code]
@@ -92,7 +92,7 @@ def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
 
 
 def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
-    """Register the function that defines a rule of `FLEET_RULES` about busy minutes."""
+    """Register the function that defines a rule in `FLEET_RULES` about busy minutes."""
 
     def register(find_busy: FindBusy) -> FindBusy:
         def find(lines: DataFrame) -> DataFrame:
@@ -107,7 +107,7 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 
 
 def findings_of(lines: DataFrame) -> DataFrame:
-    """Return the findings of all rules, as `Fleet.findings` does; those about busy minutes take one pass together."""
+    """Return the findings of all rules, as `FleetRule.findings` does; rules about busy minutes share one pass."""
     lines = with_cluster(lines)
     separate_findings = [rule.found(lines) for rule in rules() if rule.find_busy is None]
     busy_rules = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
@@ -124,7 +124,7 @@ def _find_busy(lines: DataFrame, busy_rules: Mapping[str, BusyRule]) -> DataFram
 
 
 def _with_rule_columns(frame: DataFrame) -> DataFrame:
-    """Add what is the same for all findings of a rule, by code."""
+    """Add the columns that are equal for all findings of a rule, by code."""
 
     def rule_column(value: Callable[[FleetRule], str]) -> Column:
         return lookup(F.col("code"), {rule.rule.code: value(rule) for rule in rules()})
@@ -140,21 +140,21 @@ def _with_rule_columns(frame: DataFrame) -> DataFrame:
 
 @cache
 def rules() -> tuple[FleetRule, ...]:
-    """Return all rules, by code."""
+    """Return all rules, sorted by code."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return tuple(_RULES[code] for code in sorted(_RULES))
 
 
 def finding_rows(rows: DataFrame, **columns: Column) -> DataFrame:
-    """Select a rule's columns: from `rows`, or those given; null if neither has one."""
+    """Select the columns of findings from `columns`, else from `rows`; columns that neither has are null."""
     available = {name: F.col(name) for name in rows.columns} | columns
     null = F.lit(None).cast("string")
     return rows.select(*(available.get(name, null).alias(name) for name in _FINDING_COLUMNS))
 
 
 def occurrence_columns(at: str = "ts") -> list[Column]:
-    """Aggregates that every rule has: count, first and last time, and the last connection."""
+    """Return the aggregates that every rule needs: count, first and last time, and the last connection."""
     return [
         F.count("*").alias("findings"),
         F.min(at).alias("first_at"),
@@ -164,5 +164,5 @@ def occurrence_columns(at: str = "ts") -> list[Column]:
 
 
 def message(template: str, *values: Column | str) -> Column:
-    """A message with the values of columns, as in `format_string`; null parts become ``null``."""
+    """Return a message with the values of columns, as in `format_string`; null values become ``null``."""
     return F.format_string(template, *(F.col(element) if isinstance(element, str) else element for element in values))

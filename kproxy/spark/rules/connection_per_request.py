@@ -9,13 +9,14 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
-#: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
+#: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of
+#: other connections.
 _MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1
 
 
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
-    """Connections opened and closed with one or two requests other than log-in and Metadata."""
+    """Find connections opened and closed with one or two requests other than log-in and Metadata."""
     complete_connections = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
     is_short = F.col("errands").between(1, _MAX_ERRANDS)
     rows = (

@@ -12,7 +12,7 @@ from kproxy.spark.sentences import host
 
 @rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
-    """Client ids that are a library's default, with the hosts that use them."""
+    """Find client ids that are a library's default, with the hosts that use them."""
     by_connection = (
         lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(DEFAULT_CLIENT_IDS)))
         .groupBy("cluster", "client_id", "client", "connection_id")

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 from kproxy.spark.derived.rates import BusyCondition
 from kproxy.spark.rules import BusyRule, busy_rule, message
 
-#: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
-#: refresh every five minutes (metadata.max.age.ms).
+#: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), other
+#: clients refresh every five minutes (metadata.max.age.ms).
 _MIN_REQUESTS = 60
 
 
@@ -18,7 +18,7 @@ _MIN_REQUESTS = 60
     "requests Metadata explicitly, for each request or message",
 )
 def metadata_storm() -> BusyRule:
-    """Minutes with sixty or more Metadata responses on one connection.
+    """Find minutes with sixty or more Metadata responses on one connection.
 
     Lines do not show whether a client requests all topics; the job metadata-storms has the number of topics in a
     response.

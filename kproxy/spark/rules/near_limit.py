@@ -9,7 +9,7 @@ from dissectors.schemas.codes import Error
 from kproxy.spark.columns import client_name, topic_name
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
-#: What a broker says of a batch over max.message.bytes.
+#: The errors for a batch larger than max.message.bytes.
 _TOO_LARGE = (Error.MESSAGE_TOO_LARGE.name, Error.RECORD_LIST_TOO_LARGE.name)
 _NEAR_SHARE = 0.8
 _ERROR_PATH = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
@@ -17,9 +17,9 @@ _ERROR_PATH = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
 
 @rule("M008", hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client")
 def near_limit(lines: DataFrame) -> DataFrame:
-    """Accepted batches larger than four fifths of the smallest one that was rejected for its size on the same topic.
+    """Find accepted batches larger than four fifths of the smallest batch rejected for its size on the same topic.
 
-    A partition has one batch in a Produce request; the limit is at most the size of the smallest rejected one.
+    A partition has one batch in a Produce request; the limit is less than the size of the smallest rejected batch.
     """
     responses = lines.where(
         (F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull()

@@ -10,13 +10,13 @@ from kproxy.spark.columns import topic_name
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 _REPLICA_ERRORS = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
-#: A broker that restarts causes a few, over which clients try again.
+#: A broker that restarts causes a few errors, after which clients retry.
 _MIN_RESPONSES = 3
 
 
 @rule("S047", hint="find the broker that is down or behind (kafka-topics --describe --under-min-isr-partitions)")
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
-    """Three or more errors NOT_ENOUGH_REPLICAS (or its AFTER_APPEND) in Produce responses, by broker and topic."""
+    """Find three or more errors NOT_ENOUGH_REPLICAS (or its AFTER_APPEND) in Produce responses, by broker and topic."""
     responses = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
     refusals = responses.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_REPLICA_ERRORS))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))

@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.retries import refused_again
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
-#: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
+#: A pause (us) shorter than this does not count as a pause: retry.backoff.ms is 100.
 _IMMEDIATE_US = 50_000
 #: Minimum retries per second.
 _MIN_RETRIES = 10
@@ -17,7 +17,7 @@ _MIN_RETRIES = 10
 
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
-    """Seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
+    """Find seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
     immediate_retries = refused_again(lines, retriable=True).where(
         F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US
     )

@@ -18,7 +18,7 @@ _BODY = (
 
 @rule("R027", hint="use the serializer of the topic's other producers, or a separate topic")
 def schema_id_missing(lines: DataFrame) -> DataFrame:
-    """Clients that write values without a schema registry prefix (5 bytes) to topics where most values have one.
+    """Find clients that write values without a schema registry prefix (5 bytes) to topics where most values have one.
 
     Needs traces with ``--detail raw``, which contain records. Tombstones have no value and do not count.
     """
@@ -51,7 +51,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
 
 
 def _values(topic: Column) -> Column:
-    """The base64 values of the records in an entry of `topic_data`."""
+    """Return the base64 values of the records in an entry of `topic_data`."""
     batches = F.flatten(F.transform(topic["partition_data"], lambda partition: array_or_empty(partition["records"])))
     records = F.flatten(F.transform(batches, lambda batch: array_or_empty(batch["records"])))
     return F.array_compact(F.transform(records, lambda record: record["value"]))
@@ -63,5 +63,5 @@ def _has_id(value: Column) -> Column:
 
 
 def _topic_name_of(topic_id: Column) -> Column:
-    """The name of a topic id in the line."""
+    """Return the topic name that the line has for a topic id."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

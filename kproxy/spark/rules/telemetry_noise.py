@@ -9,7 +9,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
 _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
-#: The first error is how a client finds out.
+#: A client learns from the first error that the broker rejects telemetry.
 _MIN_REQUESTS = 3
 
 
@@ -18,7 +18,7 @@ _MIN_REQUESTS = 3
     hint="set enable.metrics.push=false in the client, or configure a metrics reporter and subscription on the broker",
 )
 def telemetry_noise(lines: DataFrame) -> DataFrame:
-    """Three or more error responses of the KIP-714 APIs, by client, broker and API."""
+    """Find three or more error responses of the KIP-714 APIs, by client, broker and API."""
     rows = (
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")

@@ -12,7 +12,7 @@ from kproxy.spark.sentences import fixed_point
 
 @rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
 def throttled(lines: DataFrame) -> DataFrame:
-    """Throttled responses, by client and broker; the job throttling has them per hour."""
+    """Find throttled responses, by client and broker; the job throttling reports them per hour."""
     rows = (
         lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))

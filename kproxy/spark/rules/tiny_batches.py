@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from kproxy.spark.derived.rates import BusyCondition
 from kproxy.spark.rules import BusyRule, busy_rule, message
 
-#: At half of a minute's requests, the median is one record.
+#: If half of the requests in a minute have one record per batch, the median is one record.
 _MIN_SHARE = 0.5
 
 
@@ -16,7 +16,7 @@ _MIN_SHARE = 0.5
     "R026", hint="let the producer collect more records (linger.ms, batch.size), and do not flush after each record"
 )
 def tiny_batches() -> BusyRule:
-    """Minutes with ten or more Produce requests per second with one record per batch, at least half of all requests."""
+    """Find minutes with ten or more one-record-a-batch Produce requests per second, at least half of all of them."""
     is_produce = (F.col("kind") == "request") & (F.col("api") == "Produce")
     is_single = (_sum_over_topics("batches") > 0) & (_sum_over_topics("records") <= _sum_over_topics("batches"))
     text = message("client %s sent %d Produce requests with one record a batch to %s in a minute, of %d", "client",

@@ -1,4 +1,4 @@
-"""Creates a Spark session: local without any setup, on a cluster, or of a Spark Connect server."""
+"""Creates a Spark session: local without any setup, on a cluster, or on a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kproxy.spark.session.java import find_java, java_launcher, jvm_options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Settings for every master. Few files of a partitioned write are open at once, so that it need not sort: that saves a
-#: quarter of the time and half of the memory. Spark underestimates lines in Parquet twentyfold, so it would broadcast
-#: what does not fit in memory; jobs say what is small. Above the threshold of groups, percentiles and lists sort all
-#: rows, which takes twice as long; the default is 128.
+#: Settings for every master. With a few concurrent writers, a partitioned write need not sort, which saves a quarter of
+#: the time and half of the memory. Spark underestimates the size of lines in Parquet by a factor of twenty, so it would
+#: broadcast tables that do not fit in memory; jobs name the small ones. With more groups than the last threshold,
+#: percentiles and lists sort all rows, which takes twice as long; the default is 128.
 _COMMON_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -30,18 +30,18 @@ _COMMON_SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "16384",
 }
-#: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
+#: Settings for a few thousand lines. One partition needs one task per exchange, and the tables have hundreds of these.
 #: Compiling a plan, or changing it while it runs, costs more than it saves.
 _TINY_SETTINGS = {
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.autoBroadcastJoinThreshold": "10485760",  # so few lines are small by any estimate
+    "spark.sql.autoBroadcastJoinThreshold": "10485760",  # such a table is small by any estimate
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
 }
-#: Settings if the driver is this process.
+#: Settings for sessions whose driver this process starts.
 _DRIVER_SETTINGS = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
 #: Packages that are sent to executors.
 _PACKAGES = "spark.submit.pyFiles"
@@ -60,14 +60,13 @@ def session(
     """Return the current session, or a new one.
 
     Args:
-        master: ``is_local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None
-            means
+        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
-        engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or by the
-            session's `stop`. None means Spark, or the embedded engine where only that is installed and no master is
-            named. A process has sessions of one engine.
+        engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or on the
+            session's `stop`. None means Spark, or the embedded engine if only that is installed and no master is
+            named. All sessions of a process use the same engine.
         short: The work is small: optimize for a quick start rather than throughput.
-        tiny: The lines are a few thousand, so that planning and starting tasks cost more than running them.
+        tiny: There are only a few thousand lines, so that planning and starting tasks cost more than running them.
         settings: More Spark settings, which take precedence.
         writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
@@ -80,13 +79,13 @@ def session(
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    remote = (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
-    is_named = master is not None or is_submitted or remote
-    if engine is None and not is_named and find_spec("py4j") is None:  # which pyspark-client does without
+    is_remote = (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
+    is_named = master is not None or is_submitted or is_remote
+    if engine is None and not is_named and find_spec("py4j") is None:  # absent with pyspark-client
         engine = "embedded"
     if engine == "embedded":
         return EmbeddedEngine(memory()).connect(settings)
-    if remote:
+    if is_remote:
         return _connect(master or os.environ["SPARK_REMOTE"], {**_COMMON_SETTINGS, **(settings or {})})
     from pyspark import SparkContext
 
@@ -129,7 +128,7 @@ def stop_java() -> None:
 
 
 def _connect(url: str, settings: dict[str, str]) -> SparkSession:
-    """Return a session of a Spark Connect server."""
+    """Return a session on a Spark Connect server."""
     from pyspark.sql import SparkSession
 
     if find_spec("grpc") is None:

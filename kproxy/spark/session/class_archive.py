@@ -1,8 +1,8 @@
 """An archive of Spark's classes (AppCDS), which halves the start time of Spark.
 
-It is about 190 MB and takes 20 s of CPU to write. The second run of a command writes it, so a single run, or one
-without a lasting cache, does not pay for it. One run at a time writes and waits for it, so no Java process stays
-behind.
+It is about 190 MB and takes 20 s of CPU to write. The second run of a command writes it, so a single run, or a run
+without a lasting cache, does not pay for it. Only one run at a time writes an archive, and it waits for Java, so no
+Java process stays behind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final
 
-#: Number of archives to keep, most recently used: one for each Java and Spark installation.
+#: How many of the most recently used archives to keep: there is one for each Java and Spark installation.
 _ARCHIVES_KEPT: Final = 2
 _NAME = re.compile(r"classes-[0-9a-f]{16}")
 #: If this variable is "no", kproxy uses an archive but does not write one.
@@ -25,7 +25,7 @@ VARIABLE: Final = "KPROXY_SPARK_ARCHIVE"
 
 
 def archive_options(folder: Path, key: str) -> str:
-    """Return the options that make a JVM use its archive in `folder`; empty if there is no archive.
+    """Return the options that make a JVM use its archive in `folder`; empty if there is none.
 
     `key` identifies the archive's contents. Java ignores an archive that does not match.
 
@@ -49,8 +49,8 @@ class ArchiveWriter:
         self._java: subprocess.Popen[bytes] | None = None
 
     def options(self, folder: Path, java: str, key: str) -> str:
-        """Like `archive_options`; or options that make the JVM write the archive. `java` is the command."""
-        if os.environ.get(VARIABLE) == "no" or not self._locked(folder):
+        """Return `archive_options`, or options that make the JVM write the archive. `java` is the command."""
+        if os.environ.get(VARIABLE) == "no" or not self._try_lock(folder):
             return archive_options(folder, key)
         self._path, base = _paths(folder, key)
         marker = self._path.with_name(f"{self._path.name}.wanted")
@@ -92,8 +92,8 @@ class ArchiveWriter:
         self._part.unlink(missing_ok=True)
         self._unlock()
 
-    def _locked(self, folder: Path) -> bool:
-        """Whether no other run writes an archive; if so, none does until `_unlock`."""
+    def _try_lock(self, folder: Path) -> bool:
+        """Prevent other runs from writing an archive until `_unlock`; return False if one is already writing."""
         lock = (folder / "lock").open("wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +116,10 @@ def _paths(folder: Path, key: str) -> tuple[Path, Path]:
 
 
 def _create_base(java: str, base: Path) -> bool:
-    """Create the archive of Java's own classes, which a small runtime lacks (takes a second)."""
+    """Create the archive of Java's own classes, which a small runtime lacks; return whether it exists.
+
+    This takes a second.
+    """
     if base.exists():
         return True
     part = base.with_name(f"{base.name}.{os.getpid()}")
@@ -140,7 +143,7 @@ def _is_complete(path: Path) -> bool:
 
 
 def _remove_old_archives(folder: Path, current: str) -> None:
-    """Remove leftovers of killed runs, and the least recently used archives other than `current`."""
+    """Remove leftovers from killed runs, and the least recently used archives other than `current`."""
     files = [path for path in folder.glob("classes-*") if _NAME.match(path.name)]
     used_at = {file.name: file.stat().st_mtime for file in files if _NAME.fullmatch(file.name)}
     older = sorted((name for name in used_at if name != current), key=used_at.__getitem__, reverse=True)

@@ -1,6 +1,6 @@
-"""The embedded engine: Sail (Rust, no Java), in a process beside this one that only this one can use.
+"""The embedded engine: Sail (Rust, no Java), in a child process that only this process can use.
 
-In a process of its own, it can run out of memory without taking kproxy along, and Ctrl-C ends it at once.
+In its own process, it can run out of memory without taking kproxy down, and Ctrl-C ends it at once.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _SERVER: Final = Path(__file__).with_name("embedded_server.py")
 _SETTINGS: Final = {"spark.sql.session.timeZone": "UTC"}
-#: Of the connection: a new one would be refused, and no proxy is needed to reach this machine.
+#: Options of the connection: it must stay, as a new one would be refused, and needs no proxy to reach this machine.
 _CHANNEL: Final = [("grpc.client_idle_timeout_ms", (1 << 31) - 1), ("grpc.enable_http_proxy", 0)]
 #: The session identifiers of embedded engines in this process.
 _SESSIONS: Final = set[str]()
 
 
 class EmbeddedEngine:
-    """A process with Sail. Its start takes as long as importing pyspark, which can be done meanwhile.
+    """A process that runs Sail. It takes as long to start as importing pyspark, which can be done meanwhile.
 
     Args:
         memory: The most bytes that queries may use.
@@ -64,10 +64,10 @@ class EmbeddedEngine:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         port = self._read()
-        os.environ.setdefault("SPARK_CONNECT_MODE_ENABLED", "1")  # functions of pyspark.sql build columns for it
+        os.environ.setdefault("SPARK_CONNECT_MODE_ENABLED", "1")  # pyspark.sql's functions build columns for it
         channel = DefaultChannelBuilder(f"sc://127.0.0.1:{port}", [*_CHANNEL])
         session = ConnectSession.builder.channelBuilder(channel).create()
-        session.client.set_retry_policies([])  # nothing is there to retry with if it has died
+        session.client.set_retry_policies([])  # if the engine has died, retries are pointless
         for name, value in {**_SETTINGS, **(settings or {})}.items():
             session.conf.set(name, value)
         if self._read(b"connected\n") != 1:
@@ -82,7 +82,7 @@ class EmbeddedEngine:
         return self._process.poll() is not None
 
     def ends(self, within: float) -> bool:
-        """Wait for the process to end by itself, for so many seconds; return whether it did."""
+        """Wait up to `within` seconds for the process to end by itself; return whether it did."""
         try:
             self._process.wait(within)
         except subprocess.TimeoutExpired:
@@ -90,11 +90,11 @@ class EmbeddedEngine:
         return True
 
     def kill(self) -> None:
-        """End the process at once; calls of the session that are running fail."""
+        """End the process at once; calls of the session that are in progress fail."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process at once, and release what belongs to it."""
+        """End the process at once, and release its resources."""
         atexit.unregister(self.close)
         self._process.kill()
         self._process.wait()
@@ -103,7 +103,7 @@ class EmbeddedEngine:
                 file.close()  # type: ignore[union-attr]
 
     def _read(self, request: bytes = b"") -> int:
-        """Return the next number that the process writes, after a request."""
+        """Send a request, and return the next number that the process writes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -124,7 +124,7 @@ def is_installed() -> bool:
 
 
 def memory() -> int:
-    """Return the bytes that the engine may use: half of this machine's, or of this container's."""
+    """Return how many bytes the engine may use: half the memory of this machine or container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # "max" if there is no limit
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
@@ -139,12 +139,12 @@ def version() -> str:
 
 
 def is_embedded(spark: SparkSession) -> bool:
-    """Whether a session is one of the embedded engine."""
+    """Whether a session belongs to the embedded engine."""
     return getattr(spark, "session_id", None) in _SESSIONS
 
 
 def _environment(base: Mapping[str, str], memory: int) -> dict[str, str]:
-    """Return the environment of the process, with Sail's settings (docs.lakesail.com, reference of configuration)."""
+    """Return the environment of the process, with Sail's settings (docs.lakesail.com, configuration reference)."""
     return {
         "RUST_LOG": "error",
         **base,

@@ -1,7 +1,8 @@
-"""Sail as a Spark Connect server for one client, on loopback: a program of its own, without imports of kproxy.
+"""Sail as a Spark Connect server for one client, on loopback: a separate program that does not import kproxy.
 
-It prints its port. When it reads a line, its client has connected: it closes its listening socket, so that no other
-user of the machine can connect, and prints how many connections there are. It ends when its standard input does.
+It prints its port. A line on standard input means that the client has connected: the server closes its listening
+socket, so that no other user of the machine can connect, and prints how many connections there are. It ends at the end
+of its standard input.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ def main() -> None:
 
 
 def _pyspark_stand_in() -> ModuleType:
-    """A stand-in for pyspark: Sail takes defaults by its version, refuses newer ones, and needs the rest for UDFs."""
+    """Return a stand-in: pyspark's version determines Sail's defaults, newer ones are refused; the rest is for UDFs."""
     pyspark = ModuleType("pyspark")
     pyspark.__version__ = "4.2.0"  # type: ignore[attr-defined]
     return pyspark
 
 
 def _close_listener(address: tuple[str, int]) -> None:
-    """Replace the listening socket by one that listens nowhere; Sail waits for connections to it in vain."""
+    """Replace the listening socket with an unbound one, on which Sail waits for connections in vain."""
     with socket.socket() as idle_socket:
         for descriptor, peer in _sockets(address):
             if peer is None:

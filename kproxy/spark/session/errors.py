@@ -1,4 +1,4 @@
-"""The exceptions of engines, whichever of them is installed."""
+"""The exceptions of engines, whichever engine is installed."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ except ImportError:  # pyspark-client has no Java to talk to
         """Never raised."""
 
 
-#: What an engine raises.
+#: The exceptions that an engine raises.
 ENGINE_ERRORS = (PySparkException, Py4JError)

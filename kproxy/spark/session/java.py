@@ -27,7 +27,7 @@ for each do
 done
 exec "$KPROXY_JAVA" "$@"
 """
-#: Spark requests a module that a small runtime lacks and nothing here uses (SPARK-48021) ...
+#: Spark requests a module that a small runtime lacks and kproxy does not use (SPARK-48021) ...
 _UNUSED_MODULE_OPTION = "--add-modules=jdk.incubator.vector"
 #: ... and a package that Java 24 removed, which makes Java print a warning.
 _REMOVED_PACKAGE_OPTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -48,7 +48,7 @@ def find_java() -> Java:
         UserError: None is installed, or none is new enough.
     """
     too_old = []
-    for command in _commands():
+    for command in _java_commands():
         version = _java_version(command)
         if version >= MIN_JAVA:
             return Java(command, version)
@@ -60,7 +60,7 @@ def find_java() -> Java:
     )
 
 
-def _commands() -> Iterator[str]:
+def _java_commands() -> Iterator[str]:
     if home := os.environ.get("JAVA_HOME"):
         yield str(Path(home, "bin", "java"))
     if command := shutil.which("java"):
@@ -73,9 +73,9 @@ def _commands() -> Iterator[str]:
 
 
 def _java_version(command: str) -> int:
-    """Return the major version; 0 if it does not run."""
+    """Return the major version of a Java command; 0 if it does not run."""
     try:
-        version_text = subprocess.run(  # noqa: S603  # the user's own
+        version_text = subprocess.run(  # noqa: S603  # the user's own Java
             [command, "-version"], capture_output=True, text=True, check=False, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
@@ -86,7 +86,7 @@ def _java_version(command: str) -> int:
 
 @contextmanager
 def java_launcher(java: Java) -> Iterator[None]:
-    """While the context lasts, JAVA_HOME is a launcher that starts this Java."""
+    """Set JAVA_HOME to a launcher that starts this Java, within the context."""
     launcher = _cache_folder() / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
@@ -108,7 +108,7 @@ def java_launcher(java: Java) -> Iterator[None]:
 
 
 def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveWriter | None = None) -> str:
-    """Return options of the driver's JVM.
+    """Return options for the driver's JVM.
 
     Args:
         java: The runtime.
@@ -126,14 +126,14 @@ def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveW
             writer.options(_cache_folder(), java.command, key) if writer else archive_options(_cache_folder(), key)
         )
     log_options = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
+    # With one compiler, Java limits code to 48 MB. All jobs together fill this, and from then on Java only interprets.
     compiler_options = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
     collector_options = "-XX:+UseSerialGC " if tiny else ""
     return f"{compiler_options}{collector_options}{archive} {log_options}"
 
 
 def _has_settings() -> bool:
-    """Whether there are configuration files: Java cannot archive with their directories on its class path."""
+    """Whether there are configuration files: Java cannot write an archive with directories on its class path."""
     import pyspark
 
     home = os.environ.get("SPARK_HOME", pyspark.__path__[0])
@@ -143,7 +143,7 @@ def _has_settings() -> bool:
 
 
 def _cache_folder() -> Path:
-    """Return a directory of this user for temporary caches."""
+    """Return a cache directory that belongs to this user."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base, "kproxy", "spark")
     try:

@@ -1,6 +1,6 @@
 """Remembers Java's classes and static methods, which PySpark looks up again for each column of each table.
 
-A look-up is a call to Java, which searches all jars if the name has no package.
+A lookup is a call to Java, which searches all jars if the name has no package.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class _JavaClass:
 
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._java_class, name)
-        setattr(self, name, member)  # from now on, Python does not call this function for it
+        setattr(self, name, member)  # from now on, Python finds it without this method
         return member
 
 
 def remember_names(spark: SparkSession) -> None:
-    """Make a classic session look up each class and method for columns once; has no effect on what they do."""
+    """Make a classic session look up each class and method for columns only once; they work as before."""
     jvm: Any = spark._jvm
     for name in _CLASSES:
         value = getattr(jvm, name)

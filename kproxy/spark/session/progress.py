@@ -20,7 +20,7 @@ _REFRESH_S = 0.25
 
 @contextmanager
 def progress(spark: SparkSession | None, description: str) -> Iterator[None]:
-    """While the context lasts, show the current step and its finished tasks on a terminal."""
+    """Show the current step and its finished tasks on a terminal, within the context."""
     if not sys.stderr.isatty():
         yield
         return

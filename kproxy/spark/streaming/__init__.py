@@ -1,1 +1,1 @@
-"""Streams of traces that are being written: lines, queries over them, and their output."""
+"""Streams of traces that are being written: lines, queries over lines, and the output of queries."""

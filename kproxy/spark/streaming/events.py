@@ -21,7 +21,7 @@ from kproxy.spark.streaming.lines import COUNTS_NAME
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """Rows of a query: new or changed ones."""
+    """New or changed rows of a query."""
 
     query: str
     rows: Sequence[Row]
@@ -29,13 +29,13 @@ class QueryRows:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch of a query is complete.
+    """A completed micro-batch of a query.
 
     Attributes:
-        lines, corrupt: Number of lines read, and of texts that are not lines; `example` is one of these, with its file.
+        lines, corrupt: Number of lines read, and of texts that are not lines; `example` is such a text, with its file.
         until: The time of the newest line.
-        late: Number of rows dropped because they came too late, each for at least one line.
-        ahead: Number of lines from the future; `ahead_file` is a file of these.
+        late: Number of rows dropped because they arrived too late, each for at least one line.
+        ahead: Number of lines from the future; `ahead_file` is a file with such lines.
     """
 
     query: str
@@ -49,17 +49,17 @@ class MicroBatch:
 
 
 class QueryListener(StreamingQueryListener):
-    """Passes on each micro-batch, by query name."""
+    """Passes on each micro-batch, which names its query."""
 
     def __init__(self, emit: Callable[[MicroBatch], object]) -> None:
-        self._hand = emit
+        self._emit = emit
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
         """Do nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Pass on the micro-batch."""
-        self._hand(_micro_batch(event.progress))
+        self._emit(_micro_batch(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""Runs queries: to files with a checkpoint, or as a stream of their rows."""
+"""Runs queries that write to files with a checkpoint, or emit their rows as events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from kproxy.errors import UserError
 from kproxy.spark.streaming.events import MicroBatch, QueryListener, QueryRows
 
-#: Below the directory of tables: checkpoints by query, and the options of each query.
+#: In the directory of tables: the checkpoints by query, and the options of each query.
 _CHECKPOINTS, _OPTIONS = "_checkpoints", "_asked"
 _RECORD = "query string, asked string"
 
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Tables as files below a directory, in one of Spark's formats."""
+    """Tables as files in a directory, in one of Spark's formats."""
 
     directory: str
     form: str
@@ -34,7 +34,7 @@ def claim(spark: SparkSession, directory: str, names: list[str], options: str) -
     """Record the options of queries whose tables are in a directory: a restart must use the same.
 
     Raises:
-        UserError: They were started with other options.
+        UserError: The queries were started with other options.
     """
     try:
         rows = spark.read.schema(_RECORD).json(f"{directory}/{_OPTIONS}").collect()
@@ -53,10 +53,10 @@ def claim(spark: SparkSession, directory: str, names: list[str], options: str) -
 
 
 class RunningQueries:
-    """Queries of a session while the context lasts, by name, and their events.
+    """The queries of a session, by name, and their events; queries run within the context.
 
     Args:
-        every: Interval between micro-batches in seconds; 0 is as often as possible.
+        every: The interval between micro-batches in seconds; 0 means as often as possible.
     """
 
     def __init__(self, spark: SparkSession, *, every: float) -> None:
@@ -77,8 +77,8 @@ class RunningQueries:
         self._folder.cleanup()
 
     def to_files(self, table: DataFrame, name: str, files: TableFiles) -> None:
-        """Run a query into a table below a directory, each row once even after a kill; continues where it stopped."""
-        # Partitioned by the day of the first column, a time: a partition without rows has no file.
+        """Write a query's rows to a table in a directory, each row once; after a kill, continue where it stopped."""
+        # Partitioned by the day of the first column, which is a time: a partition without rows has no file.
         day = F.to_date(F.to_utc_timestamp(table.columns[0], F.current_timezone()))
         writer = table.withColumn("date", day).writeStream.format(files.form).partitionBy("date").outputMode("append")
         writer = writer.option("header", True)  # for CSV

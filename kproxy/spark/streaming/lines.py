@@ -23,7 +23,7 @@ from kproxy.spark.source import KproxyDataSource
 
 #: The name of each micro-batch's counts: see `kproxy.spark.ingest.files.counts`.
 COUNTS_NAME = "counted"
-#: How far the clock of a proxy may be ahead of this machine's. Lines that are later count as if they were of now.
+#: How far the clock of a proxy may be ahead of this machine's. Later times are reduced to this limit.
 _MAX_AHEAD: Final = "interval 1 second"
 
 
@@ -32,20 +32,20 @@ def follow_lines(
 ) -> DataFrame:
     """Return a stream of the lines at paths, as TABLE with a watermark; hours that ended before `since` may be skipped.
 
-    From a local directory lines come as they are written, from a remote one when traces are complete (uncompressed
-    ones), from a table when `convert` adds them. COUNTED has the number of texts that are not lines, and
-    of lines from the future, which get the time of now.
+    Lines arrive from a local directory as they are written, from a remote directory when (uncompressed) traces are
+    complete, and from a table when `convert` adds them. The observation `COUNTS_NAME` has the number of texts that are
+    not lines, and of lines from the future, whose time is reduced to the latest possible one.
 
     Raises:
-        UserError: A path is not a directory, or a table that is not Parquet or has duplicate lines.
+        UserError: A path is not a directory, or it is a table that is not Parquet or has duplicate lines.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
-    now = F.current_timestamp() + F.expr(_MAX_AHEAD)
-    # Else one line with a wrong date would make all later ones late, for good.
-    with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > now, F.col("file"))).withColumn(
-        "ts", F.least("ts", now)
+    latest_time = F.current_timestamp() + F.expr(_MAX_AHEAD)
+    # Otherwise one line with a wrong date would make all following lines count as late, for good.
+    with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > latest_time, F.col("file"))).withColumn(
+        "ts", F.least("ts", latest_time)
     )
-    # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
+    # An observation is a barrier for filters: if Spark applied these first, few lines would advance the time.
     with_watermark = with_capped_time.withWatermark("ts", late).observe(
         COUNTS_NAME,
         *counts(),

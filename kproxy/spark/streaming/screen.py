@@ -1,4 +1,4 @@
-"""A live terminal view: new findings and clients scroll as lines, with rolling tables below them."""
+"""A live terminal view: new findings and clients scroll by as lines, with rolling tables below them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from kproxy.spark.streaming.windows import RollingWindows
 from kproxy.spark.tables import cell
 from kproxy.trace.formatting import duration, safe
 
-#: Rows of the screen other than table rows: the header, and for each table its title, column names, rule and footer.
+#: Screen rows that are not table rows: the header, and for each table its title, column names, rule and footer.
 _HEADER_LINES, _LINES_AROUND_TABLE = 2, 4
 _KEYS = {"latency": ("api",), "errors": ("api", "client", "code")}
 
 
 class Screen:
-    """The live view of a terminal, as a context manager.
+    """The live view on a terminal, as a context manager.
 
     Args:
         file: The terminal.
-        title: The name of what is followed.
+        title: The name of the traces that are followed.
         names: The queries.
-        span: Their time spans.
-        rows: Most rows of a table, and most lines at once.
+        span: The time spans of the queries.
+        rows: The most rows of a table, and the most lines printed at once.
     """
 
     def __init__(self, file: TextIO, title: str, names: Sequence[str], span: Span, rows: int) -> None:
-        self._title, self._most, self._span = title, rows, span
+        self._title, self._max_rows, self._span = title, rows, span
         window, step = (timedelta(microseconds=us) for us in (span.window, span.step))
         self._rolling = {name: RollingWindows(_KEYS[name], window=window, step=step) for name in names if name in _KEYS}
         self._until: datetime | None = None
@@ -48,7 +48,7 @@ class Screen:
             auto_refresh=False,
             redirect_stdout=False,
             redirect_stderr=sys.stderr.isatty(),
-            get_renderable=self._picture,
+            get_renderable=self._content,
         )
 
     def __enter__(self) -> Screen:
@@ -64,7 +64,7 @@ class Screen:
             if event.until is not None:
                 self._until = max(filter(None, (self._until, event.until.astimezone(UTC))))
         elif event.query in LINE_FORMATS:
-            for line in format_rows(event.query, event.rows, self._most):
+            for line in format_rows(event.query, event.rows, self._max_rows):
                 self._console.print(line, soft_wrap=True)
         else:
             self._rolling[event.query].add(event.rows)
@@ -73,7 +73,7 @@ class Screen:
         """Redraw."""
         self._live.refresh()
 
-    def _picture(self) -> RenderableType:
+    def _content(self) -> RenderableType:
         return Group(Text(), self._header(), *self._tables())
 
     def _header(self) -> Text:
@@ -88,10 +88,10 @@ class Screen:
         if self._until is None:
             return
         free_lines = self._console.height - _HEADER_LINES - _LINES_AROUND_TABLE * len(self._rolling) - 1
-        # Errors come first and take at most half, so that latency stays visible.
+        # Errors come first and take at most half of the lines, so that latency stays visible.
         for position, (name, rolling) in enumerate(sorted(self._rolling.items())):
             lines = list(_latency_rows(rolling) if name == "latency" else _error_rows(rolling))
-            max_lines = max(1, min(self._most, free_lines // (len(self._rolling) - position)))
+            max_lines = max(1, min(self._max_rows, free_lines // (len(self._rolling) - position)))
             free_lines -= min(max_lines, len(lines))
             yield _table(name, self._span, lines, max_lines)
 
@@ -123,7 +123,7 @@ _HEADS = {
 
 
 def _latency_rows(rolling: RollingWindows) -> Iterator[list[str]]:
-    """Sort by latency, slowest first."""
+    """Yield the rows of the latency table, slowest first."""
     previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
@@ -131,7 +131,7 @@ def _latency_rows(rolling: RollingWindows) -> Iterator[list[str]]:
 
 
 def _error_rows(rolling: RollingWindows) -> Iterator[list[str]]:
-    """Sort by frequency, highest first."""
+    """Yield the rows of the table of errors, most frequent first."""
     previous_rows = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
         share = f"{100 * row['share']:.3g} %"

@@ -1,4 +1,4 @@
-"""New findings and clients as one line each; untrusted text is escaped."""
+"""Formats new findings and clients as one line each; untrusted text is escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEVERITIES = list(Severity)
 
 
 def format_finding(row: Row) -> Text:
-    """``05:12:41  error    L001 trailing-bytes  shop > 10.0.0.1:9092  message  (n-1-7 response, byte 720)``."""
+    """Return ``05:12:41  error    L001 trailing-bytes  shop > 10.0.0.1:9092  message  (n-1-7 response, byte 720)``."""
     origin = [row["connection_id"], row["direction"]]
     location = " ".join(filter(None, origin)) + (f", byte {row['offset']}" if row["offset"] is not None else "")
     return _format_line(
@@ -30,7 +30,7 @@ def format_finding(row: Row) -> Text:
 
 
 def format_client(row: Row) -> Text:
-    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
+    """Return ``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or the use of a removed version."""
     if row["refused_from"] is not None:
         version_text = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
         return _format_line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (version_text, ""))
@@ -46,11 +46,11 @@ def sort_findings(rows: Sequence[Row]) -> list[Row]:
 
 
 def sort_clients(rows: Sequence[Row]) -> list[Row]:
-    """Return clients in display order: those with a removed version first."""
+    """Return clients in display order: clients with a removed version first."""
     return sorted(rows, key=lambda row: (row["refused_from"] is None, row["at"], row["client"]))
 
 
-#: By query: the order of its rows, and the formatter of a row.
+#: The functions that sort and format the rows, by query.
 LINE_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
     "findings": (sort_findings, format_finding),
     "clients": (sort_clients, format_client),

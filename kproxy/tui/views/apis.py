@@ -14,12 +14,12 @@ from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.tui.overview import (
     OverviewView,
-    bars,
-    count,
+    count_cell,
     latency_cell,
     lines,
     names_and_counts,
     severity_cell,
+    sparkline,
 )
 from kproxy.tui.table import Cell, TableColumn
 
@@ -27,7 +27,7 @@ _BARS = 20
 
 
 class ApiView(OverviewView[ApiUsage]):
-    """See the module."""
+    """The view of APIs."""
 
     title: ClassVar[str] = "APIs"
     about: ClassVar[str] = (
@@ -89,16 +89,16 @@ class ApiView(OverviewView[ApiUsage]):
         live = self.session.source.live
         return [
             [(safe(item.api or "?"), "name")],
-            count(item.requests),
+            count_cell(item.requests),
             [(f"{item.rate:.1f}" if item.rate else "", "")],
-            [(bars(downsample(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
+            [(sparkline(downsample(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
             latency_cell(item.p50_us),
             latency_cell(item.p95_us),
             latency_cell(item.p99_us),
             latency_cell(item.max_us),
-            count(item.in_flight, "warning"),
-            count(item.unanswered, "error"),
-            count(item.refusals, "error"),
+            count_cell(item.in_flight, "warning"),
+            count_cell(item.unanswered, "error"),
+            count_cell(item.refusals, "error"),
             [(size(item.request_bytes), "")],
             [(size(item.response_bytes), "")],
             severity_cell(item.findings),

@@ -14,7 +14,7 @@ from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe
-from kproxy.tui.overview import OverviewView, count, lines, severity_cell
+from kproxy.tui.overview import OverviewView, count_cell, lines, severity_cell
 from kproxy.tui.table import Cell, TableColumn
 
 _STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}
@@ -22,7 +22,7 @@ _BAD = {Kafka4Verdict.REFUSED: 2, Kafka4Verdict.UNKNOWN: 1, Kafka4Verdict.WORKS:
 
 
 class ClientView(OverviewView[Client]):
-    """See the module."""
+    """The view of clients."""
 
     title: ClassVar[str] = "Clients"
     about: ClassVar[str] = (
@@ -70,9 +70,9 @@ class ClientView(OverviewView[Client]):
             [(safe(item.client_id or "(none)"), "name")],
             [(safe(software(item)), "")],
             [(safe(item.host), "dim")],
-            count(item.connections),
-            count(item.requests),
-            count(item.refusals, "error"),
+            count_cell(item.connections),
+            count_cell(item.requests),
+            count_cell(item.refusals, "error"),
             severity_cell(item.findings),
             [(item.verdict.value, _STYLES[item.verdict])],
             [(safe(item.reason), "")],

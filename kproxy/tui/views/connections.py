@@ -13,12 +13,12 @@ from kproxy.browse.overviews.connection import ConnectionSummary
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration, safe, size
-from kproxy.tui.overview import OverviewView, count, latency_cell, lines, severity_cell
+from kproxy.tui.overview import OverviewView, count_cell, latency_cell, lines, severity_cell
 from kproxy.tui.table import Cell, TableColumn
 
 
 class ConnectionView(OverviewView[ConnectionSummary]):
-    """See the module."""
+    """The view of connections."""
 
     title: ClassVar[str] = "Connections"
     short_title: ClassVar[str] = "Conns"
@@ -77,13 +77,13 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             [(safe(item.client), "")],
             [(safe(item.server), "dim"), *([(" TLS", "info")] if item.tls else [])],
             [(_client_text(item), "")],
-            count(item.requests),
+            count_cell(item.requests),
             [(size(item.request_bytes), "")],
             [(size(item.response_bytes), "")],
             self._waiting(item),
             latency_cell(item.p50_us),
             latency_cell(item.p99_us),
-            count(item.refusals, "error"),
+            count_cell(item.refusals, "error"),
             [(f"{item.throttled_ms:,} ms", "warning")] if item.throttled else [],
             severity_cell(item.findings),
         ]

@@ -23,7 +23,7 @@ from kproxy.tui.table import Cell, TableColumn
 from kproxy.verdict.cause import Cause
 from kproxy.verdict.causes import Causes
 
-#: Most connections that are listed below a cause.
+#: Maximum number of connections that are listed below a cause.
 _MAX_CONNECTIONS = 12
 
 #: Cells beside the text, for padding and a scroll bar.
@@ -31,7 +31,7 @@ _GUTTER = 4
 
 
 class FindingView(OverviewView[Cause]):
-    """See the module."""
+    """The view of findings, by root cause."""
 
     title: ClassVar[str] = "Findings"
     about: ClassVar[str] = (

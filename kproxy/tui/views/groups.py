@@ -1,4 +1,4 @@
-"""Groups: a timeline of the members of each, and why it is stalled."""
+"""Groups: a timeline of each group's members, and why a group is stalled."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kproxy.groups import GroupRow, GroupView
 from kproxy.groups.timeline import group_drawing
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.time_display import TimeDisplay
-from kproxy.tui.overview import OverviewView, count, lines
+from kproxy.tui.overview import OverviewView, count_cell, lines
 from kproxy.tui.styled_text import styled
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
-#: Most stalls that are shown below the timeline.
+#: Maximum number of stalls that are shown below the timeline.
 _MAX_STALLS = 20
-#: The newest generations whose causes are shown.
+#: Maximum number of generations, the newest, whose causes are shown.
 _MAX_GENERATIONS = 8
 
 
 class GroupsView(OverviewView[GroupRow]):
-    """See the module."""
+    """The view of groups."""
 
     title: ClassVar[str] = "Groups"
     about: ClassVar[str] = (
@@ -96,10 +96,10 @@ class GroupsView(OverviewView[GroupRow]):
             [(item.protocol.value, "dim")],
             [(item.state.value, _STATE_STYLES.get(item.state, "dim"))],
             [(str(item.generation) if item.generation >= 0 else "", "")],
-            count(item.members),
-            count(item.rebalances),
+            count_cell(item.members),
+            count_cell(item.rebalances),
             [(duration((item.longest_rebalance_ns or 0) // 1000) if item.longest_rebalance_ns else "", "")],
-            count(item.commits),
+            count_cell(item.commits),
             _stall_cell(worst) if worst is not None else [],
         ]
 
@@ -114,11 +114,11 @@ class GroupsView(OverviewView[GroupRow]):
             text.append_text(_group_text(view, self.session.clock)).append_text(fact_lines).append(
                 "\n" * bool(fact_lines)
             )
-            text.append_text(self._held_text(view))
+            text.append_text(self._held_records_text(view))
         self.show_text(text)
 
-    def _held_text(self, view: GroupView) -> Text:
-        """The records that each member of a share group holds."""
+    def _held_records_text(self, view: GroupView) -> Text:
+        """Return the records that each member of a share group holds."""
         text = Text()
         for member, held, ranges in groups.held_records(self.session, view):
             text.append(f"{safe(member)} {held}", "bold").append(f"  {safe(ranges)}\n")
@@ -162,7 +162,7 @@ def _stall_cell(stall: Stall) -> Cell:
 
 
 def _stall_text(stall: Stall, clock: TimeDisplay) -> Cell:
-    lasted = "since " + clock.time(stall.since)
+    period = "since " + clock.time(stall.since)
     if stall.until is not None:
-        lasted = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
-    return [(f"{lasted}  ", "dim"), *_stall_cell(stall), (f"  {stall.hint}", "dim")]
+        period = f"{clock.time(stall.since)} for {duration((stall.until - stall.since) // 1000)}"
+    return [(f"{period}  ", "dim"), *_stall_cell(stall), (f"  {stall.hint}", "dim")]

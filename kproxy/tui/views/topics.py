@@ -13,16 +13,16 @@ from kproxy.browse.overviews.topic import TopicSummary, Traffic
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import safe, size
-from kproxy.tui.overview import OverviewView, bars, count, latency_cell, lines, names_and_counts
+from kproxy.tui.overview import OverviewView, count_cell, latency_cell, lines, names_and_counts, sparkline
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
-#: Most readers, clients and partitions that are shown for a topic.
+#: Maximum number of readers, of clients and of partitions that are shown for a topic.
 _MAX_SHOWN = 30
 
 
 class TopicView(OverviewView[TopicSummary]):
-    """See the module."""
+    """The view of topics."""
 
     title: ClassVar[str] = "Topics"
     about: ClassVar[str] = (
@@ -70,7 +70,7 @@ class TopicView(OverviewView[TopicSummary]):
         return self.session.overviews.topics.evicted, "inactive topics"
 
     def key(self, item: TopicSummary) -> int:
-        """Return the topic's first row, which is stable; its name may become known later."""
+        """Return the hash of the topic's name, or its first row while the name is unknown."""
         return item.first_row if item.topic is None else hash(item.topic)
 
     def cells(self, item: TopicSummary) -> Sequence[Cell]:
@@ -80,7 +80,7 @@ class TopicView(OverviewView[TopicSummary]):
             [(safe(topics.name(item)), "topic")],
             *self._traffic(item.produced),
             *self._traffic(item.fetched),
-            count(item.fetched.empty, "dim"),
+            count_cell(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
             [] if item.age_ms is None else [(topics.age(item.age_ms), "")],
@@ -91,9 +91,9 @@ class TopicView(OverviewView[TopicSummary]):
     def _traffic(self, traffic: Traffic) -> list[Cell]:
         series = traffic.minute if self.session.source.live else traffic.all_time
         return [
-            count(traffic.records),
+            count_cell(traffic.records),
             [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
-            [(bars(downsample(series, _BARS), _BARS), "bar")],
+            [(sparkline(downsample(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 

@@ -1,4 +1,4 @@
-"""Transactions: who has one open, on which partitions, and who held them when."""
+"""Transactions: which producers have one open, on which partitions, and when each was open."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kproxy.tui.overview import OverviewView, lines
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
-#: The width of each column, and how it gives way.
+#: The width of each column, and when it is dropped.
 _WIDTHS: Mapping[str, TableColumn] = {
-    order.title: order
-    for order in (
+    column.title: column
+    for column in (
         TableColumn("transactional id", 16, grow=2),
         TableColumn("producer", 12, right=True, drop=4),
         TableColumn("client", 12, grow=1, drop=5),
@@ -41,7 +41,7 @@ _WIDTHS: Mapping[str, TableColumn] = {
 
 
 class TransactionsView(OverviewView[TransactionRow]):
-    """See the module."""
+    """The view of transactional ids."""
 
     title: ClassVar[str] = "Transactions"
     short_title: ClassVar[str] = "Txns"

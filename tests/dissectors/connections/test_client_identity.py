@@ -22,7 +22,7 @@ FIRST = unhex("""
     00 03 61 70 70           # client_id "app", an int16 string in each version
     01 00 10                 # one tag: 0, of 16 bytes
     ab cd ef 01 23 45 67 89 ab cd ef 01 23 45 67 89
-    00                       # the body's tag buffer: the instance is not in it any more
+    00                       # the body's tag buffer, which no longer holds the instance
 """)  # fmt: skip
 LATER = unhex("00 00 00 0c  00 47 00 01  00 00 00 02  ff ff  00  00")
 OLDER_HEADER = unhex("00 00 00 0c  00 0c 00 00  00 00 00 03  ff ff  00 00")  # Heartbeat v0, cut short
@@ -40,12 +40,12 @@ def requests(*frames: bytes, midstream: bool = False) -> list[Message]:
     return [event.message for event in events if isinstance(event, RequestReceived)]
 
 
-def test_later_requests_take_the_identity_of_the_first() -> None:
+def test_later_requests_have_the_identity_of_the_first_request() -> None:
     first, later, older = requests(FIRST, LATER, OLDER_HEADER)
     assert first.header["client_instance_id"] == INSTANCE
     assert "client_id" in later.header
     assert later.header["client_id"] is None
-    assert [connection.client_id for connection in (first, later, older)] == ["app", "app", "app"]
+    assert [message.client_id for message in (first, later, older)] == ["app", "app", "app"]
     assert [message.client_instance_id for message in (first, later, older)] == [INSTANCE] * 3
     assert first.well_formed
     assert later.well_formed
@@ -58,7 +58,7 @@ def test_identity_is_not_shared_between_connections() -> None:
     assert later.client_instance_id is None
 
 
-def test_a_request_with_another_client_id_keeps_its_own() -> None:
+def test_request_with_another_client_id_keeps_it() -> None:
     web_request = FIRST.replace(b"app", b"web")
     _, second, third = requests(FIRST, web_request, LATER)
     assert second.client_id == "web"
@@ -73,7 +73,7 @@ def test_reserved_client_instance_id_is_ignored(reserved: str) -> None:
     assert second.client_instance_id == INSTANCE
 
 
-def test_a_request_that_does_not_decode_sets_no_identity() -> None:
+def test_undecodable_request_sets_no_identity() -> None:
     too_long = struct.pack(">i", len(FIRST) - 4 + 1) + FIRST[4:] + b"\0"
     _, later_request = requests(too_long, LATER)
     assert later_request.client_id is None
@@ -85,7 +85,7 @@ def test_header_encodes_to_the_expected_bytes() -> None:
     assert layouts is not None
     head = {"request_api_key": 71, "request_api_version": 1, "correlation_id": 1, "client_id": "app"}
     assert encode(layouts.request_header, {**head, "client_instance_id": INSTANCE}) == FIRST[4:-1]
-    # As Kafka's RequestHeaderTest says: without the id, it is as long as version 2: 11 bytes if the name is empty.
+    # As in Kafka's RequestHeaderTest: without the instance id, the header is as long as in version 2: here 11 bytes.
     assert len(encode(layouts.request_header, {**head, "client_id": ""})) == 11
 
 

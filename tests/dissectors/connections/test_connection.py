@@ -57,7 +57,7 @@ def test_pipelined_requests_are_paired_in_order() -> None:
 def test_frames_may_arrive_in_pieces() -> None:
     dialogue = Dialogue()
     frame = heartbeat(1)
-    assert dialogue.client(*(frame[at : at + 1] for at in range(len(frame) - 1))) == []
+    assert dialogue.client(*(frame[index : index + 1] for index in range(len(frame) - 1))) == []
     assert dialogue.connection.buffered == 27
     assert dialogue.client(frame[-1:]) == ["> Heartbeat v0 #1 @0+24"]
     assert dialogue.connection.buffered == 0
@@ -123,7 +123,7 @@ def test_oldest_requests_are_forgotten_beyond_the_limit(monkeypatch: pytest.Monk
     assert dialogue.close() == ["end, unanswered: #4 #5"]
 
 
-def test_version_above_the_schemas_is_paired_and_opaque() -> None:
+def test_request_above_the_schema_versions_is_paired_and_opaque() -> None:
     dialogue = Dialogue()
     assert dialogue.client(unhex("0000000c 000c 0063 00000007 0002 6d65")) == ["> Heartbeat v99 #7 @0+12"]
     assert dialogue.server(unhex("00000006 00000007 0000")) == ["< #7 to Heartbeat @0 @0+6"]
@@ -133,7 +133,7 @@ def test_version_above_the_schemas_is_paired_and_opaque() -> None:
     assert event.message.opaque == "Heartbeat v99 is not in the schemas, which end at v4"
 
 
-def test_unknown_api_key_is_paired_too() -> None:
+def test_request_with_an_unknown_api_key_is_paired() -> None:
     dialogue = Dialogue()
     assert dialogue.client(unhex("0000000c 03e7 0000 00000007 0002 6d65")) == ["> API 999 v0 #7 @0+12"]
     assert dialogue.server(heartbeat_response(7)) == ["< #7 to API 999 @0 @0+6"]
@@ -154,7 +154,9 @@ def test_unsupported_version_of_api_versions_is_read_as_version_0() -> None:
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
 @pytest.mark.parametrize("direction", list(Direction))
-def test_other_protocols_are_recognised_at_their_first_byte(protocol: str, start: bytes, direction: Direction) -> None:
+def test_other_protocols_are_recognised_at_the_start_of_a_stream(
+    protocol: str, start: bytes, direction: Direction
+) -> None:
     connection = Connection()
     [event] = connection.receive_data(direction, start, at=7)
     assert isinstance(event, FramingLost)
@@ -164,13 +166,13 @@ def test_other_protocols_are_recognised_at_their_first_byte(protocol: str, start
     assert story(connection.close(at=9)) == ["end, unanswered: none"]
 
 
-def test_http_on_the_kafka_port_loses_framing_at_its_first_byte() -> None:
+def test_http_request_loses_framing_at_offset_0() -> None:
     dialogue = Dialogue()
     assert dialogue.client(b"GET / HTTP/1.1\r\n") == ["> lost @0: HTTP, length prefix says 1195725856 bytes"]
 
 
 @pytest.mark.parametrize("start", [POSTGRESQL_SSL_REQUEST, ZOOKEEPER_SESSION])
-def test_other_protocol_with_a_possible_length_is_recognised_by_its_bytes(start: bytes) -> None:
+def test_other_protocol_with_a_plausible_length_is_recognised(start: bytes) -> None:
     [line] = Dialogue().client(start)
     assert line.endswith(", its first bytes are no frame")
 
@@ -183,7 +185,7 @@ def test_other_protocol_with_a_possible_length_is_recognised_by_its_bytes(start:
         ("00 00 00 07", "length prefix says 7 bytes"),
     ],
 )
-def test_impossible_length_ends_the_direction(prefix: str, reason: str) -> None:
+def test_impossible_length_ends_decoding_of_its_direction(prefix: str, reason: str) -> None:
     dialogue = Dialogue()
     assert dialogue.client(heartbeat(1) + unhex(prefix) + heartbeat(2), heartbeat(3)) == [
         "> Heartbeat v0 #1 @0+24",
@@ -230,7 +232,7 @@ def test_unterminated_proxy_header_is_not_a_proxy_header() -> None:
     assert dialogue.client(b"PROXY " + b"x" * 101) == ["> lost @0: unknown, length prefix says 1347571544 bytes"]
 
 
-def test_other_protocol_behind_a_proxy_header_is_recognised() -> None:
+def test_other_protocol_after_a_proxy_header_is_recognised() -> None:
     dialogue = Dialogue()
     assert dialogue.client(b"PROXY UNKNOWN\r\nGET / HTTP/1.1\r\n") == [
         "> PROXY v1 of 15 bytes",
@@ -299,7 +301,7 @@ def test_skipped_frame_after_lost_framing_gives_no_event() -> None:
     assert dialogue.connection.skip_frame(REQUEST, heartbeat(1), 24, at=5, reason="behind") == []
 
 
-# SASL before its tokens were framed
+# SASL tokens without a Kafka header (SaslHandshake v0)
 
 
 def handshake(version: int, mechanism: str, error_code: int = 0) -> tuple[bytes, bytes]:
@@ -309,7 +311,7 @@ def handshake(version: int, mechanism: str, error_code: int = 0) -> tuple[bytes,
     )
 
 
-def test_raw_plain_token_is_not_a_frame_and_kafka_follows() -> None:
+def test_kafka_frames_may_follow_a_raw_plain_token() -> None:
     dialogue = Dialogue()
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
@@ -357,7 +359,7 @@ def test_token_stays_secret_if_the_handshake_response_was_lost() -> None:
     assert dialogue.client(framed(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
 
 
-def test_kafka_request_may_follow_a_token_at_once() -> None:
+def test_kafka_request_may_follow_a_token_immediately() -> None:
     dialogue = Dialogue()
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
@@ -385,7 +387,7 @@ def test_responses_are_paired_when_the_token_response_was_lost() -> None:
     ]
 
 
-# What a request looks like
+# Plausibility of request headers
 
 
 @pytest.mark.parametrize(

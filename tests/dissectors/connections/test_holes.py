@@ -1,4 +1,4 @@
-"""Connections whose bytes were not all captured: where the next frame is found, and what a loss excuses."""
+"""Connections with bytes that were not captured: where the next frame is found, and which responses a loss excuses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_search_that_finds_no_frame_is_reported_at_the_end() -> None:
     ]
 
 
-def test_bytes_lost_inside_a_frame_keep_the_stream_in_step() -> None:
+def test_loss_inside_a_frame_keeps_the_stream_in_sync() -> None:
     dialogue = Dialogue()
     stream = heartbeats(1, 2, 3)
     assert dialogue.client(stream[:40]) == ["> Heartbeat v0 #1 @0+24"]
@@ -129,7 +129,7 @@ def test_loss_inside_a_length_prefix_starts_a_search() -> None:
     assert dialogue.client(stream[35:])[-1] == "> Heartbeat v0 #3 @56+24"
 
 
-def test_lost_and_skipped_bytes_of_a_search_are_reported_apart() -> None:
+def test_lost_and_skipped_bytes_of_a_search_are_reported_separately() -> None:
     dialogue = Dialogue(midstream=True)
     assert dialogue.client(b"\xff" * 50) == []
     assert dialogue.lose(REQUEST, 9) == [
@@ -142,7 +142,7 @@ def test_lost_and_skipped_bytes_of_a_search_are_reported_apart() -> None:
     ]
 
 
-def test_lost_whole_frames_leave_the_stream_in_step() -> None:
+def test_loss_of_whole_frames_keeps_the_stream_in_sync() -> None:
     dialogue = Dialogue()
     dialogue.client(heartbeat(1))
     assert dialogue.lose(REQUEST, 56, frames=2) == ["> 56 bytes skipped @28, 2 frames: not captured"]
@@ -156,7 +156,7 @@ def test_lost_whole_frames_leave_the_stream_in_step() -> None:
     ]
 
 
-def test_lost_whole_frames_after_part_of_one_leave_the_stream_in_step() -> None:
+def test_loss_of_whole_frames_after_a_partial_one_keeps_the_stream_in_sync() -> None:
     dialogue = Dialogue()
     dialogue.client(heartbeats(1, 2)[:40])
     assert dialogue.lose(REQUEST, 44, frames=1) == [
@@ -179,7 +179,7 @@ def test_loss_excuses_only_responses_to_the_lost_requests() -> None:
     ]
 
 
-def test_requests_whose_responses_were_lost_are_not_late() -> None:
+def test_requests_with_lost_responses_are_not_unanswered() -> None:
     dialogue = Dialogue()
     dialogue.client(heartbeats(1, 2))
     dialogue.lose(RESPONSE, 20, frames=2)

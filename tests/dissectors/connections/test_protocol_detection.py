@@ -45,7 +45,7 @@ STREAMS = [
 
 
 @pytest.mark.parametrize(("protocol", "start"), STREAMS)
-def test_recognises_a_protocol_by_its_first_bytes(protocol: str, start: bytes) -> None:
+def test_protocol_is_recognised_by_its_first_bytes(protocol: str, start: bytes) -> None:
     guess = detect_protocol(start)
     assert guess is not None
     assert guess.protocol == protocol
@@ -90,10 +90,10 @@ def test_more_bytes_never_change_the_recognised_protocol(start: bytes, cut: int)
         pytest.param(PROXY_V2[:5], ProxyHeader(2, 16), id="five bytes of v2"),
     ],
 )
-def test_recognises_a_proxy_header_and_its_size(start: bytes, header: ProxyHeader) -> None:
+def test_proxy_header_is_recognised_with_its_size(start: bytes, header: ProxyHeader) -> None:
     assert proxy_header(start) == header
 
 
 @pytest.mark.parametrize("start", [b"PROXIES", b"PROXY " + b"x" * 200 + b"\r\n", b"\r\n\r\n\0\r\nQUIX", b"GET "])
-def test_rejects_bytes_that_only_begin_like_a_proxy_header(start: bytes) -> None:
+def test_bytes_that_only_begin_like_a_proxy_header_are_rejected(start: bytes) -> None:
     assert proxy_header(start) is None

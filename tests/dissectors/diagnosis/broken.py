@@ -1,4 +1,4 @@
-"""Broken frames: large ones in several ways, and small ones that are mutations of realistic ones."""
+"""Broken frames: large ones of several kinds, and small mutations of realistic ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 class Broken(NamedTuple):
-    """A response to a request of that API version, or a request where `is_request`."""
+    """A broken response to a request of this API and version, or a broken request if `is_request`."""
 
     frame: bytes
     key: int
@@ -30,7 +30,7 @@ class Broken(NamedTuple):
 
     @property
     def message(self) -> Message:
-        """As read by the right layout."""
+        """The message as the right layout reads it."""
         return read_request(self.frame) if self.is_request else read_response(self.frame, self.key, self.version)
 
 
@@ -48,7 +48,7 @@ def _write_broken(api: str, version: int, body: dict[str, Any], edit: Edit) -> B
 
 
 def metadata(topics: int, partitions: int, edit: Edit) -> Broken:
-    """Version 5 with that many topics of that many partitions each."""
+    """Return a Metadata v5 response with `topics` topics of `partitions` partitions each."""
     partition = {"leader_id": 1, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]}
     topic_partitions = [partition | {"partition_index": index} for index in range(partitions)]
     body = {
@@ -59,7 +59,7 @@ def metadata(topics: int, partitions: int, edit: Edit) -> Broken:
 
 
 def metadata_with_a_misplaced_throttle() -> Broken:
-    """Last instead of first: nearly every topic of it reads well before anything is wrong."""
+    """Return a response with its throttle time last: nearly every topic is read before anything looks wrong."""
     return metadata(1_700, 12, Edit.of("field_moved", "throttle_time_ms", from_=0, to=4))
 
 
@@ -73,17 +73,17 @@ def _fetch_body() -> dict[str, Any]:
 
 
 def fetch_without_flexibility() -> Broken:
-    """Version 12 written like version 11."""
+    """Return a response of version 12 written like version 11."""
     return _write_broken("Fetch", 12, _fetch_body(), Edit.of("flexibility", "*", written="fixed"))
 
 
 def fetch_with_flexibility() -> Broken:
-    """Version 11 written like version 12."""
+    """Return a response of version 11 written like version 12."""
     return _write_broken("Fetch", 11, _fetch_body(), Edit.of("flexibility", "*", written="compact"))
 
 
 def produce_without_throttle() -> Broken:
-    """A response of very many small structs, whose last field is missing."""
+    """Return a response of very many small structs without their last field."""
     partitions = [{"index": index, "base_offset": index} for index in range(200)]
     topics = [{"name": f"topic-{index}", "partition_responses": partitions} for index in range(230)]
     field = "responses[].partition_responses[].log_start_offset"
@@ -91,42 +91,42 @@ def produce_without_throttle() -> Broken:
 
 
 def zeros() -> Broken:
-    """Nothing but zeros."""
+    """Return a frame of nothing but zeros."""
     return _broken_frame("Metadata", 12, framed(bytes(MIB)))
 
 
 def noise() -> Broken:
-    """Random bytes."""
+    """Return a frame of random bytes."""
     return _broken_frame("Metadata", 5, framed(Random(1).randbytes(MIB)))
 
 
 def smallest_elements() -> Broken:
-    """As many elements as there are bytes, and then some byte that is wrong."""
+    """Return a frame with as many elements as bytes, and then a wrong byte."""
     return _broken_frame("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
 
 
-#: Frames of 1 MiB or so.
+#: Functions that build frames of about 1 MiB.
 LARGE: dict[str, Callable[[], Broken]] = {
-    made.__name__: made
-    for made in (
+    builder.__name__: builder
+    for builder in (
         metadata_with_a_misplaced_throttle, fetch_without_flexibility, fetch_with_flexibility, produce_without_throttle,
         zeros, noise, smallest_elements,
     )
 }  # fmt: skip
 
-_WEDGES = (b"", b"\x00", b"\xff", b"\x02", b"\xc3", b"\x80\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff",
-           b"\x00\x00\x00\x00", b"\xff\xff\xff\xff\x0f")  # fmt: skip
+_INSERTIONS = (b"", b"\x00", b"\xff", b"\x02", b"\xc3", b"\x80\x00", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff",
+               b"\x00\x00\x00\x00", b"\xff\xff\xff\xff\x0f")  # fmt: skip
 
 
 class Mutations:
-    """Broken small frames, the same for the same seed: realistic ones written under edits, and damaged."""
+    """A source of small broken frames, written under edits and then damaged; the same seed gives the same frames."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.realistic = Realistic(seed)
 
     def exchange(self) -> tuple[bytes, Broken]:
-        """A right request, and a broken one or a broken response to it."""
+        """Return a correct request, and either a broken request of its API version or a broken response to it."""
         key, version = self.random.choice(API_VERSIONS)
         request_to_break = Broken(
             framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
@@ -161,7 +161,9 @@ class Mutations:
         random, data = self.random, frame[4:]
         for _ in range(random.choice((0, 0, 1, 1, 2, 4))):
             pos = random.randint(0, len(data))
-            drop = random.choice((0, 1, 1, 2, 4, 8, len(data)))
-            put = random.choice(_WEDGES) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
-            data = data[:pos] + put + data[pos + drop :]
+            dropped = random.choice((0, 1, 1, 2, 4, 8, len(data)))
+            inserted = (
+                random.choice(_INSERTIONS) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
+            )
+            data = data[:pos] + inserted + data[pos + dropped :]
         return framed(data)

@@ -1,4 +1,4 @@
-"""Values that real clients and brokers sent: whole structs out of the captures, and for what no capture has, others."""
+"""Values that real clients and brokers sent: whole structs from captures, and invented values for the rest."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.dissectors.diagnosis.cluster_values import Realistic
 from tests.kproxy.capture_results import DATA, lines_of
 
-#: Of each struct and each field so many are kept, and so many elements of an array.
-_MAX_FRAMES = 400
+#: At most this many structs of a layout (and 4 times as many values of a field), and elements of an array, are kept.
+_MAX_STRUCTS = 400
 _MAX_ELEMENTS = 3
 
 _CODES = {
@@ -68,7 +68,7 @@ _NODES = (1001, 1002, 1003)
 
 
 class _Recording(NamedTuple):
-    """What the captures hold: structs by the name of their layout, values by that of their field, and client ids."""
+    """The contents of the captures: structs by layout name, values by field name, and client ids."""
 
     structs: dict[str, list[dict[str, Any]]]
     values: dict[str, list[Any]]
@@ -86,10 +86,10 @@ def recording() -> _Recording:
         assert message.layout is not None
         for layout, struct_values in _structs(message.layout, message.body):
             known_structs = structs[layout.name]
-            if len(known_structs) < _MAX_FRAMES:
+            if len(known_structs) < _MAX_STRUCTS:
                 known_structs.setdefault(repr(struct_values), struct_values)
             for name, value in struct_values.items():
-                if len(values[name]) < 4 * _MAX_FRAMES:
+                if len(values[name]) < 4 * _MAX_STRUCTS:
                     values[name] += value[:_MAX_ELEMENTS] if isinstance(value, list) else [value]
     kept_values = {
         name: [element for element in inner if not isinstance(element, dict)] for name, inner in values.items()
@@ -125,14 +125,14 @@ def _structs(layout: Layout, values: dict[str, Any]) -> list[tuple[Layout, dict[
 
 
 class Recorded(Realistic):
-    """A source of values out of the captures; the same seed gives the same."""
+    """A source of captured values; the same seed gives the same values."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.recording = recording()
 
     def values(self, layout: Layout) -> dict[str, Any]:
-        """Values of a captured struct, completed with the fields of `layout` that it lacked."""
+        """Return the values of a captured struct, completed with the fields of `layout` that it lacked."""
         structs = self.recording.structs.get(layout.name)
         values: dict[str, Any] = self._shortened(self.random.choice(structs)) if structs else {}
         self._fit(layout, values)
@@ -140,8 +140,8 @@ class Recorded(Realistic):
             values["name"] = self.random.choice(_TEXTS["listener"])
         return values
 
-    def client(self, body: Mapping[str, Any]) -> str:
-        """The client id in the header that goes with a body."""
+    def client_id(self, body: Mapping[str, Any]) -> str:
+        """Return the client id for the header of a body."""
         member = body.get("member_id")
         return (
             member[:-37] if isinstance(member, str) and len(member) > 40 else self.random.choice(self.recording.clients)
@@ -151,8 +151,8 @@ class Recorded(Realistic):
         if isinstance(value, dict):
             return {name: self._shortened(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            at = self.random.randrange(max(len(value) - _MAX_ELEMENTS, 0) + 1)
-            return [self._shortened(element) for element in value[at : at + _MAX_ELEMENTS]]
+            start = self.random.randrange(max(len(value) - _MAX_ELEMENTS, 0) + 1)
+            return [self._shortened(element) for element in value[start : start + _MAX_ELEMENTS]]
         return bytes(value) if isinstance(value, memoryview) else value
 
     def _fit(self, layout: Layout, values: dict[str, Any]) -> None:
@@ -162,7 +162,7 @@ class Recorded(Realistic):
         for field in layout.fields:
             value = values.get(field.name)
             if field.name not in values or not _fits(field, value):
-                values[field.name] = self._field(field)
+                values[field.name] = self._field_value(field)
             elif field.struct is not None and value is not None:
                 for element in value if field.array else (value,):
                     self._fit(field.struct, element)
@@ -190,7 +190,7 @@ class Recorded(Realistic):
 
 
 def _fits(field: Field, value: Any) -> bool:
-    """Whether a field can hold a value of another version."""
+    """Return whether a field can hold a value from another version."""
     if value is None:
         return field.nullable
     if field.array:
@@ -217,7 +217,7 @@ def _holds(field: Field, value: Any) -> bool:
 
 
 def _invent_number(field: Field, random: Random) -> Any:
-    """A number as no capture has it."""
+    """Return a plausible number for a field that no capture has."""
     name = field.name
     if field.type == "bool":
         return random.random() < 0.25

@@ -1,4 +1,4 @@
-"""Values as clusters have them, for any layout: names, ports, ids, offsets, times, error codes."""
+"""Values like those of real clusters, for any layout: names, ports, ids, offsets, times, error codes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _CODES = {
     "config_type": (1, 2, 3, 5, 7),
     "acknowledge_types": (1, 1, 2, 3),
 }
-#: Names of configurations with what they hold, and the type of that.
+#: Names of configurations, each with a value and its type.
 _CONFIGS = (
     ("retention.ms", "604800000", 5), ("cleanup.policy", "compact", 7), ("min.insync.replicas", "2", 3),
     ("message.timestamp.type", "CreateTime", 2), ("unclean.leader.election.enable", "false", 1),
@@ -74,36 +74,36 @@ _WORDS = ("range", "roundrobin", "consumer", "cooperative-sticky", "eu-west-1a",
 
 
 class Realistic:
-    """A source of values; the same seed gives the same."""
+    """A source of realistic values; the same seed gives the same values."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.own = self.random.choice(_CLIENTS)
+        self.own_client_id = self.random.choice(_CLIENTS)
         self.nodes = self.random.choice(([0, 1, 2], [1, 2, 3], [1, 2, 3, 4, 5], [101, 102, 103]))
 
-    def client(self, body: Mapping[str, Any]) -> str:
-        """The client id in the header that goes with a body."""
+    def client_id(self, body: Mapping[str, Any]) -> str:
+        """Return the client id for the header of a body."""
         del body
-        return self.own
+        return self.own_client_id
 
     def values(self, layout: Layout) -> dict[str, Any]:
-        """Values for a layout; tagged fields now and then."""
-        values = {field.name: self._field(field) for field in layout.fields}
-        values.update({field.name: self._field(field) for field in layout.tagged if self.random.random() < 0.3})
+        """Return values for a layout, with some of its tagged fields."""
+        values = {field.name: self._field_value(field) for field in layout.fields}
+        values.update({field.name: self._field_value(field) for field in layout.tagged if self.random.random() < 0.3})
         self._make_consistent(values)
         return values
 
     def complete(self, layout: Layout, values: dict[str, Any]) -> None:
-        """Add what `layout` has and `values` lacks, in structs below too: the fields of another version."""
+        """Add the fields of `layout` (of another version) that `values` lacks, also in nested structs."""
         for field in layout.fields:
             if field.name not in values or (field.struct is not None and isinstance(values[field.name], bytes)):
-                values[field.name] = self._field(field)
+                values[field.name] = self._field_value(field)
             elif field.struct is not None and values[field.name] is not None:
-                below = values[field.name]
-                if field.array and below and not isinstance(below[0], dict):
-                    values[field.name] = self._field(field)  # an array of names that became one of structs
+                inner = values[field.name]
+                if field.array and inner and not isinstance(inner[0], dict):
+                    values[field.name] = self._field_value(field)  # an array of names that became an array of structs
                     continue
-                for element in below if field.array else (below,):
+                for element in inner if field.array else (inner,):
                     self.complete(field.struct, element)
 
     def _make_consistent(self, values: dict[str, Any]) -> None:
@@ -131,17 +131,17 @@ class Realistic:
         if "error_message" in values and "error_code" in values and values["error_code"] == 0:
             values["error_message"] = None
 
-    def _field(self, field: Field) -> Any:
+    def _field_value(self, field: Field) -> Any:
         random = self.random
         if field.nullable and random.random() < 0.15:
             return None
         if field.array:
-            number = random.choice((0, 1, 1, 2, 3) if field.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
-            return self._without_duplicates(field, [self._element(field) for _ in range(number)])
+            count = random.choice((0, 1, 1, 2, 3) if field.name not in ("brokers", "api_keys") else (1, 3, 3, 6))
+            return self._without_duplicates(field, [self._element(field) for _ in range(count)])
         return self._element(field)
 
     def _without_duplicates(self, field: Field, elements: list[Any]) -> list[Any]:
-        """The elements of an array without those that name the same; indexes count up."""
+        """Return the elements of an array without duplicate keys; partition indexes usually count up from 0."""
         if field.struct is None:
             return (
                 sorted(set(elements), key=elements.index) if field.name in _SETS or field.type == "string" else elements
@@ -174,7 +174,7 @@ class Realistic:
         if "host" in name:
             return random.choice(_HOSTS)
         if "member" in name:
-            client = self.own if random.random() < 0.5 else random.choice(_CLIENTS)
+            client = self.own_client_id if random.random() < 0.5 else random.choice(_CLIENTS)
             return f"{client}-{UUID(int=random.getrandbits(128), version=4)}"
         if "message" in name:
             return random.choice(("", "Unknown topic.", "The group is rebalancing, so a rejoin is needed."))

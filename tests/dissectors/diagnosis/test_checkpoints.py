@@ -1,4 +1,4 @@
-"""Readings that go on from the midst of another one end where, and cost what, those from the start do."""
+"""A reading that resumes in the middle of another has the same end and the same cost as one from the start."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.dissectors.diagnosis.broken import Mutations
 from tests.kproxy.frames import framed
 
 ENOUGH = 1_000_000
-ANY = float("inf")
+NO_LIMIT = float("inf")
 
 
 def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] | None:
-    """The end and the cost of a reading, None if the bytes cannot be read."""
+    """Return the end and the cost of a reading, or None if the bytes cannot be read."""
     try:
         end = read()
     except Misfit:
@@ -34,10 +34,10 @@ def outcome(read: Callable[[], int], frame: FrameReading) -> tuple[int, float] |
     return end, round(frame.cost, 6)
 
 
-def read_from_the_start(data: bytes, pair: FrameLayouts) -> tuple[int, float] | None:
+def read_from_the_start(data: bytes, layouts: FrameLayouts) -> tuple[int, float] | None:
     frame = FrameReading(data, frozenset(), ENOUGH)
-    frame.begin(ANY, ENOUGH)
-    return outcome(lambda: read_frame(frame, *pair), frame)
+    frame.begin(NO_LIMIT, ENOUGH)
+    return outcome(lambda: read_frame(frame, *layouts), frame)
 
 
 def broken_reading(seed: int) -> tuple[bytes, FrameLayouts, Proposals]:
@@ -47,34 +47,34 @@ def broken_reading(seed: int) -> tuple[bytes, FrameLayouts, Proposals]:
     return message.frame, FrameLayouts.of(layout), Proposals(layout.name, message.version)
 
 
-def start_trace(data: bytes, pair: FrameLayouts) -> tuple[FrameReading, Trace]:
+def start_trace(data: bytes, layouts: FrameLayouts) -> tuple[FrameReading, Trace]:
     frame = FrameReading(data, frozenset(), ENOUGH)
-    return frame, Trace(frame, pair, ANY, ENOUGH)
+    return frame, Trace(frame, layouts, NO_LIMIT, ENOUGH)
 
 
 def resume(frame: FrameReading, trace: Trace, choice: Choice) -> tuple[int, float] | None:
     _, proposal, location = choice
     assert location is not None
-    return outcome(lambda: trace.resume(location, proposal, ANY), frame)
+    return outcome(lambda: trace.resume(location, proposal, NO_LIMIT), frame)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_resumed_reading_gives_the_result_of_one_from_the_start(seed: int) -> None:
-    data, pair, proposals = broken_reading(seed)
-    frame, trace = start_trace(data, pair)
-    for choice in choices(pair, proposals):
+def test_resumed_reading_equals_one_from_the_start(seed: int) -> None:
+    data, layouts, proposals = broken_reading(seed)
+    frame, trace = start_trace(data, layouts)
+    for choice in choices(layouts, proposals):
         if choice[2] is not None:
             edit = choice[1].edit
             assert parse(edit.as_json()) == edit
-            assert resume(frame, trace, choice) == read_from_the_start(data, pair.changed(edit)), edit
+            assert resume(frame, trace, choice) == read_from_the_start(data, layouts.changed(edit)), edit
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_second_edit_is_resumed_with_the_same_result(seed: int) -> None:
-    data, pair, proposals = broken_reading(seed)
+def test_resumed_reading_with_a_second_edit_equals_one_from_the_start(seed: int) -> None:
+    data, layouts, proposals = broken_reading(seed)
     known = frozenset[int]()
-    for _, first, location in choices(pair, proposals)[::7]:
-        base = pair.under(first) if location is None else pair.changed(first.edit)
+    for _, first, location in choices(layouts, proposals)[::7]:
+        base = layouts.under(first) if location is None else layouts.changed(first.edit)
         frame, trace = start_trace(data, base)
         for choice in second_choices(base, proposals, trace, known, first):
             if choice[2] is not None:
@@ -87,9 +87,9 @@ def test_array_that_fits_only_with_smaller_elements_is_read() -> None:
     data = framed(bytes.fromhex("00000001 0000 00000002 0001 61 0001 62"))
     layout = right_layout(read_response(data, 16, 0))
     assert layout is not None
-    pair, proposals = FrameLayouts.of(layout), Proposals(layout.name, 0)
-    frame, trace = start_trace(data, pair)
-    outcomes = {choice[1].edit: resume(frame, trace, choice) for choice in choices(pair, proposals) if choice[2]}
+    layouts, proposals = FrameLayouts.of(layout), Proposals(layout.name, 0)
+    frame, trace = start_trace(data, layouts)
+    outcomes = {choice[1].edit: resume(frame, trace, choice) for choice in choices(layouts, proposals) if choice[2]}
     fitting_outcome = outcomes[Edit.of("field_missing", "groups[].protocol_type", where=1)]
     assert fitting_outcome is not None
     assert fitting_outcome[0] == len(data)
@@ -97,9 +97,9 @@ def test_array_that_fits_only_with_smaller_elements_is_read() -> None:
 
 @pytest.mark.parametrize("seed", range(300, 306))
 def test_edit_of_an_unreachable_struct_never_fits(seed: int) -> None:
-    data, pair, proposals = broken_reading(seed)
-    for _, first, _ in choices(pair, proposals)[::7]:
-        base = pair.changed(first.edit)
+    data, layouts, proposals = broken_reading(seed)
+    for _, first, _ in choices(layouts, proposals)[::7]:
+        base = layouts.changed(first.edit)
         _, trace = start_trace(data, base)
         for location in struct_locations(base.body):
             if trace.end is None and not trace.reach(location):
@@ -108,25 +108,26 @@ def test_edit_of_an_unreachable_struct_never_fits(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(200, 230))
-def test_edit_of_one_element_is_resumed_with_the_same_result(seed: int) -> None:
-    data, pair, proposals = broken_reading(seed)
+def test_resumed_reading_with_an_element_edit_equals_one_from_the_start(seed: int) -> None:
+    data, layouts, proposals = broken_reading(seed)
     frame = FrameReading(data, frozenset(), ENOUGH)
-    elements = Elements(frame, pair, ENOUGH)
+    elements = Elements(frame, layouts, ENOUGH)
     for element in elements.suspects(4):
-        for _, proposal, location in choices(pair, proposals):
+        for _, proposal, location in choices(layouts, proposals):
             if location is None or not (element.has(location) or element.encloses(location)):
                 continue
-            resumed_outcome = outcome(lambda: elements.resume(element, location, proposal, ANY), frame)  # noqa: B023
-            path = proposal.field
+            resumed_outcome = outcome(lambda: elements.resume(element, location, proposal, NO_LIMIT), frame)  # noqa: B023
+            field = proposal.field
             for index in element.indexes:
-                path = path.replace("[]", f"[{index}]", 1)
-            assert resumed_outcome == read_from_the_start(data, pair.changed(replace(proposal.edit, field=path))), path
+                field = field.replace("[]", f"[{index}]", 1)
+            edit = replace(proposal.edit, field=field)
+            assert resumed_outcome == read_from_the_start(data, layouts.changed(edit)), field
 
 
 def test_second_edits_never_undo_the_first() -> None:
-    data, pair, proposals = broken_reading(3)
-    first = next(proposal for _, proposal, _ in choices(pair, proposals) if proposal.kind == "body_version")
-    base = pair.under(first)
+    data, layouts, proposals = broken_reading(3)
+    first = next(proposal for _, proposal, _ in choices(layouts, proposals) if proposal.kind == "body_version")
+    base = layouts.under(first)
     _, trace = start_trace(data, base)
     kinds = {proposal.kind for _, proposal, _ in second_choices(base, proposals, trace, frozenset(), first)}
     assert not kinds & {"body_version", "generic_error_body"}

@@ -1,7 +1,7 @@
-"""The offset is exact: a diagnosis begins at the first item on the wire that the right layout would not have there.
+"""A diagnosis begins exactly at the first item on the wire that the right layout would not have there.
 
-What it should be is worked out another way here: the same values are written in both layouts, both frames are cut into
-their items (a value, a count, a mark, a tag buffer, a tag), and the two lists are compared.
+The tests find that item in another way: they write the same values in both layouts, split both frames into their
+items (a value, a count, a mark, a tag buffer, a tag), and compare the two lists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Item(NamedTuple):
 
 
 def items(layout: Layout, nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[Item]:
-    """The items of a struct in wire order."""
+    """Yield the items of a struct in wire order."""
     for field, node in zip(layout.fields, nodes, strict=False):
         yield from _items_of_field(field, node, (*path, field.name))
     if layout.flexible:
@@ -78,8 +78,8 @@ def _enclosing_tags(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     return (path[: index + 2] for index, name in enumerate(path[:-1]) if name == "_tags")
 
 
-def first_departing_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
-    """The first byte of a frame written under an edit that departs, None if none does."""
+def first_deviating_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
+    """Return the offset of the first deviating byte of a frame written under an edit, or None if none deviates."""
     written = edit.apply(kafka_layout)
     item_lists = []
     frames = write(edit, kafka_layout, values), write(None, kafka_layout, values)
@@ -91,7 +91,7 @@ def first_departing_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any
     paths = {item.path for item in written_items}
     right_items = [
         item for item in right_items if all(tag in paths for tag in _enclosing_tags(item.path))
-    ]  # nobody has to write a tag
+    ]  # tags are optional
     for item, right_item in zip(written_items, right_items, strict=False):
         if item[:2] != right_item[:2]:
             return item.start
@@ -112,9 +112,9 @@ def frame_of(api: str, version: int, is_request: bool) -> Layout:
 
 
 #: API, version, and whether it is the request.
-Of = tuple[str, int, bool]
+MessageKey = tuple[str, int, bool]
 
-MESSAGES: list[Of] = [
+MESSAGES: list[MessageKey] = [
     ("ApiVersions", 0, False), ("ApiVersions", 3, False), ("Metadata", 0, False), ("Metadata", 5, False),
     ("Metadata", 12, False), ("Metadata", 9, True), ("FindCoordinator", 0, False), ("FindCoordinator", 4, True),
     ("JoinGroup", 2, False), ("JoinGroup", 6, True), ("ListOffsets", 2, False), ("Fetch", 5, False),
@@ -124,15 +124,15 @@ MESSAGES: list[Of] = [
 ]  # fmt: skip
 
 
-def trials(message: Of, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
-    """Every candidate of a message with values that both layouts can hold."""
+def trials(message: MessageKey, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
+    """Yield every candidate edit of a message with values that both layouts can hold."""
     kafka_layout = frame_of(*message)
     candidates = [*enumerate(single_edits(kafka_layout, message[1]))]
     if shuffled is not None:
         shuffled.shuffle(candidates)
     for number, candidate in candidates:
         values = Realistic(number).values(kafka_layout)
-        _fill_in(values, Realistic(number).values(candidate.layout))  # what other versions have
+        _fill_in(values, Realistic(number).values(candidate.layout))  # fields of other versions
         values["header"]["correlation_id"] = 1
         try:
             write(candidate.edit, kafka_layout, values)
@@ -151,15 +151,15 @@ def _fill_in(values: dict[str, Any], more_values: dict[str, Any]) -> None:
                     _fill_in(element, other[index % len(other)])
 
 
-def misplaced_trials(message: Of, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
-    """The trials of a message that are not placed where they depart."""
+def misplaced_trials(message: MessageKey, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
+    """Return the trials of a message whose first difference is not found where they first deviate."""
     kafka_layout, misplaced, count = frame_of(*message), [], 0
     for edit, values in islice(trials(message), 0, None, step):
         if not accepts(edit):
             continue
         frame, written = write(edit, kafka_layout, values), edit.apply(kafka_layout)
         departure = first_difference(kafka_layout, written, walk(written, frame, 4).nodes, 4)
-        actual, expected = departure.start if departure else None, first_departing_byte(kafka_layout, edit, values)
+        actual, expected = departure.start if departure else None, first_deviating_byte(kafka_layout, edit, values)
         count += 1
         if actual != expected:
             misplaced.append(f"{edit.kind} {edit.field}: {actual}, not {expected} in {frame.hex()}")
@@ -173,17 +173,17 @@ def is_tag_size(edit: Edit) -> bool:
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.wide)], ids=["sample", "all"])
 @pytest.mark.parametrize("message", MESSAGES, ids=str)
-def test_first_departure_is_exact(message: Of, step: int) -> None:
+def test_first_difference_is_found_exactly(message: MessageKey, step: int) -> None:
     assert not misplaced_trials(message, lambda edit: not is_tag_size(edit), step=step)
 
 
 @pytest.mark.parametrize("message", [("ApiVersions", 3, False), ("Fetch", 12, True)], ids=str)
-def test_first_departure_of_a_tag_with_a_wrong_size_is_exact(message: Of) -> None:
+def test_first_difference_of_a_tag_with_a_wrong_size_is_found_exactly(message: MessageKey) -> None:
     assert not misplaced_trials(message, is_tag_size)
 
 
 @pytest.mark.parametrize("message_key", MESSAGES, ids=str)
-def test_diagnosis_begins_at_the_first_departure(message_key: Of) -> None:
+def test_diagnosis_begins_at_the_first_difference(message_key: MessageKey) -> None:
     api, version, is_request = message_key
     kafka_layout = frame_of(*message_key)
     api_entry = api_by_name(api)
@@ -196,4 +196,4 @@ def test_diagnosis_begins_at_the_first_departure(message_key: Of) -> None:
         message = read_request(frame) if is_request else read_response(frame, api_entry.key, version)
         diagnosis = diagnose(message)
         if diagnosis is not None and diagnosis.edit == edit:
-            assert diagnosis.start == first_departing_byte(kafka_layout, edit, values), f"{edit} {frame.hex()}"
+            assert diagnosis.start == first_deviating_byte(kafka_layout, edit, values), f"{edit} {frame.hex()}"

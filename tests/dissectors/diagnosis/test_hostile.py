@@ -22,21 +22,21 @@ from tests.dissectors.diagnosis.broken import LARGE, Broken, Mutations, metadata
 from tests.kproxy.frames import framed
 from tests.strategies import API_VERSIONS, damaged, requests, responses
 
-#: Fields that may be read after the work is done: those of the struct that is read then, and of samples.
+#: Fields that may still be read once the work is used up: those of the current struct, and of samples.
 SLACK = 500
 
 
 def work_left(broken: Broken) -> tuple[int, int]:
-    """The work that a diagnosis has left, and the lowest value allowed: slightly below zero, or the cost of a base."""
+    """Return the remaining work of a diagnosis and its minimum: slightly below zero, or minus the cost of a base."""
     searches: list[Search] = []
 
-    class Kept(Search):
+    class RecordedSearch(Search):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             searches.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "Search", Kept)
+        patch.setattr(search, "Search", RecordedSearch)
         message = broken.message
         check_diagnosis(message, diagnose(message))
     if not searches:
@@ -123,12 +123,12 @@ def test_explain_accepts_a_single_broken_frame(seed: int) -> None:
 @pytest.mark.parametrize(
     ("frame", "key", "version"),
     [
-        ("0000001a 00004e1e 8000000000030001bc2d00017fff62187fff05520001", 18, 0),  # ends in an element
+        ("0000001a 00004e1e 8000000000030001bc2d00017fff62187fff05520001", 18, 0),  # ends inside an element
         ("0000000a 0007000047a0da28c69e", None, None),  # a header without a client id, and no body
         ("0000000a 0007000000000001ffff", None, None),
     ],
 )
-def test_frames_that_once_broke_the_diagnosis_are_diagnosed(frame: str, key: int | None, version: int | None) -> None:
+def test_frame_that_once_broke_the_diagnosis_gives_a_sane_one(frame: str, key: int | None, version: int | None) -> None:
     data = bytes.fromhex(frame)
     message = read_request(data) if key is None or version is None else read_response(data, key, version)
     check_diagnosis(message, diagnose(message))
@@ -141,7 +141,7 @@ def test_work_for_a_large_frame_is_bounded(name: str) -> None:
 
 
 def test_work_for_very_many_strings_is_bounded() -> None:
-    """DeleteTopics v4 with nearly as many names as are decoded of a frame, and no timeout behind them."""
+    """DeleteTopics v4 with nearly as many names as are decoded from a frame, and no timeout after them."""
     count = 190_000
     compact = bytes([(count + 1) & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
     frame = framed(bytes.fromhex("0014 0004 00000001 ffff 00") + compact + b"\x05abcd" * count)
@@ -159,7 +159,7 @@ def test_work_for_a_small_frame_is_bounded(seed: int) -> None:
 @pytest.mark.parametrize("name", ["metadata_with_a_misplaced_throttle", "noise", "smallest_elements"])
 def test_memory_for_a_large_frame_is_bounded(name: str) -> None:
     message = LARGE[name]().message
-    diagnose(message)  # layouts and readers are made
+    diagnose(message)  # build the layouts and readers first
     tracemalloc.start()
     diagnose(message)
     _, peak = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""Frames that were broken without kproxy's own code: how often the first edit reproduces them; and no false alarms."""
+"""Frames broken without kproxy's own code are explained by the first edit, and valid frames give no false alarms."""
 
 from itertools import chain, islice
 

@@ -1,4 +1,4 @@
-"""Edits of one element, pairs of edits, and edits that the bytes do not reveal: these have a low confidence."""
+"""Edits of one element, pairs of edits, and edits that the bytes do not reveal, which have a low confidence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METADATA = {"throttle_time_ms": 0, "brokers": BROKERS, "cluster_id": "c", "contr
 
 
 def diagnose_metadata(edit: Edit, version: int = 4, body: dict[str, Any] = METADATA) -> Diagnosis | None:
-    """The diagnosis of a Metadata response that is written with an edit."""
+    """Return the diagnosis of a Metadata response written with an edit."""
     kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
     frame = write(edit, kafka_layout, {"header": {"correlation_id": 7}, "body": body})
     return diagnose(read_response(frame, 3, version))
@@ -62,13 +62,13 @@ def test_edit_of_one_element_is_applied_to_no_other() -> None:
     ],
     ids=["an old header before an old body", "version 1 with throttle_time_ms first"],
 )
-def test_both_of_two_edits_are_named(first: Edit, second: Edit) -> None:
+def test_both_edits_of_a_pair_are_named(first: Edit, second: Edit) -> None:
     version = 9 if first.kind == "header_version" else 6
     diagnosis = diagnose_metadata(first.followed_by(second), version)
     assert diagnosis is not None
-    names = [diagnosis.edit, *diagnosis.also]
+    named_edits = [diagnosis.edit, *diagnosis.also]
     kafka_layout = frame_layout(layout("ResponseHeader", int(version >= 9)), layout("MetadataResponse", version))
-    assert first.followed_by(second).apply(kafka_layout) in [name.apply(kafka_layout) for name in names]
+    assert first.followed_by(second).apply(kafka_layout) in [edit.apply(kafka_layout) for edit in named_edits]
     assert diagnosis.confidence > 0.5
 
 
@@ -121,12 +121,12 @@ def test_reading_with_absurd_values_is_uncertain(indexes: tuple[int, ...], is_su
     assert (diagnosis.confidence >= 0.95) is is_sure
 
 
-def test_edit_of_the_elements_of_an_empty_array_is_not_seen() -> None:
+def test_edit_of_elements_is_not_detected_in_an_empty_array() -> None:
     edit = Edit.of("field_missing", "topics[].name", where=1)
     assert diagnose_metadata(edit, body=METADATA | {"topics": []}) is None
 
 
-def test_null_where_it_is_legal_is_not_a_departure() -> None:
+def test_legal_null_is_not_a_deviation() -> None:
     assert (
         diagnose_metadata(
             Edit.of("null_as_empty", "cluster_id", nullable_from=None), body=METADATA | {"cluster_id": None}
@@ -145,7 +145,7 @@ def test_ambiguous_edit_is_uncertain_and_has_rivals() -> None:
 
 
 def test_client_id_with_a_one_byte_length_is_named() -> None:
-    """KAFKA-14935, and its length prefix is that of the right header."""
+    """KAFKA-14935; the hint names the length prefix of the right header."""
     header = {"request_api_key": 18, "request_api_version": 3, "correlation_id": 0, "client_id": "admin-1"}
     body = {"client_software_name": "apache-kafka-java", "client_software_version": "3.3.1"}
     edit = Edit.of("length_encoding", "header.client_id", written="int8")

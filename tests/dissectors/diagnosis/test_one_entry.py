@@ -1,4 +1,4 @@
-"""One entry of an array in an array, written wrongly by independent code: named with its indexes."""
+"""One entry of a nested array, written wrongly by independent code, is named with its indexes."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""Payloads of group protocols that are not whole: which edit explains them."""
+"""Malformed payloads of group protocols, and the edits that explain them."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ ORDERS = "00000001 0006 6f7264657273"
          Edit.of("length_encoding", "topics[]", written="int32")),
     ],
 )  # fmt: skip
-def test_finds_the_edit_of_a_payload(data: str, name: str, edit: Edit) -> None:
+def test_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> None:
     diagnosis = diagnose_payload(bytes.fromhex(data), name)
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also), diagnosis
@@ -48,24 +48,24 @@ def test_finds_the_edit_of_a_payload(data: str, name: str, edit: Edit) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replace", "edit"),
+    ("version_hex", "edit"),
     [
         ("", Edit.of("field_missing", "version", where=0)),
         ("0007", Edit.of("int_width", "version", written="int16")),
         ("0000000000000007", Edit.of("int_width", "version", written="int64")),
     ],
 )
-def test_finds_a_wrong_version_of_streams_user_data(replace: str, edit: Edit) -> None:
+def test_wrong_version_of_streams_user_data_is_found(version_hex: str, edit: Edit) -> None:
     data = PAYLOADS["streams-sub-7"]
     assert data[:4] == bytes((0, 0, 0, 7))
-    diagnosis = diagnose_payload(bytes.fromhex(replace) + data[4:], "SubscriptionInfoData")
+    diagnosis = diagnose_payload(bytes.fromhex(version_hex) + data[4:], "SubscriptionInfoData")
     assert diagnosis is not None
     assert diagnosis.edit == edit
 
 
 @pytest.mark.parametrize("name", PAYLOAD_NAMES)
 def test_no_two_fields_share_a_struct(name: str) -> None:
-    """An edit of one of them would be read in both."""
+    """Otherwise an edit of one field would also change the other."""
 
     def structs(layout: Layout) -> Iterator[Layout]:
         for field in (*layout.fields, *layout.tagged):
@@ -92,7 +92,7 @@ def test_payloads_written_by_kafka_are_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["connect-meta-1", "connect-assign-0", "connect-assign-2"])
-def test_finds_a_missing_version_in_connect_payloads(name: str) -> None:
+def test_missing_version_of_a_connect_payload_is_found(name: str) -> None:
     payload = "ConnectWorkerState" if "meta" in name else "ConnectAssignment"
     diagnosis = diagnose_payload(PAYLOADS[name][2:], payload)
     assert diagnosis is not None

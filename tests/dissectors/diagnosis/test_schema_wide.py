@@ -1,10 +1,10 @@
-"""Over the schemas: frames written under every kind of edit, with everyday values and with recorded ones, diagnosed.
+"""Diagnose frames of all schemas, written under every kind of edit, with everyday values and with recorded ones.
 
-A case counts if it leaves a trace: its frame is not the right one, and cannot be read under the right layout to the
-last byte. It is named if the edit, or one that leaves the same bytes, is named. Where two edits make layouts of the
-same shape (one of two neighbours of the same type is missing: which?), the bytes of most values tell neither from the
-other: the table has both counts. `pytest -m wide -s tests/dissectors/diagnosis/test_schema_wide.py` prints it for every
-API, version and direction.
+A case counts if the edit leaves a trace: the frame differs from the right one, and the right layout cannot read it to
+its last byte. A case is named if the diagnosis names the edit, or one that writes the same bytes. If two edits make
+layouts of the same shape (which of two neighbours of the same type is missing?), the bytes of most values do not tell
+them apart: the table has both counts. `pytest -m wide -s tests/dissectors/diagnosis/test_schema_wide.py` prints the
+table for every API, version and direction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MESSAGES = [
     (api.key, version, is_request) for api in schemas.apis() for version in api.versions for is_request in (True, False)
 ]
 
-#: Values that are tried for an edit until they leave a trace.
+#: How often new values are tried until an edit leaves a trace.
 TRIES = 4
 
 
@@ -46,23 +46,25 @@ class Case(NamedTuple):
 def cases(
     key: int, version: int, is_request: bool, random: Random, source: type[Realistic] = Realistic
 ) -> Iterator[Case | str]:
-    """A case for each kind of edit that the message can have; the kind alone where no values left a trace."""
+    """Yield a case for each kind of edit that the message can have, or only the kind if no values left a trace."""
     layouts = api_layouts(key, version)
     assert layouts is not None
-    parts = (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
-    kafka_layout = frame_layout(*parts)
+    header_and_body = (
+        (layouts.request_header, layouts.request) if is_request else (layouts.response_header, layouts.response)
+    )
+    kafka_layout = frame_layout(*header_and_body)
     kinds: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in single_edits(kafka_layout, version):
         kinds[candidate.edit.kind].append(candidate)
     for kind, candidates in kinds.items():
         attempts = (
-            case(random.choice(candidates), kafka_layout, key, version, is_request, random, source)
+            make_case(random.choice(candidates), kafka_layout, key, version, is_request, random, source)
             for _ in range(TRIES)
         )
         yield next((attempt for attempt in attempts if attempt is not None), kind)
 
 
-def case(
+def make_case(
     candidate: Candidate,
     kafka_layout: Layout,
     key: int,
@@ -71,7 +73,7 @@ def case(
     random: Random,
     source_type: type[Realistic] = Realistic,
 ) -> Case | None:
-    """A frame under an edit, None if it leaves no trace."""
+    """Return a frame written under an edit, or None if the edit leaves no trace."""
     source = source_type(random.getrandbits(32))
     body_layout = kafka_layout.fields[1].struct
     written_body = candidate.layout.fields[1].struct
@@ -81,7 +83,7 @@ def case(
     source.complete(written_body, body)
     header: dict[str, Any] = {"correlation_id": random.randint(0, 200)}
     if is_request:
-        header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client(body)}
+        header |= {"request_api_key": key, "request_api_version": version, "client_id": source.client_id(body)}
     values = {"header": header, "body": body}
     try:
         frame = write(candidate.edit, kafka_layout, values)
@@ -96,7 +98,7 @@ def case(
 
 
 def shape(layout: Layout) -> tuple[object, ...]:
-    """What a layout is without the names of its fields."""
+    """Return the structure of a layout without the names of its fields."""
     fields = [
         (
             field.type,
@@ -184,7 +186,7 @@ def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Rea
 
 
 def check_shares(tally: Tally, first: float, in_three: float) -> None:
-    """Compare the shares, by bytes, with their minimum; diagnoses that are called certain must be right."""
+    """Check the shares, by bytes, against their minimum, and that nearly all sure diagnoses are right."""
     missed = "\n".join(tally.missed[:40])
     assert tally.share("first") >= first, missed
     assert tally.share("three") >= in_three, missed

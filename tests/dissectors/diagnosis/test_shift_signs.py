@@ -1,4 +1,4 @@
-"""Frames that decode to their last byte with values that were read at a wrong offset."""
+"""Frames that decode to their last byte with values that were read at the wrong offset."""
 
 import pytest
 

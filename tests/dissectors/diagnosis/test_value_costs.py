@@ -102,7 +102,7 @@ def test_edit_stands_for_another_if_it_writes_the_same_bytes() -> None:
     assert writes_same_bytes(kafka_layout, moved_last, values, kafka_layout, values)
     assert not writes_same_bytes(
         kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 0}}
-    )  # topics could be any
+    )  # topics could hold anything
     assert not writes_same_bytes(
         kafka_layout, moved_last, values, kafka_layout, {**values, "body": {"throttle_time_ms": 9, "topics": []}}
     )
@@ -116,7 +116,7 @@ def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Messa
 
 
 def test_interchangeable_arrays_of_numbers_are_rivals() -> None:
-    """Their elements are called by index, whatever the array: that makes them no one reading."""
+    """Elements are named by index in either array, but that does not make the two readings the same."""
     partition = {"partition_index": 4, "replicas": [2], "adding_replicas": [5, 1, 3], "removing_replicas": []}
     body = {"topics": [{"name": "orders", "partitions": [partition]}]}
     field = "topics[].partitions[].adding_replicas"
@@ -177,7 +177,7 @@ def test_missing_field_before_a_payload_is_not_taken_for_its_length() -> None:
     diagnosis = diagnose(read_response(frame, 14, 3))
     assert diagnosis is not None
     assert (diagnosis.edit.kind, diagnosis.edit.field) == ("field_missing", "throttle_time_ms")
-    zeros = bytes(6) + payload  # and if that is what is missing, it is found
+    zeros = bytes(6) + payload  # if the length is what is missing, that is found
     frame = (4 + len(zeros)).to_bytes(4, "big") + (7).to_bytes(4, "big") + zeros
     diagnosis = diagnose(read_response(frame, 14, 3))
     assert diagnosis is not None

@@ -1,4 +1,4 @@
-"""What edits make of a layout: nested, in the header, in tagged structs, of all of a kind; and where none fits."""
+"""Layouts after edits of nested fields, headers, tagged structs and all fields of a kind; edits that do not fit."""
 
 from typing import Any
 
@@ -28,21 +28,23 @@ def struct_at(shape: Layout, *path: str) -> Layout:
     return shape
 
 
-def names(shape: Layout, *path: str) -> list[str]:
+def field_names(shape: Layout, *path: str) -> list[str]:
     return [field.name for field in struct_at(shape, *path).fields]
 
 
 def field_at(shape: Layout, *path: str) -> Field:
-    *above, name = path
+    *parents, name = path
     return next(
-        field for field in (*struct_at(shape, *above).fields, *struct_at(shape, *above).tagged) if field.name == name
+        field
+        for field in (*struct_at(shape, *parents).fields, *struct_at(shape, *parents).tagged)
+        if field.name == name
     )
 
 
 def test_field_of_a_struct_in_nested_arrays_is_moved() -> None:
     edit = Edit.of("field_moved", "topics[].partitions[].leader_epoch", from_=3, to=0)
-    original_names = names(METADATA_12, "body", "topics", "partitions")
-    edited_names = names(edit.apply(METADATA_12), "body", "topics", "partitions")
+    original_names = field_names(METADATA_12, "body", "topics", "partitions")
+    edited_names = field_names(edit.apply(METADATA_12), "body", "topics", "partitions")
     assert edited_names == ["leader_epoch", *(name for name in original_names if name != "leader_epoch")]
 
 
@@ -55,14 +57,14 @@ def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
 def test_field_of_another_version_comes_with_its_struct() -> None:
     edit = Edit.of("field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, place=3)
     edited = edit.apply(layout("FetchResponse", 3))
-    assert names(edited, "responses", "partitions")[3] == "aborted_transactions"
-    assert names(edited, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]
+    assert field_names(edited, "responses", "partitions")[3] == "aborted_transactions"
+    assert field_names(edited, "responses", "partitions", "aborted_transactions") == ["producer_id", "first_offset"]
 
 
 def test_field_in_a_tagged_struct_is_removed() -> None:
     edit = Edit.of("field_missing", "node_endpoints[].rack", where=3)
     edited = edit.apply(layout("ProduceResponse", 10))
-    assert names(edited, "node_endpoints") == ["node_id", "host", "port"]
+    assert field_names(edited, "node_endpoints") == ["node_id", "host", "port"]
     values = {"responses": [], "node_endpoints": [{"node_id": 1, "host": "a", "port": 9092}]}
     data = write(edit, layout("ProduceResponse", 10), values)
     assert walk(edited, data).values["node_endpoints"] == values["node_endpoints"]
@@ -70,7 +72,7 @@ def test_field_in_a_tagged_struct_is_removed() -> None:
 
 def test_edits_apply_to_fields_and_tags_of_the_header() -> None:
     frame = frame_layout(layout("RequestHeader", 2), layout("MetadataRequest", 12))
-    assert "client_id" not in names(Edit.of("field_missing", "header.client_id", where=3).apply(frame), "header")
+    assert "client_id" not in field_names(Edit.of("field_missing", "header.client_id", where=3).apply(frame), "header")
     compact = Edit.of("length_encoding", "header.client_id", written="compact").apply(frame)
     assert field_at(compact, "header", "client_id").length == "uvarint"
     assert not struct_at(Edit.of("tag_buffer_missing", "header._tags").apply(frame), "header").flexible
@@ -81,10 +83,10 @@ def test_edits_apply_to_fields_and_tags_of_the_header() -> None:
 
 def test_lengths_of_an_array_and_of_its_elements_are_edited_separately() -> None:
     shape = layout("DeleteTopicsRequest", 5)
-    of_array = field_at(Edit.of("length_encoding", "topic_names", written="fixed").apply(shape), "topic_names")
-    of_elements = field_at(Edit.of("length_encoding", "topic_names[]", written="fixed").apply(shape), "topic_names")
-    assert (of_array.length, of_array.element_length) == ("int32", "uvarint")
-    assert (of_elements.length, of_elements.element_length) == ("uvarint", "int16")
+    array_field = field_at(Edit.of("length_encoding", "topic_names", written="fixed").apply(shape), "topic_names")
+    element_field = field_at(Edit.of("length_encoding", "topic_names[]", written="fixed").apply(shape), "topic_names")
+    assert (array_field.length, array_field.element_length) == ("int32", "uvarint")
+    assert (element_field.length, element_field.element_length) == ("uvarint", "int16")
 
 
 def test_star_selects_all_fields_of_a_kind() -> None:
@@ -109,17 +111,17 @@ def test_second_edit_is_applied_on_top_of_the_first() -> None:
         Edit.of("field_moved", "throttle_time_ms", from_=0, to=3)
     )
     edited = both.apply(METADATA_12)
-    body = names(layout("MetadataResponse", 8))
-    assert names(edited, "body")[:4] == [*body[1:4], "throttle_time_ms"]
+    body = field_names(layout("MetadataResponse", 8))
+    assert field_names(edited, "body")[:4] == [*body[1:4], "throttle_time_ms"]
     assert not struct_at(edited, "header").flexible
     data = write(both, METADATA_12, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 5}})
     assert walk(edited, data, 4).values["body"]["throttle_time_ms"] == 5
 
 
-def test_second_edit_refers_to_the_layout_that_the_first_gives() -> None:
+def test_second_edit_refers_to_the_layout_after_the_first() -> None:
     missing = Edit.of("field_missing", "throttle_time_ms", where=0)
     moved = Edit.of("field_moved", "cluster_id", from_=1, to=0)  # 2 in the right layout
-    assert names(missing.followed_by(moved).apply(METADATA_12), "body")[:2] == ["cluster_id", "brokers"]
+    assert field_names(missing.followed_by(moved).apply(METADATA_12), "body")[:2] == ["cluster_id", "brokers"]
     with pytest.raises(EditError):
         moved.apply(METADATA_12)
 
@@ -234,7 +236,7 @@ def test_truncated_and_trailing_bytes_are_written() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_rejects_edits_that_do_not_fit_the_layout(edit: Edit) -> None:
+def test_edits_that_do_not_fit_the_layout_are_rejected(edit: Edit) -> None:
     with pytest.raises(EditError) as raised:
         edit.apply(METADATA_12)
     assert len(str(raised.value)) > 10
@@ -254,12 +256,12 @@ def test_rejects_edits_that_do_not_fit_the_layout(edit: Edit) -> None:
     ],
     ids=str,
 )
-def test_rejects_header_and_tag_edits_of_a_body_without_them(edit: Edit) -> None:
+def test_header_and_tag_edits_of_a_body_without_them_are_rejected(edit: Edit) -> None:
     with pytest.raises(EditError):
         edit.apply(METADATA_1)
 
 
-def test_rejects_edits_that_leave_a_struct_empty() -> None:
+def test_edits_that_leave_a_struct_empty_are_rejected() -> None:
     shape = layout("MetadataRequest", 0)
     with pytest.raises(EditError, match="nothing would be left of MetadataRequestTopic"):
         Edit.of("field_missing", "topics[].name", where=0).apply(shape)
@@ -289,7 +291,7 @@ PATHS = st.sampled_from(
 ) | st.text(max_size=6)  # fmt: skip
 
 
-@given(st.sampled_from([made for made, _ in TABLE]), PATHS, st.integers(-2, 9), layouts(), st.booleans())
+@given(st.sampled_from([edit_json for edit_json, _ in TABLE]), PATHS, st.integers(-2, 9), layouts(), st.booleans())
 def test_any_path_is_applied_or_rejected(
     edit_json: dict[str, Any], path: str, number: int, shape: Layout, has_header: bool
 ) -> None:
@@ -301,7 +303,7 @@ def test_any_path_is_applied_or_rejected(
         write(edit, shape, {"header": {}, "body": {}} if has_header else {})
     except (EditError, EncodeError) as error:
         message = str(error)
-        assert message[:1] != "'"  # as of a KeyError
+        assert message[:1] != "'"  # as in the message of a KeyError
 
 
 @given(COMPOSED, layouts())

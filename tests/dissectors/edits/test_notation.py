@@ -1,4 +1,4 @@
-"""Edits as JSON and as sentences: docs/edits.md is the table that is held to."""
+"""Edits as JSON and as sentences, exactly as in the table of docs/edits.md."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from dissectors.messages.message import read_response
 
 PAGE = (Path(__file__).parents[3] / "docs" / "edits.md").read_text("utf-8")
 #: The JSON and the sentence of each kind.
-TABLE = [(json.loads(made), text) for made, text in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
-#: Any edit of the table, and two of them on top of each other.
-EDITS = st.sampled_from([parse(made) for made, _ in TABLE])
+TABLE = [(json.loads(edit_json), text) for edit_json, text in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
+#: Any edit of the table, and up to three of them, each on top of the one before.
+EDITS = st.sampled_from([parse(edit_json) for edit_json, _ in TABLE])
 COMPOSED = st.lists(EDITS, min_size=1, max_size=3).map(
     lambda steps: steps[0] if len(steps) == 1 else steps[0].followed_by(chain_edits(steps[1:]))
 )
@@ -42,8 +42,8 @@ def test_every_kind_is_documented_once() -> None:
     assert sorted(edit_json["kind"] for edit_json, _ in TABLE) == sorted(KINDS)
 
 
-@pytest.mark.parametrize(("edit_json", "text"), TABLE, ids=[made["kind"] for made, _ in TABLE])
-def test_notation_is_that_of_the_documentation(edit_json: dict[str, Any], text: str) -> None:
+@pytest.mark.parametrize(("edit_json", "text"), TABLE, ids=[edit_json["kind"] for edit_json, _ in TABLE])
+def test_notation_matches_the_documentation(edit_json: dict[str, Any], text: str) -> None:
     edit = parse(edit_json)
     assert edit.as_json() == edit_json
     assert list(edit.as_json()) == ["kind", "field", "detail"]
@@ -145,13 +145,13 @@ def test_detail_of_another_type_is_accepted_or_rejected(edit: Edit, data: st.Dat
         ),
     ],
 )
-def test_rejects_invalid_edits_with_a_sentence(edit_json: Any, message_start: str) -> None:
+def test_invalid_edit_is_rejected_with_a_sentence(edit_json: Any, message_start: str) -> None:
     with pytest.raises(EditError) as raised:
         parse(edit_json)
     assert str(raised.value).startswith(message_start)
 
 
-def test_rejects_deeply_nested_edits() -> None:
+def test_deeply_nested_edits_are_rejected() -> None:
     nested: dict[str, Any] = {"kind": "generic_error_body", "field": "*"}
     chained = dict(nested)
     for _ in range(10_000):

@@ -1,4 +1,4 @@
-"""Edits of payloads inside fields of bytes, and the rules that find them."""
+"""Edits of payloads inside bytes fields, and the rules that find them."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ JOIN = layout("JoinGroupRequest", 5)
 RECORDS = "topic_data[].partition_data[].records"
 METADATA = "protocols[].metadata"
 #: A subscription of version 1 to the topic a, without owned partitions.
-SHORT = bytes.fromhex("0001 00000001 0001 61 00000000")
-WHOLE = SHORT + bytes(4)
-WITHOUT_OWNED = Edit.of("field_missing", "owned_partitions", where=2)
+SHORT_SUBSCRIPTION = bytes.fromhex("0001 00000001 0001 61 00000000")
+WHOLE_SUBSCRIPTION = SHORT_SUBSCRIPTION + bytes(4)
+WITHOUT_OWNED_PARTITIONS = Edit.of("field_missing", "owned_partitions", where=2)
 
 
 def subscription_edit(edit: Edit) -> Edit:
@@ -34,13 +34,13 @@ def produce_body(*data: bytes) -> dict[str, Any]:
     return {"topic_data": [{"name": "a", "partition_data": [{"index": 0, "records": element} for element in data]}]}
 
 
-def record_batches(**more: Any) -> bytes:
+def record_batches(**batch_fields: Any) -> bytes:
     entries = [
         {"value": b"a" * 40, "timestamp": 1_790_000_000_000, "headers": [{"key": "h", "value": b"v"}]},
         {"value": b"b" * 41, "key": b"k", "timestamp": 1_790_000_000_077},
         {"value": None, "key": b"k", "timestamp": 1_790_000_000_150},
     ]
-    return records.encode([{"records": entries} | more])
+    return records.encode([{"records": entries} | batch_fields])
 
 
 @pytest.mark.parametrize("written", ENCODINGS)
@@ -58,44 +58,52 @@ def test_records_are_written_in_every_encoding(written: str, compression: str) -
 
 
 def test_data_other_than_whole_version_2_batches_is_unchanged() -> None:
-    old, truncated, zeros = record_batches(magic=1, compression="gzip"), record_batches()[:-3], b"\0" * 20
+    old_format, truncated, zeros = record_batches(magic=1, compression="gzip"), record_batches()[:-3], b"\0" * 20
     edit = Edit.of("record_encoding", RECORDS, written="record_length_int32")
-    unedited = write(None, PRODUCE, produce_body(old, truncated, zeros))
-    assert write(edit, PRODUCE, produce_body(old, truncated, zeros)) == unedited
+    unedited = write(None, PRODUCE, produce_body(old_format, truncated, zeros))
+    assert write(edit, PRODUCE, produce_body(old_format, truncated, zeros)) == unedited
     assert write(edit, PRODUCE, {"topic_data": None} | produce_body()) == write(None, PRODUCE, produce_body())
 
 
 def test_payload_in_a_field_is_written_with_its_own_edit() -> None:
-    protocols = [{"name": "range", "metadata": WHOLE}, {"name": "sticky", "metadata": WHOLE + b"rest"}]
-    written = decode(JOIN, write(subscription_edit(WITHOUT_OWNED), JOIN, {"protocols": protocols})).values
-    assert [bytes(protocol["metadata"]) for protocol in written["protocols"]] == [SHORT, SHORT + b"rest"]
+    protocols = [
+        {"name": "range", "metadata": WHOLE_SUBSCRIPTION},
+        {"name": "sticky", "metadata": WHOLE_SUBSCRIPTION + b"rest"},
+    ]
+    written = decode(JOIN, write(subscription_edit(WITHOUT_OWNED_PARTITIONS), JOIN, {"protocols": protocols})).values
+    assert [bytes(protocol["metadata"]) for protocol in written["protocols"]] == [
+        SHORT_SUBSCRIPTION,
+        SHORT_SUBSCRIPTION + b"rest",
+    ]
 
 
 def test_payload_in_a_frame_is_written_with_its_own_edit() -> None:
     layouts = api_layouts(11, 5)
     assert layouts is not None
     frame = frame_layout(layouts.request_header, layouts.request)
-    values = {"header": {"client_id": "c"}, "body": {"protocols": [{"name": "range", "metadata": WHOLE}]}}
-    assert SHORT + bytes(4) not in write(subscription_edit(WITHOUT_OWNED), frame, values)
-    assert len(write(None, frame, values)) == len(write(subscription_edit(WITHOUT_OWNED), frame, values)) + 4
+    values = {"header": {"client_id": "c"}, "body": {"protocols": [{"name": "range", "metadata": WHOLE_SUBSCRIPTION}]}}
+    assert SHORT_SUBSCRIPTION + bytes(4) not in write(subscription_edit(WITHOUT_OWNED_PARTITIONS), frame, values)
+    assert len(write(None, frame, values)) == len(write(subscription_edit(WITHOUT_OWNED_PARTITIONS), frame, values)) + 4
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1\0\0\0\1", b"\xff\xff\0\0"])
 def test_bytes_that_are_not_a_payload_are_unchanged(data: bytes) -> None:
-    protocols = {"protocols": [{"name": "range", "metadata": data}]}
-    assert write(subscription_edit(WITHOUT_OWNED), JOIN, protocols) == write(None, JOIN, protocols)
+    values = {"protocols": [{"name": "range", "metadata": data}]}
+    assert write(subscription_edit(WITHOUT_OWNED_PARTITIONS), JOIN, values) == write(None, JOIN, values)
 
 
-def test_rejects_an_edit_that_does_not_fit_the_payload_version() -> None:
+def test_edit_that_does_not_fit_the_payload_version_is_rejected() -> None:
     version_0 = bytes.fromhex("0000 00000000 00000000")
     with pytest.raises(EditError, match="owned_partitions"):
-        write(subscription_edit(WITHOUT_OWNED), JOIN, {"protocols": [{"name": "range", "metadata": version_0}]})
+        write(
+            subscription_edit(WITHOUT_OWNED_PARTITIONS), JOIN, {"protocols": [{"name": "range", "metadata": version_0}]}
+        )
 
 
 @pytest.mark.parametrize(
     ("version", "without", "edit"),
     [
-        (1, "owned_partitions", WITHOUT_OWNED),
+        (1, "owned_partitions", WITHOUT_OWNED_PARTITIONS),
         (2, "generation_id", Edit.of("field_missing", "generation_id", where=3)),
         (3, "rack_id", Edit.of("field_missing", "rack_id", where=4)),
         (3, "generation_id rack_id", Edit.of("body_version", "*", body_version=1, header=None)),
@@ -118,13 +126,13 @@ def test_subscription_that_ends_early_is_diagnosed(version: int, without: str, e
 
 
 @pytest.mark.parametrize("data", ["", "00", "0000", "0001 00000001 0009 61", "ffff 00000000", "0000 ffffffff 00"])
-def test_payload_that_no_edit_writes_has_no_diagnosis(data: str) -> None:
+def test_payload_that_no_edit_explains_has_no_diagnosis(data: str) -> None:
     for payload in ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"):
         assert diagnose_payload(bytes.fromhex(data), payload) is None
 
 
 def test_well_formed_payloads_decode_without_error() -> None:
-    assert decode(subscription(WHOLE), WHOLE).error is None
+    assert decode(subscription(WHOLE_SUBSCRIPTION), WHOLE_SUBSCRIPTION).error is None
     assert decode(assignment(bytes(10)), bytes(10)).error is None
 
 
@@ -138,10 +146,10 @@ def finding_edit(story: str, code: str) -> tuple[Edit, float | None]:
 def test_l028_carries_the_edit() -> None:
     story = (
         '> JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols": '
-        f'[{{"name": "range", "metadata": "{SHORT.hex()}"}}]}}'
+        f'[{{"name": "range", "metadata": "{SHORT_SUBSCRIPTION.hex()}"}}]}}'
     )
     edit, confidence = finding_edit(story, "L028")
-    assert edit == subscription_edit(WITHOUT_OWNED)
+    assert edit == subscription_edit(WITHOUT_OWNED_PARTITIONS)
     assert confidence is not None
     assert confidence >= 0.5
 

@@ -1,8 +1,8 @@
 """Round trip: the walk over an edited layout reads back what the edit writes.
 
-Not so: `truncated` and `trailing_bytes` (no layout has them), `record_encoding` and `embedded_layout` (the layout
-around them is right), `tag_order` and `null_as_empty`, which read well in the right one, and `body_of_api`, which the
-search tries last. All others are candidates.
+Exceptions: `truncated` and `trailing_bytes` (no layout describes them), `record_encoding` and `embedded_layout` (the
+layout around them is right), `tag_order` and `null_as_empty` (the right layout reads them) and `body_of_api` (the
+search tries it last). All other kinds are candidates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOT_CANDIDATES = {
 
 
 @functools.lru_cache(maxsize=16)
-def frame_of(key: int, version: int, is_request: bool) -> Layout:
+def kafka_frame_layout(key: int, version: int, is_request: bool) -> Layout:
     layouts = api_layouts(key, version)
     assert layouts is not None
     if is_request:
@@ -37,16 +37,16 @@ def frame_of(key: int, version: int, is_request: bool) -> Layout:
 
 
 @functools.lru_cache(maxsize=16)
-def edits_of(key: int, version: int, is_request: bool) -> dict[str, list[Candidate]]:
-    """The candidates of a frame by the kind of their edit."""
+def candidates_by_kind(key: int, version: int, is_request: bool) -> dict[str, list[Candidate]]:
+    """Return the candidates for a frame, grouped by the kind of their edit."""
     by_kind: dict[str, list[Candidate]] = {}
-    for candidate in single_edits(frame_of(key, version, is_request), version):
+    for candidate in single_edits(kafka_frame_layout(key, version, is_request), version):
         by_kind.setdefault(candidate.edit.kind, []).append(candidate)
     return by_kind
 
 
 def readable_values(shape: Layout, given_values: dict[str, Any]) -> dict[str, Any]:
-    """What there is to read back: fields that write null or empty whatever the value do so."""
+    """Return the values that can be read back, given that some fields write null or empty whatever their value."""
     expected = {
         field.name: _readable_value(field, given_values[field.name])
         for field in (*shape.fields, *shape.tagged)
@@ -59,7 +59,7 @@ def _readable_value(field: Field, value: Any) -> Any:
     if field.writes == "null":
         value = None
     if value is None:
-        # Of a length that is one too small, null and empty are the same byte.
+        # With lengths that are one too small, null and empty are written as the same byte.
         return ([] if field.array else "" if field.type == "string" else b"") if field.length == "uvarint-1" else None
     if field.struct is None:
         return value
@@ -91,29 +91,41 @@ def check_round_trip(data: st.DataObject, kafka_layout: Layout, candidate: Candi
 def test_candidate_layout_reads_what_it_writes(
     data: st.DataObject, api_version: tuple[int, int], is_request: bool
 ) -> None:
-    kafka_layout = frame_of(*api_version, is_request)
+    kafka_layout = kafka_frame_layout(*api_version, is_request)
     check_round_trip(data, kafka_layout, data.draw(st.sampled_from(single_edits(kafka_layout, api_version[1]))))
 
 
-#: Messages that have all kinds of fields between them.
-VARIED = [(1, 12, False), (0, 9, False), (3, 0, True), (3, 12, False), (11, 9, False), (18, 0, False), (0, 13, True)]
+#: Messages that together have all kinds of fields.
+VARIED_MESSAGES = [
+    (1, 12, False),
+    (0, 9, False),
+    (3, 0, True),
+    (3, 12, False),
+    (11, 9, False),
+    (18, 0, False),
+    (0, 13, True),
+]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - NOT_CANDIDATES))
 def test_every_edit_kind_is_read_back(kind: str) -> None:
     @settings(max_examples=10, database=None)
-    @given(st.data(), st.sampled_from([message for message in VARIED if kind in edits_of(*message)]))
-    def is_read_back(data: st.DataObject, of: tuple[int, int, bool]) -> None:
-        check_round_trip(data, frame_of(*of), data.draw(st.sampled_from(edits_of(*of)[kind])))
+    @given(st.data(), st.sampled_from([message for message in VARIED_MESSAGES if kind in candidates_by_kind(*message)]))
+    def check_kind(data: st.DataObject, message: tuple[int, int, bool]) -> None:
+        check_round_trip(
+            data, kafka_frame_layout(*message), data.draw(st.sampled_from(candidates_by_kind(*message)[kind]))
+        )
 
-    is_read_back()
+    check_kind()
 
 
 @settings(max_examples=10)
-@given(st.data(), st.sampled_from(VARIED))
+@given(st.data(), st.sampled_from(VARIED_MESSAGES))
 def test_two_combined_edits_are_read_back(data: st.DataObject, message: tuple[int, int, bool]) -> None:
-    kafka_layout = frame_of(*message)
-    first = data.draw(st.sampled_from([candidate for kind in edits_of(*message).values() for candidate in kind]))
+    kafka_layout = kafka_frame_layout(*message)
+    first = data.draw(
+        st.sampled_from([candidate for kind in candidates_by_kind(*message).values() for candidate in kind])
+    )
     assume(first.edit.field != "size")
     second = data.draw(st.sampled_from(single_edits(first.layout, message[1])))
     assume(second.edit.field != "size")

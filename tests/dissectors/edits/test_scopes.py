@@ -1,4 +1,4 @@
-"""Lengths of all strings, arrays or bytes of a body in another encoding or width, and wrong sizes of tags."""
+"""Edits of the lengths of all strings, arrays or bytes in a body, and of the sizes of tags."""
 
 import pytest
 
@@ -23,7 +23,7 @@ METADATA = {
 }  # fmt: skip
 
 
-def layout_of(version: int) -> Layout:
+def response_layout(version: int) -> Layout:
     layouts = api_layouts(3, version)
     assert layouts is not None
     return frame_layout(layouts.response_header, layouts.response)
@@ -45,7 +45,7 @@ SCOPES = [
 def test_length_edit_of_a_scope_is_written_and_diagnosed(
     version: int, kind: str, field: str, detail: dict[str, object], growth: int
 ) -> None:
-    edit, layout = Edit.of(kind, field, **detail), layout_of(version)
+    edit, layout = Edit.of(kind, field, **detail), response_layout(version)
     unedited, broken = write(None, layout, METADATA), write(edit, layout, METADATA)
     assert broken != unedited
     assert len(broken) - len(unedited) == growth
@@ -56,13 +56,13 @@ def test_length_edit_of_a_scope_is_written_and_diagnosed(
     assert diagnosis.confidence > 0.9
 
 
-def test_rejects_an_unknown_length_width() -> None:
+def test_unknown_length_width_is_rejected() -> None:
     with pytest.raises(EditError, match="int16 or int32, not int64"):
-        Edit.of("length_encoding", "*strings", written="int64").apply(layout_of(5))
+        Edit.of("length_encoding", "*strings", written="int64").apply(response_layout(5))
 
 
 @pytest.mark.parametrize("delta", [-2, 1, 3])
-def test_wrong_tag_size_is_diagnosed_with_its_difference(delta: int) -> None:
+def test_wrong_tag_size_is_diagnosed_with_its_delta(delta: int) -> None:
     layouts = api_layouts(18, 3)
     assert layouts is not None
     layout = frame_layout(layouts.response_header, layouts.response)
@@ -75,11 +75,11 @@ def test_wrong_tag_size_is_diagnosed_with_its_difference(delta: int) -> None:
     assert f"{abs(delta)} too {'large' if delta > 0 else 'small'}" in diagnosis.sentence
 
 
-def test_difference_of_a_tag_size_defaults_to_one() -> None:
+def test_tag_size_delta_defaults_to_one() -> None:
     edit = parse({"kind": "tag_size", "field": "_tags", "detail": {"tag": 0}})
     assert edit == Edit.of("tag_size", "_tags", tag=0, delta=1)
     with pytest.raises(EditError, match="wrong by 0 bytes"):
-        Edit.of("tag_size", "_tags", tag=0, delta=0).apply(layout_of(9))
+        Edit.of("tag_size", "_tags", tag=0, delta=0).apply(response_layout(9))
 
 
 def test_added_string_has_the_length_encoding_of_its_message() -> None:

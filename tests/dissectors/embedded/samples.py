@@ -1,6 +1,6 @@
-"""Real frames with something inside, payloads written by Kafka's own classes, and messages to put them in.
+"""Real frames with embedded payloads, payloads written by Kafka's own classes, and messages to put them in.
 
-``frames.jsonl.gz`` was cut from captures of real clients (the name says whose) and from a Kafka 4.3.1 asked for its
+``frames.jsonl.gz`` was cut from captures of real clients (each name says whose) and from a Kafka 4.3.1 asked for its
 internal topics; ``payloads.jsonl`` was written by the serializers of Kafka 3.9.1 and 4.3.1.
 """
 
@@ -60,25 +60,25 @@ def framed(data: bytes) -> bytes:
 
 
 def fetch_response(topic: str, data: bytes, version: int = 12) -> Message:
-    """A Fetch response with record data of one topic, named by its id from v13 on."""
+    """Return a Fetch response with record data of one topic, named by its id from v13 on."""
     partition = {"partition_index": 0, "high_watermark": 1, "aborted_transactions": None, "records": data}
     name = {"topic_id": topic} if version >= 13 else {"topic": topic}
     return response("Fetch", version, responses=[{**name, "partitions": [partition]}])
 
 
 def batch(*values: bytes | None, key: bytes | None = None, **fields: Any) -> bytes:
-    """A batch of format 2 with these record values."""
+    """Return a batch of format 2 with these record values."""
     return records.encode([{"records": [{"key": key, "value": value} for value in values], **fields}])
 
 
 def join_request(metadata: bytes, name: str = "range", protocol_type: str = "consumer") -> Message:
-    """A JoinGroup request with one protocol."""
+    """Return a JoinGroup request with one protocol."""
     protocols = [{"name": name, "metadata": metadata}]
     return request("JoinGroup", 9, group_id="g", protocol_type=protocol_type, protocols=protocols)
 
 
 def tree(message: Message) -> tuple[list[Node], Node]:
-    """All nodes, and the body's."""
+    """Return all nodes of a message, and the node of its body."""
     nodes = walk_message(message).nodes
     return nodes, nodes[-1]
 
@@ -90,24 +90,24 @@ def all_nodes(nodes: list[Node]) -> Iterator[Node]:
 
 
 def node_at(nodes: list[Node], path: str) -> Node:
-    """The node at ``protocols.0.metadata``."""
+    """Return the node at a path such as ``protocols.0.metadata``."""
     first, _, rest = path.partition(".")
     [node] = [node for node in nodes if node.name == first]
     return node_at(node.children, rest) if rest else node
 
 
-def keys(value: Any) -> Iterator[str]:
-    """Every key anywhere in a body."""
+def all_keys(value: Any) -> Iterator[str]:
+    """Yield every key anywhere in a body."""
     if isinstance(value, dict):
         yield from value
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            yield from keys(element)
+            yield from all_keys(element)
 
 
-def types(value: Any) -> list[str]:
-    """The types of all payloads in a body."""
+def payload_types(value: Any) -> list[str]:
+    """Return the types of all payloads in a body."""
     names = []
     if isinstance(value, dict):
         if isinstance(value.get("data"), dict):
@@ -115,5 +115,5 @@ def types(value: Any) -> list[str]:
         value = list(value.values())
     if isinstance(value, list):
         for element in value:
-            names += types(element)
+            names += payload_types(element)
     return names

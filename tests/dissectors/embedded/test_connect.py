@@ -18,14 +18,14 @@ def expand_assignment(name: str) -> dict[str, Any]:
     return dict(embedded.expand(message)["assignment"])
 
 
-ASSIGNED = {
+EAGER_ASSIGNMENT = {
     "error": 0,
     "leader": "worker-1",
     "leader_url": URL,
     "config_offset": 13,
     "assignment": [{"connector": "file-sink", "tasks": [-1, 0, 1]}],
 }
-MOVED = {**ASSIGNED, "revoked": [{"connector": "old", "tasks": [-1]}], "delay": 300_000}
+COOPERATIVE_ASSIGNMENT = {**EAGER_ASSIGNMENT, "revoked": [{"connector": "old", "tasks": [-1]}], "delay": 300_000}
 
 
 def test_eager_worker_state_has_url_and_config_offset() -> None:
@@ -35,15 +35,23 @@ def test_eager_worker_state_has_url_and_config_offset() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_cooperative_worker_state_has_its_assignment(version: int) -> None:
-    allocation = {"type": "ConnectAssignment", "version": version, "data": MOVED}
+    allocation = {"type": "ConnectAssignment", "version": version, "data": COOPERATIVE_ASSIGNMENT}
     assert worker_state(f"connect-meta-{version}")["data"]["allocation"] == allocation
     assert worker_state(f"connect-meta-empty-{version}")["data"]["allocation"] is None
 
 
 def test_assignment_is_decoded_in_each_version() -> None:
-    assert expand_assignment("connect-assign-0")["data"] == ASSIGNED
-    assert expand_assignment("connect-assign-1") == {"type": "ConnectAssignment", "version": 1, "data": MOVED}
-    assert expand_assignment("connect-assign-2") == {"type": "ConnectAssignment", "version": 2, "data": MOVED}
+    assert expand_assignment("connect-assign-0")["data"] == EAGER_ASSIGNMENT
+    assert expand_assignment("connect-assign-1") == {
+        "type": "ConnectAssignment",
+        "version": 1,
+        "data": COOPERATIVE_ASSIGNMENT,
+    }
+    assert expand_assignment("connect-assign-2") == {
+        "type": "ConnectAssignment",
+        "version": 2,
+        "data": COOPERATIVE_ASSIGNMENT,
+    }
 
 
 def test_tree_reaches_fields_of_nested_payloads() -> None:

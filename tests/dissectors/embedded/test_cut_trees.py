@@ -1,4 +1,4 @@
-"""What a tree that was cut off does not have, may be a secret."""
+"""The part of a frame that a truncated tree does not show may hold a secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FRAME = request(
 )  # fmt: skip
 
 
-def test_secret_behind_the_last_shown_node_is_redacted() -> None:
+def test_secret_after_the_last_shown_node_is_redacted() -> None:
     message = read_request(FRAME)
     tree = walk_message(message, most_nodes=50)
     spans = redact_tree(message, tree.nodes)
@@ -29,7 +29,7 @@ def test_secret_behind_the_last_shown_node_is_redacted() -> None:
     assert any(start <= secret_start and secret_start + len(SECRET) <= end for start, end in spans)
 
 
-def test_explain_shows_no_secret_behind_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_shows_no_secret_after_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ROWS", 50)
     explanation = explain(FRAME)
     assert explanation.rows[-1].path == NOT_SHOWN

@@ -1,4 +1,4 @@
-"""Each field of bytes written twice: the diagnosis reads such frames, so the decoders of payloads must as well."""
+"""Each bytes field written twice: the diagnosis can read such frames, so the payload decoders must as well."""
 
 import gzip
 import json
@@ -17,7 +17,13 @@ from tests.dissectors.embedded.test_secrets import SALT, SCRAM
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
 
-FEW = {"JoinGroupRequest", "SyncGroupResponse", "SaslAuthenticateRequest", "ProduceRequest", "EnvelopeResponse"}
+SAMPLED_MESSAGES = {
+    "JoinGroupRequest",
+    "SyncGroupResponse",
+    "SaslAuthenticateRequest",
+    "ProduceRequest",
+    "EnvelopeResponse",
+}
 
 
 def leaves(nodes: list[Node]) -> Iterator[Node]:
@@ -26,7 +32,7 @@ def leaves(nodes: list[Node]) -> Iterator[Node]:
 
 
 def frames_with_a_doubled_field(message: Message) -> Iterator[bytes]:
-    """The frame with one of its fields of bytes written a second time, for each of them."""
+    """Yield the frame once for each of its bytes fields, with that field written twice."""
     for node in leaves(walk_message(message).nodes):
         if isinstance(node.value, bytes | memoryview) and len(node.value):
             yield framed(message.frame[4 : node.end] + message.frame[node.start :])
@@ -37,12 +43,12 @@ def explain_message(message: Message, frame: bytes) -> Explanation:
 
 
 def corpus(*, all_frames: bool) -> Iterator[Message]:
-    """Kafka's own frames: all, or the last version of a few messages."""
+    """Yield Kafka's own frames: all, or the last version of a few messages."""
     messages: dict[object, Message] = {}
     for row in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
         is_request = row["api"].endswith("Request")
         api = schemas.api_by_name(row["api"].removesuffix("Request").removesuffix("Response"))
-        if api is None or "frame_hex" not in row or not (all_frames or row["api"] in FEW):
+        if api is None or "frame_hex" not in row or not (all_frames or row["api"] in SAMPLED_MESSAGES):
             continue
         frame = bytes.fromhex(row["frame_hex"])
         key = len(messages) if all_frames else row["api"]
@@ -93,22 +99,22 @@ def test_secret_records_written_twice_are_redacted_twice() -> None:
 
 
 def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the records are held in, and however often a field is there."""
+    """They do so whatever type holds the records, and however often a field occurs."""
     types_received = []
 
-    def watch(owner: object, name: str, position: int) -> None:
-        plain = getattr(owner, name)
+    def record_types(owner: object, name: str, position: int) -> None:
+        original = getattr(owner, name)
 
-        def watched(*args: object, **options: object) -> object:
-            spot = args[position]
-            data = args[0][args[1]] if isinstance(args[0], dict) else spot.value  # type: ignore[index, attr-defined]
+        def recording_function(*args: object, **options: object) -> object:
+            argument = args[position]
+            data = args[0][args[1]] if isinstance(args[0], dict) else argument.value  # type: ignore[index, attr-defined]
             types_received.append(type(data))
-            return plain(*args, **options)
+            return original(*args, **options)
 
-        monkeypatch.setattr(owner, name, watched)
+        monkeypatch.setattr(owner, name, recording_function)
 
-    watch(values, "_put_payload", 0)
-    watch(tree.Expander, "_expand_payload", 1)
+    record_types(values, "_put_payload", 0)
+    record_types(tree.Expander, "_expand_payload", 1)
     for row in FRAMES.values():
         message = read_row(row)
         embedded.expand(message, lambda _: "__consumer_offsets")

@@ -16,14 +16,14 @@ SUBSCRIPTION = unhex("""
 ASSIGNMENT = unhex("00 00  00 00 00 01  00 01 74  00 00 00 01 00 00 00 02  ff ff ff ff")
 
 
-def metadata_of(message: Message) -> dict[str, object]:
+def expand_protocol(message: Message) -> dict[str, object]:
     [protocol] = embedded.expand(message)["protocols"]
     assert isinstance(protocol, dict)
     return protocol
 
 
-def test_subscription_replaces_its_bytes() -> None:
-    assert metadata_of(join_request(SUBSCRIPTION)) == {
+def test_decoded_subscription_replaces_its_bytes() -> None:
+    assert expand_protocol(join_request(SUBSCRIPTION)) == {
         "name": "range",
         "metadata": {
             "type": "ConsumerProtocolSubscription",
@@ -35,7 +35,7 @@ def test_subscription_replaces_its_bytes() -> None:
 
 def test_incomplete_payload_stays_bytes_with_the_reason() -> None:
     short = SUBSCRIPTION[:-4]
-    assert metadata_of(join_request(short)) == {
+    assert expand_protocol(join_request(short)) == {
         "name": "range",
         "metadata": short,
         "metadata_error": "data.owned_partitions at byte 18 (0x0012): length of array needs 4 bytes, 0 left",
@@ -55,7 +55,7 @@ def test_node_of_an_incomplete_payload_keeps_bytes_and_reason() -> None:
 def test_later_version_is_read_as_far_as_it_is_known() -> None:
     known_fields = encode(layout("ConsumerProtocolSubscription", 3), {"topics": ["t"], "rack_id": "r1"})
     later = b"\x00\x63" + known_fields + b"new"
-    payload = metadata_of(join_request(later))["metadata"]
+    payload = expand_protocol(join_request(later))["metadata"]
     assert isinstance(payload, dict)
     assert (payload["version"], payload["data"]["rack_id"], payload["rest"]) == (99, "r1", b"new")
 
@@ -76,14 +76,14 @@ def test_bytes_after_a_payload_are_kept_in_the_tree() -> None:
     ],
 )
 def test_bytes_without_a_valid_version_are_not_a_payload(data: bytes, error: str) -> None:
-    protocol = metadata_of(join_request(data))
+    protocol = expand_protocol(join_request(data))
     assert protocol["metadata"] == data
     assert str(protocol["metadata_error"]).endswith(error)
 
 
 def test_payload_of_an_unknown_protocol_type_stays_bytes() -> None:
     data = b'{"version":1}'
-    assert metadata_of(join_request(data, protocol_type="sr")) == {"name": "range", "metadata": data}
+    assert expand_protocol(join_request(data, protocol_type="sr")) == {"name": "range", "metadata": data}
 
 
 def test_empty_assignment_is_not_a_payload() -> None:

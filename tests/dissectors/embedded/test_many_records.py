@@ -1,4 +1,4 @@
-"""A frame has nodes for a limited number of records: a few compressed bytes become very many."""
+"""A frame has nodes for a limited number of records: a few compressed bytes can become very many records."""
 
 from __future__ import annotations
 

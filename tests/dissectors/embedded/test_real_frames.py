@@ -4,19 +4,19 @@ import pytest
 
 from dissectors import embedded
 from dissectors.wire.node import Node
-from tests.dissectors.embedded.samples import FRAMES, all_nodes, keys, real_message, tree, types
+from tests.dissectors.embedded.samples import FRAMES, all_keys, all_nodes, payload_types, real_message, tree
 from tests.dissectors.spans import find_gap
 
 TOPICS = {"Qa9HKp_3SxyQje5uwSyrTQ": "__consumer_offsets"}
 READABLE = sorted(FRAMES.keys() - {"snapshot from byte 100"})
-COMPRESSED = {"confluent-4.3.1 Fetch v16 response", "java-4.3.1 ShareFetch v2 response"}  # what is inside shares a span
+COMPRESSED = {"confluent-4.3.1 Fetch v16 response", "java-4.3.1 ShareFetch v2 response"}  # their records share a span
 
 
 @pytest.mark.parametrize("name", READABLE)
 def test_real_frame_is_decoded_completely(name: str) -> None:
     body = embedded.expand(real_message(name), TOPICS.get)
-    assert types(body)
-    assert not [key for key in keys(body) if key.endswith("_error") or key in ("rest", "error")]
+    assert payload_types(body)
+    assert not [key for key in all_keys(body) if key.endswith("_error") or key in ("rest", "error")]
 
 
 @pytest.mark.parametrize("name", sorted(set(READABLE) - COMPRESSED))
@@ -33,11 +33,11 @@ def test_tree_and_body_hold_the_same_payloads(name: str) -> None:
     _, body = tree(message)
     embedded.expand_nodes(message, body, TOPICS.get)
     in_tree = [node.meaning for node in all_nodes([body]) if any(child.name == "data" for child in node.children)]
-    assert in_tree == types(embedded.expand(message, TOPICS.get))
+    assert in_tree == payload_types(embedded.expand(message, TOPICS.get))
 
 
 def plain_value(node: Node) -> Any:
-    """A node as the value that the decoder would give."""
+    """Return the value that the decoder would give for a node."""
     if not node.children:
         return node.value
     if all(child.name.isdigit() for child in node.children):
@@ -63,12 +63,12 @@ def test_expansion_leaves_the_message_unchanged() -> None:
 
 def test_internal_topic_given_by_id_needs_a_name() -> None:
     message = real_message("__consumer_offsets by id")
-    assert "GroupMetadataValue" in types(embedded.expand(message, TOPICS.get))
-    assert types(embedded.expand(message)) == []
+    assert "GroupMetadataValue" in payload_types(embedded.expand(message, TOPICS.get))
+    assert payload_types(embedded.expand(message)) == []
 
 
 def test_metadata_topic_is_recognised_by_its_id() -> None:
-    found_types = types(embedded.expand(real_message("__cluster_metadata")))
+    found_types = payload_types(embedded.expand(real_message("__cluster_metadata")))
     assert {"LeaderChangeMessage", "KRaftVersionRecord", "VotersRecord"} < set(found_types)
     assert {"FeatureLevelRecord", "UserScramCredentialRecord", "RegisterBrokerRecord"} < set(found_types)
 

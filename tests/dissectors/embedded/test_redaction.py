@@ -12,7 +12,7 @@ from tests.kproxy.frames import request, response
 SECRET = "hunter2"
 CONFIG = {"name": "ssl.key.password", "value": SECRET}
 
-#: Every message that may hold a secret, with one in it.
+#: Every message that may hold a secret, with a body that holds one.
 MESSAGES: list[tuple[str, bool, dict[str, Any]]] = [
     ("SaslAuthenticate", True, {"auth_bytes": SECRET.encode()}),
     ("SaslAuthenticate", False, {"auth_bytes": SECRET.encode()}),
@@ -41,7 +41,7 @@ every_message = pytest.mark.parametrize(("api", "is_request", "body"), MESSAGES,
 
 
 def message_of(api: str, is_request: bool, body: dict[str, Any]) -> Message:
-    """The message in its newest version."""
+    """Return the message in its newest version."""
     api_entry = schemas.api_by_name(api)
     assert api_entry is not None
     if is_request:
@@ -49,7 +49,7 @@ def message_of(api: str, is_request: bool, body: dict[str, Any]) -> Message:
     return read_response(response(api, api_entry.max_version, body), api_entry.key, api_entry.max_version)
 
 
-def again(message: Message, frame: bytes) -> Message:
+def reread(message: Message, frame: bytes) -> Message:
     return read_request(frame) if message.is_request else read_response(frame, message.api_key, message.version)
 
 
@@ -92,16 +92,16 @@ def test_redacted_frame_has_no_secret_and_decodes_as_before(api: str, is_request
     frame = redacted_frame(message)
     assert SECRET.encode() not in frame
     assert len(frame) == len(message.frame)
-    reread_message = again(message, frame)
+    reread_message = reread(message, frame)
     assert (reread_message.error, reread_message.trailing, reread_message.header) == (None, 0, message.header)
     assert repr(reread_message.body).replace("\\x00" * len(SECRET), SECRET) == repr(message.body)
 
 
 @every_message
-def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dict[str, Any]) -> None:
+def test_damaged_message_is_redacted_entirely(api: str, is_request: bool, body: dict[str, Any]) -> None:
     undamaged = message_of(api, is_request, body)
     for frame in (undamaged.frame[:-1], undamaged.frame + b"\0", undamaged.frame[: undamaged.body_start - 1]):
-        message = again(undamaged, frame)
+        message = reread(undamaged, frame)
         assert has_unreadable_secret(message)
         assert redacted(message) == {}
         tree = walk_message(message)
@@ -112,7 +112,7 @@ def test_damaged_message_is_redacted_whole(api: str, is_request: bool, body: dic
         assert not any(redacted_bytes[message.body_start :])
 
 
-def test_version_outside_the_schemas_is_redacted_whole() -> None:
+def test_version_outside_the_schemas_is_redacted_entirely() -> None:
     frame = bytearray(request("SaslAuthenticate", 1, {"auth_bytes": SECRET.encode()}))
     frame[7] = 99
     message = read_request(bytes(frame))
@@ -185,7 +185,7 @@ def test_size_of_a_secret_is_counted_in_bytes() -> None:
     body = {"resources": [{"configs": [{"name": "password", "value": "größer"}]}]}
     message = message_of("AlterConfigs", True, body)
     assert redacted(message)["resources"][0]["configs"][0]["value"] == "(redacted, 8 bytes)"
-    assert again(message, redacted_frame(message)).body["resources"][0]["configs"][0]["value"] == "\0" * 8
+    assert reread(message, redacted_frame(message)).body["resources"][0]["configs"][0]["value"] == "\0" * 8
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_damaged_message_without_secrets_is_shown() -> None:
 
 
 def test_every_message_with_a_secret_field_name_is_listed() -> None:
-    """A new release may bring one: then this fails, and it has to be decided."""
+    """A new Kafka release may add such a message; this test then fails until someone decides whether to list it."""
     listed = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
     secret_names = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
     with_secrets = set()

@@ -45,7 +45,7 @@ PLAIN = config_record("log.cleaner.threads", "2")
 
 
 def visible_bytes(message: Message) -> bytes:
-    """All that any output could get to see of a message."""
+    """Return everything that any output could show of a message."""
     nodes, body = tree(message)
     unexpanded, _ = tree(message)
     redaction.redact_tree(message, unexpanded)
@@ -125,7 +125,7 @@ def snapshot_response(data: bytes, **partition: Any) -> Message:
 
 
 def malformed_messages() -> dict[str, Message]:
-    """Secrets in records that cannot be recognised as such."""
+    """Return messages with secrets in records that cannot be recognised as holding secrets."""
     valid_batch = batch(SCRAM)
     first, rest = batch(PLAIN), SCRAM[3:]
     wrong_crc = bytearray(valid_batch)
@@ -180,7 +180,7 @@ def test_compressed_records_with_secrets_are_blanked() -> None:
     assert not any(redaction.redacted_frame(message)[compressed.start : compressed.end])
 
 
-def test_record_data_without_a_locatable_start_is_redacted_whole() -> None:
+def test_record_data_without_a_locatable_start_is_redacted_entirely() -> None:
     body = embedded.presentable_body(real_message("snapshot from byte 100"))
     assert body["topics"][0]["partitions"][0]["unaligned_records"] == "(redacted, 2589 bytes)"
 
@@ -212,7 +212,7 @@ def test_changed_record_data_shows_no_secret(data: st.DataObject) -> None:
 
 
 @given(st.sampled_from(sorted(FRAMES)), st.data())
-def test_any_change_to_a_real_frame_is_accepted(name: str, data: st.DataObject) -> None:
+def test_changed_real_frame_is_shown_without_an_exception(name: str, data: st.DataObject) -> None:
     row = FRAMES[name]
     frame = bytearray.fromhex(row["frame"])
     for _ in range(data.draw(st.integers(1, 4))):

@@ -1,4 +1,4 @@
-"""A lost member's partitions: the assignments of the others show which of them nobody reads."""
+"""Partitions of a lost member: the other members' assignments show which of them nobody reads."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ SHARE, CONSUMER = "ShareGroupHeartbeat", "ConsumerGroupHeartbeat"
 def add_heartbeat(
     story: Story, at: float, client: str, epoch: int, *partitions: int, api: str = SHARE, joins: bool = False
 ) -> None:
-    """A heartbeat, answered with an epoch and, if there are any, the member's partitions of a topic."""
+    """Add a heartbeat whose response has an epoch and, if there are any, the member's partitions of a topic."""
     request = story.ask(at, client, api, generation_id=0 if joins else epoch)
     topics = [TopicEntry("jobs", "T-id", list(partitions))] if partitions else []
     story.answer(request, at + 0.001, generation_id=epoch, topics=topics)
 
 
-def two_members(a: tuple[int, ...], b: tuple[int, ...], api: str = SHARE) -> Story:
-    """Members a and b with these partitions; b is killed at second 3."""
+def story_of_a_killed_member(
+    partitions_of_a: tuple[int, ...], partitions_of_b: tuple[int, ...], api: str = SHARE
+) -> Story:
+    """Return a story of members a and b with these partitions, in which b is killed at second 3."""
     story = Story()
-    add_heartbeat(story, 0, "a", 1, *a, api=api, joins=True)
-    add_heartbeat(story, 0.1, "b", 2, *b, api=api, joins=True)
+    add_heartbeat(story, 0, "a", 1, *partitions_of_a, api=api, joins=True)
+    add_heartbeat(story, 0.1, "b", 2, *partitions_of_b, api=api, joins=True)
     for second in range(1, 3):
         add_heartbeat(story, second, "a", 2, api=api)
         add_heartbeat(story, second, "b", 2, api=api)
-    story.closes(3, "b")
+    story.close_connection(3, "b")
     for second in range(3, 8):
         add_heartbeat(story, second + 0.1, "a", 2, api=api)
     return story
@@ -41,7 +43,7 @@ def lost_stall(story: Story, now: float) -> Stall:
 
 
 def test_lost_share_consumer_is_harmless_if_others_have_its_partitions() -> None:
-    stall = lost_stall(two_members((0, 1), (0, 1)), 8)
+    stall = lost_stall(story_of_a_killed_member((0, 1), (0, 1)), 8)
     assert stall.severity == "info"
     assert "other members are assigned all of its partitions and read on" in stall.text
     assert "nobody" not in stall.text
@@ -49,26 +51,27 @@ def test_lost_share_consumer_is_harmless_if_others_have_its_partitions() -> None
 
 
 def test_partition_assigned_only_to_the_lost_share_consumer_is_named() -> None:
-    stall = lost_stall(two_members((0, 1), (1, 2)), 8)
+    stall = lost_stall(story_of_a_killed_member((0, 1), (1, 2)), 8)
     assert stall.severity == "warning"
     assert "nobody reads jobs[2], which no other member is assigned" in stall.text
 
 
 def test_long_list_of_unread_partitions_is_shortened() -> None:
     assert (
-        "nobody reads jobs[1], jobs[2], jobs[3] and 2 more," in lost_stall(two_members((0,), (1, 2, 3, 4, 5)), 8).text
+        "nobody reads jobs[1], jobs[2], jobs[3] and 2 more,"
+        in lost_stall(story_of_a_killed_member((0,), (1, 2, 3, 4, 5)), 8).text
     )
 
 
 def test_unread_partitions_are_unknown_without_an_observed_assignment() -> None:
-    stall = lost_stall(two_members((), ()), 8)
+    stall = lost_stall(story_of_a_killed_member((), ()), 8)
     assert stall.severity == "warning"
     assert stall.text.endswith("nobody reads the partitions that no other member has")
 
 
 @pytest.mark.parametrize("api", [SHARE, CONSUMER])
 def test_stall_ends_when_another_member_gets_the_partitions(api: str) -> None:
-    story = two_members((0,), (1,), api)
+    story = story_of_a_killed_member((0,), (1,), api)
     add_heartbeat(story, 8.1, "a", 2, 0, 1, api=api)
     stall = lost_stall(story, 9)
     assert stall.until is not None
@@ -77,8 +80,8 @@ def test_stall_ends_when_another_member_gets_the_partitions(api: str) -> None:
     assert lost_member.state is MembershipState.OUT
 
 
-def test_stall_ends_with_an_epoch_of_the_coordinator() -> None:
-    story = two_members((0, 1), (0, 1))
+def test_stall_ends_when_the_coordinator_raises_the_epoch() -> None:
+    story = story_of_a_killed_member((0, 1), (0, 1))
     add_heartbeat(story, 8.1, "a", 3)
     assert lost_stall(story, 9).until is not None
     cause = story.view(9).boundaries[-1].cause
@@ -86,15 +89,15 @@ def test_stall_ends_with_an_epoch_of_the_coordinator() -> None:
     assert (cause.by, cause.text) == ("b" + TAIL, "the session of b 5dc891 expired")
 
 
-def test_stall_continues_if_another_member_caused_the_epoch() -> None:
-    story = two_members((0, 1), (0, 1))
+def test_stall_continues_if_another_member_caused_the_new_epoch() -> None:
+    story = story_of_a_killed_member((0, 1), (0, 1))
     add_heartbeat(story, 8.1, "c", 3, 0, 1, joins=True)
     add_heartbeat(story, 8.2, "a", 3)
     assert lost_stall(story, 9).until is None
 
 
 def test_refused_acknowledgements_are_reported_with_their_effect() -> None:
-    story = two_members((0,), (0,))
+    story = story_of_a_killed_member((0,), (0,))
     story.say(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
     story.say(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
     [stall] = [stall for stall in story.stalls(6) if stall.kind is StallKind.COMMIT_REFUSED]

@@ -1,4 +1,4 @@
-"""Why generations begin, and the process that begins one after the other."""
+"""Causes of generations, and the process that causes one rebalance after another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.kproxy.browse.group_story import Story
 
 
 def causes(story: Story, now: float) -> list[str]:
-    """The cause of each generation."""
+    """Return the cause of each generation."""
     return [
         f"{boundary.generation}: {boundary.cause.text}"
         for boundary in story.view(now).boundaries
@@ -16,7 +16,7 @@ def causes(story: Story, now: float) -> list[str]:
 
 
 def both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
-    """One client joins, the other learns of it and rejoins, and both get their assignment."""
+    """Let one client join; the other learns of it and rejoins, and both get their assignments."""
     requests = [story.ask(at, first, "JoinGroup")]
     story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
     requests.append(story.ask(at + 0.2, second, "JoinGroup"))
@@ -34,7 +34,7 @@ def test_each_generation_has_a_cause() -> None:
     story.say(31, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)
     story.joined(32, "a", generation=4)
     both_join(story, 40, 5, "c", "a")
-    story.closes(41, "c")
+    story.close_connection(41, "c")
     story.say(90, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=5)
     story.joined(91, "a", generation=6)
     story.say(100, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=6)
@@ -64,12 +64,12 @@ def test_refused_join_is_not_a_cause() -> None:
 
 def test_each_epoch_has_a_cause() -> None:
     story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
-    story.say(5, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
-    story.say(10, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
+    story.say(5, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
+    story.say(10, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
     story.say(15, "b", "ConsumerGroupHeartbeat", generation_id=-1)
-    story.say(20, "a", "ConsumerGroupHeartbeat", generation_id=2, to=3)
-    story.say(25, "a", "ConsumerGroupHeartbeat", generation_id=3, to=4)
+    story.say(20, "a", "ConsumerGroupHeartbeat", generation_id=2, response_generation=3)
+    story.say(25, "a", "ConsumerGroupHeartbeat", generation_id=3, response_generation=4)
     assert causes(story, 26) == [
         "1: a 5dc891 joined", "2: b 5dc891 joined", "3: b 5dc891 left", "4: the coordinator began it",
     ]  # fmt: skip
@@ -88,7 +88,7 @@ def test_process_that_causes_repeated_rebalances_is_named() -> None:
 
 
 def test_second_join_of_a_cooperative_member_is_not_a_disturbance() -> None:
-    """It has given up partitions, which the second rebalance assigns. Found with Java's client."""
+    """The member has given up partitions, which the second rebalance assigns. Found with the Java client."""
     story = Story()
     story.joined(0, "a")
     for number in range(8):

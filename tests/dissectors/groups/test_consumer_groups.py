@@ -1,4 +1,4 @@
-"""Lanes, generations and events of groups; torn, hostile and many lines."""
+"""Lanes, generations and events of groups, also from torn, hostile and very many lines."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import group_story
 from tests.kproxy.browse.group_story import TAIL, Story
-from tests.kproxy.browse.sample_overviews import feed, feed_torn, missed
-from tests.kproxy.browse.sample_overviews import torn as any_lines
+from tests.kproxy.browse.sample_overviews import feed, feed_torn, make_gap
+from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -46,7 +46,7 @@ def test_member_labels_are_short(client: str, member: str, expected_label: str) 
     assert label(client, member) == expected_label
 
 
-def test_search_for_the_coordinator_and_membership_share_a_lane() -> None:
+def test_coordinator_lookup_and_membership_share_a_lane() -> None:
     story = Story()
     story.say(0, "a", "FindCoordinator", member=None)
     join_request = story.ask(1, "a", "JoinGroup", member=None)
@@ -80,17 +80,17 @@ def test_search_for_the_coordinator_and_membership_share_a_lane() -> None:
     assert (lane.member.commits, lane.member.row) == (1, 0)
 
 
-def test_heartbeat_without_member_id_stays_in_the_lane_of_its_member() -> None:
-    """librdkafka sends heartbeat and JoinGroup at the same time when it restarts, both without member id."""
+def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None:
+    """When librdkafka restarts, it sends Heartbeat and JoinGroup at the same time, both without a member id."""
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", member=None, generation_id=1)
     join = story.ask(1, "a", "JoinGroup", member=None)
     story.answer(heartbeat, 1.1, error="UNKNOWN_MEMBER_ID")
     story.answer(join, 1.2, error="MEMBER_ID_REQUIRED", member_id="a-2")
-    old, new = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
-    assert [event.error for event in old.recurring] == ["UNKNOWN_MEMBER_ID"]
-    assert (old.member.state, new.member.member_id, new.member.state) == (
+    old_lane, new_lane = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
+    assert [event.error for event in old_lane.recurring] == ["UNKNOWN_MEMBER_ID"]
+    assert (old_lane.member.state, new_lane.member.member_id, new_lane.member.state) == (
         MembershipState.OUT,
         "a-2",
         MembershipState.SEEN,
@@ -131,7 +131,7 @@ def test_rebalances_between_generations_are_counted() -> None:
 def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
     story = Story()
     story.joined(0, "a", "b", generation=7)
-    story.beats(1, 10, "a", "b", generation=7)
+    story.send_heartbeats(1, 10, "a", "b", generation=7)
     for client in ("a", "b"):
         story.say(10, client, "Heartbeat", generation_id=7, error="UNKNOWN_MEMBER_ID")
     story.joined(11, "a", "b", generation=1)
@@ -143,7 +143,7 @@ def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
 def test_returning_static_member_is_not_a_rebalance() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.beats(1, 5, "a", "b")
+    story.send_heartbeats(1, 5, "a", "b")
     story.joined(5, "b")
     view = story.view(6)
     assert (view.row.rebalances, view.row.generation, view.row.state) == (1, 1, "stable")
@@ -153,18 +153,18 @@ def test_requests_of_a_closed_connection_end_unanswered() -> None:
     story = Story()
     story.joined(0, "a")
     story.ask(1, "a", "OffsetCommit", generation_id=1)
-    story.closes(2, "a", by="server")
+    story.close_connection(2, "a", by="server")
     [lane] = story.view(3).lanes
     [commit] = lane.recurring
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
     assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
 
 
-def test_missed_requests_leave_those_in_flight_pending() -> None:
+def test_missed_requests_do_not_end_requests_in_flight() -> None:
     story = Story()
     story.joined(0, "a")
     heartbeat = story.ask(1, "a", "Heartbeat", generation_id=1)
-    story.lines.append(missed("n-a", "request", at=BEGAN + 2 * SECOND))
+    story.lines.append(make_gap("n-a", "request", at=BEGAN + 2 * SECOND))
     story.answer(heartbeat, 3)
     [lane] = story.view(4).lanes
     assert [(event.at, event.until) for event in lane.recurring] == [(BEGAN + SECOND, BEGAN + 3 * SECOND)]
@@ -173,13 +173,13 @@ def test_missed_requests_leave_those_in_flight_pending() -> None:
 def test_state_is_unknown_after_all_members_disconnect_without_leaving() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.closes(1, "a")
+    story.close_connection(1, "a")
     assert story.view(1).row.state is GroupStatus.STABLE
-    story.closes(2, "b")
+    story.close_connection(2, "b")
     assert story.view(2).row.state is GroupStatus.UNKNOWN
 
 
-@given(group_story.torn)
+@given(group_story.inconsistent_lines)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     for now in (0, BEGAN + 60 * SECOND, BEGAN + 7200 * SECOND):
@@ -198,7 +198,7 @@ def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> No
 
 
 def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In small: groups, members, events, connections, requests that nobody answers, errors that nobody knows."""
+    """Many groups, members, events, connections, unanswered requests and unknown errors, with a low limit of events."""
     monkeypatch.setattr(consumer_groups, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):
@@ -235,7 +235,7 @@ def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.Mo
 def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:
     story = Story()
     join_request = story.ask(0, "a", "JoinGroup")
-    groups = feed(GroupsOverview(), [*story.lines, missed(join_request.connection_id, at=BEGAN + SECOND)])
+    groups = feed(GroupsOverview(), [*story.lines, make_gap(join_request.connection_id, at=BEGAN + SECOND)])
     view = groups.view(join_request.group_id or "", BEGAN + 2 * SECOND)
     assert view is not None
     [lane] = view.lanes

@@ -1,4 +1,4 @@
-"""Groups are followed from facts alone, of whatever class; a response finds its request by offset."""
+"""Groups can be followed from facts of any class; a response is paired with its request by offset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kproxy.browse.group_story import Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 from tests.kproxy.browse.stall_stories import CASES
 
-_NAMES = {
+_FACT_NAMES = {
     *GroupFrame.__annotations__,
     *GroupResponse.__annotations__,
     "topics",
@@ -31,8 +31,8 @@ _NAMES = {
 
 
 def group_facts(line: RequestLine | ResponseLine) -> Any:
-    """Only what a group needs of a frame."""
-    return SimpleNamespace(**{name: getattr(line, name) for name in _NAMES if hasattr(line, name)})
+    """Return only the facts that a group needs from a frame."""
+    return SimpleNamespace(**{name: getattr(line, name) for name in _FACT_NAMES if hasattr(line, name)})
 
 
 def follow_group(lines: list[Line], *, from_facts: bool) -> GroupHistory:
@@ -54,7 +54,7 @@ def test_facts_alone_give_the_same_result_as_lines(name: str) -> None:
     tell, now = CASES[name]
     tell(story := Story(name))
     at = BEGAN + int(now * SECOND)
-    from_facts, from_lines = (follow_group(story.lines, from_facts=number) for number in (True, False))
+    from_facts, from_lines = (follow_group(story.lines, from_facts=use_facts) for use_facts in (True, False))
     assert all_stalls(from_facts, at) == all_stalls(from_lines, at)
     assert (from_facts.status(), from_facts.generation, from_facts.rebalances) == (
         from_lines.status(),
@@ -80,7 +80,7 @@ def test_frames_without_group_membership_are_ignored() -> None:
 
 
 def requests_in_flight(*request_lines: RequestLine) -> tuple[UnansweredRequests, list[Event]]:
-    """Requests in flight, and the event of each."""
+    """Return requests in flight, and the event of each."""
     lane = Lane("m", "m", "c", "", "", 0, 0)
     requests, events = UnansweredRequests(), [Event(EventKind.HEARTBEAT, 0, row) for row in range(len(request_lines))]
     for line, event in zip(request_lines, events, strict=True):
@@ -106,7 +106,7 @@ def test_response_without_an_offset_is_paired_with_the_oldest_request() -> None:
     assert [event for _, event, _ in requests.remove("n-1")] == events[:1]
 
 
-def test_removes_requests_of_a_connection_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_a_connection_are_removed_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unanswered_requests, "MAX_IN_FLIGHT", 3)
     lines = [request(number, connection_id=name) for number, name in enumerate(("n-1", "n-2", "n-1"))]
     requests, events = requests_in_flight(*lines)

@@ -1,4 +1,4 @@
-"""Groups of real clients: traces of consumers that hang, and the reasons that are reported."""
+"""Groups of real clients: traces of consumers that hang, and the reasons reported for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kproxy.browse.sessions import SECOND
 
 
 def view_after(lines: list[Line], *, seconds: float | None = None) -> GroupView:
-    """The group after all lines, or after that many seconds of the trace."""
+    """Return the group after all lines, or after that many seconds of the trace."""
     end = time_of(lines[-1].ts) if seconds is None else time_of(lines[0].ts) + int(seconds * SECOND)
     view = feed(GroupsOverview(), [line for line in lines if time_of(line.ts) <= end]).view("billing", end)
     assert view is not None
@@ -22,7 +22,7 @@ def view_after(lines: list[Line], *, seconds: float | None = None) -> GroupView:
 
 
 def client_ids(view: GroupView, keys: tuple[str, ...]) -> set[str]:
-    """Client ids of lanes."""
+    """Return the client ids of the lanes with these keys."""
     return {lane.member.client_id for lane in view.lanes if lane.member.key in keys}
 
 
@@ -105,21 +105,21 @@ def test_leader_of_a_real_capture_is_recognised_by_sizes() -> None:
 def test_counts_of_real_captures_match_the_lines() -> None:
     groups, end = feed(GroupsOverview(), captured()), time_of(captured()[-1].ts)
     frames = [line for line in captured() if isinstance(line, RequestLine | ResponseLine) and line.group_id is not None]
-    names = {line.group_id for line in frames if line.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
+    group_ids = {line.group_id for line in frames if line.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
     rows = {row.group: row for row in groups.rows(end)}
-    assert len(names) > 3
-    assert names <= rows.keys()
-    for name, row in rows.items():
-        responses = [line for line in frames if line.group_id == name and isinstance(line, ResponseLine)]
+    assert len(group_ids) > 3
+    assert group_ids <= rows.keys()
+    for group_id, row in rows.items():
+        responses = [line for line in frames if line.group_id == group_id and isinstance(line, ResponseLine)]
         commits = [line for line in responses if line.api in ("OffsetCommit", "TxnOffsetCommit") and not line.errors]
         assert row.commits == len(commits)
-        view = groups.view(name, end)
+        view = groups.view(group_id, end)
         assert view is not None
         joins = [line for line in responses if line.api in ("JoinGroup", "ConsumerGroupHeartbeat") and not line.errors]
         generations = {
             line.generation_id for line in joins if line.generation_id is not None and line.generation_id > 0
         }
         assert generations <= {boundary.generation for boundary in view.boundaries}
-        refused = [line for line in responses if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
-        errors = {error.name for line in refused for error in line.errors} - {"MEMBER_ID_REQUIRED"}
+        judged = [line for line in responses if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
+        errors = {error.name for line in judged for error in line.errors} - {"MEMBER_ID_REQUIRED"}
         assert errors <= {name for name, _ in row.errors}

@@ -1,4 +1,4 @@
-"""Brokers' addresses in responses: all of them are found, and nothing else changes with them."""
+"""Broker addresses in responses: all of them are found, and rewriting them changes nothing else."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from dissectors.messages.message import read_response
 from tests.kproxy.frames import response
 from tests.strategies import damaged, values
 
-#: What KIP-4, KIP-482, KIP-559, KIP-700, KIP-853, KIP-919, KIP-932 and KIP-951 say: the versions of each API whose
-#: responses have addresses, and the field that these stand in.
-WHERE = {
+#: The versions of each API whose responses have addresses, and the field that holds them, according to KIP-4, KIP-482,
+#: KIP-559, KIP-700, KIP-853, KIP-919, KIP-932 and KIP-951.
+ADDRESS_FIELDS = {
     "Metadata": (range(14), "brokers"),
     "FindCoordinator": (range(7), "coordinators"),
     "DescribeCluster": (range(3), "brokers"),
@@ -36,9 +36,9 @@ WHERE = {
     "EndQuorumEpoch": (range(1, 2), "node_endpoints"),
     "FetchSnapshot": (range(1, 2), "node_endpoints"),
 }
-EVERY = [(api, version) for api, (versions, _) in WHERE.items() for version in versions]
+API_VERSIONS = [(api, version) for api, (versions, _) in ADDRESS_FIELDS.items() for version in versions]
 #: Controllers write ports as uint16, all others as int32.
-CLIENTS = set(WHERE) - {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"}
+CLIENT_APIS = set(ADDRESS_FIELDS) - {"Vote", "BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot"}
 HOSTS = st.sampled_from(["", "b", "b1.example.com", "h" * 127, "h" * 300, "ü"])
 
 
@@ -49,8 +49,8 @@ def key_of(api: str) -> int:
 
 
 def address_structs(api: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """The structs of a body that hold an address."""
-    field = WHERE[api][1]
+    """Return the structs in a body that hold an address."""
+    field = ADDRESS_FIELDS[api][1]
     if field == "coordinators" and field not in body:
         return [body]
     return body.get(field) or []
@@ -62,7 +62,7 @@ def rewrite(frame: bytes, api: str, version: int, address: tuple[str, int]) -> b
     return action.frame if isinstance(action, Replace) else frame
 
 
-def test_wants_exactly_the_responses_that_have_addresses() -> None:
+def test_rewriter_wants_exactly_the_responses_that_have_addresses() -> None:
     rewriter = AddressRewriter(lambda addresses, complete: [])
     wanted = {
         (api.name, version)
@@ -70,11 +70,11 @@ def test_wants_exactly_the_responses_that_have_addresses() -> None:
         for version in range(-1, api.max_version + 3)
         if rewriter.wants(Direction.RESPONSE, api.key, version)
     }
-    assert wanted == set(EVERY)
-    assert not any(rewriter.wants(Direction.REQUEST, key_of(api), version) for api, version in EVERY)
+    assert wanted == set(API_VERSIONS)
+    assert not any(rewriter.wants(Direction.REQUEST, key_of(api), version) for api, version in API_VERSIONS)
 
 
-def test_reports_versions_newer_than_the_schemas() -> None:
+def test_versions_newer_than_the_schemas_are_reported() -> None:
     reported: list[tuple[int, int]] = []
     rewriter = AddressRewriter(lambda addresses, complete: [], lambda *version: reported.append(version))
     assert not rewriter.wants(Direction.RESPONSE, key_of("Metadata"), 99)
@@ -82,7 +82,7 @@ def test_reports_versions_newer_than_the_schemas() -> None:
     assert reported == [(3, 99)]
 
 
-@pytest.mark.parametrize(("api", "version"), EVERY)
+@pytest.mark.parametrize(("api", "version"), API_VERSIONS)
 def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
@@ -91,7 +91,7 @@ def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
     @given(values(shape), st.data())
     def check_rewriting(body: dict[str, Any], data: st.DataObject) -> None:
         for node in address_structs(api, body):
-            largest = 2**31 - 1 if api in CLIENTS else 2**16 - 1
+            largest = 2**31 - 1 if api in CLIENT_APIS else 2**16 - 1
             node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([largest, 0, 9092]))
         address = data.draw(HOSTS.filter(bool)), 19092
         frame = response(api, version, body)
@@ -108,7 +108,7 @@ def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
     check_rewriting()
 
 
-@pytest.mark.parametrize(("api", "version"), EVERY)
+@pytest.mark.parametrize(("api", "version"), API_VERSIONS)
 def test_arbitrary_responses_pass_or_are_rewritten(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
@@ -121,18 +121,18 @@ def test_arbitrary_responses_pass_or_are_rewritten(api: str, version: int) -> No
     rewrite_frame()
 
 
-def corpus() -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
-    """Responses as Kafka's own classes write and print them."""
+def corpus_responses() -> Iterator[tuple[str, int, bytes, dict[str, Any]]]:
+    """Yield responses as Kafka's own classes write them, and their JSON."""
     file = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
     with gzip.open(file, "rt") as rows:
         for row in map(json.loads, rows):
             api = row["api"].removesuffix("Response")
-            if row["type"] == "response" and api in WHERE and row["version"] in WHERE[api][0]:
+            if row["type"] == "response" and api in ADDRESS_FIELDS and row["version"] in ADDRESS_FIELDS[api][0]:
                 yield api, row["version"], bytes.fromhex(row["frame_hex"]), row["json"]
 
 
 def printed_addresses(value: Any) -> Iterator[BrokerAddress]:
-    """The addresses in Kafka's JSON, in order."""
+    """Yield the addresses in Kafka's JSON, in order."""
     if isinstance(value, dict):
         if {"host", "port"} <= value.keys() and value.keys() & {"nodeId", "brokerId"}:
             yield BrokerAddress(value.get("nodeId", value.get("brokerId")), value["host"], value["port"])
@@ -143,16 +143,16 @@ def printed_addresses(value: Any) -> Iterator[BrokerAddress]:
             yield from printed_addresses(element)
 
 
-def test_finds_the_addresses_that_kafka_prints() -> None:
+def test_all_addresses_that_kafka_prints_are_found() -> None:
     counts: dict[str, int] = {}
-    for api, version, frame, body in corpus():
+    for api, version, frame, body in corpus_responses():
         located = [span.address for span in locate_addresses(frame, key_of(api), version)]
         assert located == [address for address in printed_addresses(body) if address.host and address.port > 0], (
             api,
             version,
         )
         counts[api] = counts.get(api, 0) + len(located)
-    assert counts.keys() == WHERE.keys()
+    assert counts.keys() == ADDRESS_FIELDS.keys()
     assert all(counts.values())
 
 

@@ -30,7 +30,7 @@ HEARTBEAT, METADATA, PRODUCE = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA), int(
 
 
 class RecordingInterceptor:
-    """Wants some APIs, and takes one decision about each frame of theirs."""
+    """Wants the frames of some APIs, decides about each with a given function, and records them."""
 
     answers = True
 
@@ -81,14 +81,14 @@ def metadata_response(number: int, host: str = "b") -> bytes:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[tuple[bytes, bytes]]:
-    """Requests with their responses; sizes from a header alone to many times the chunks."""
-    conversations = []
+    """Draw requests with their responses, from a header alone to frames much longer than the chunks."""
+    conversation = []
     for number in range(draw(st.integers(1, 8))):
         key = draw(st.sampled_from([METADATA, HEARTBEAT, int(ApiKey.FETCH), 9999]))
         padding = b"x" * draw(st.sampled_from([0, 1, 5, 300, 2000]))
         head = key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big")
-        conversations.append((framed(head + padding), framed(number.to_bytes(4, "big") + padding)))
-    return conversations
+        conversation.append((framed(head + padding), framed(number.to_bytes(4, "big") + padding)))
+    return conversation
 
 
 def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
@@ -127,7 +127,7 @@ def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
 
 
 class PlannedExchange(NamedTuple):
-    """A request and its response, and what becomes of both."""
+    """A request and its response, and the action on each."""
 
     request: bytes
     response: bytes  # empty if the server sends none
@@ -143,7 +143,7 @@ def produce_request(number: int, acks: int, padding: bytes = b"", version: int =
 
 @st.composite
 def exchanges(draw: st.DrawFn, *, answers: bool) -> list[PlannedExchange]:
-    """A conversation with pipelined requests, some without a response, and some that interceptors handle."""
+    """Draw a conversation in which some requests have no response, and an interceptor handles some frames."""
     planned = []
     actions: list[Action] = [FORWARD, FORWARD, Delay(1.5), Drop(), Replace(b"\0\0\0\5other")]
     for number in range(draw(st.integers(1, 8))):
@@ -167,7 +167,7 @@ def exchanges(draw: st.DrawFn, *, answers: bool) -> list[PlannedExchange]:
 
 
 def expected_delivery(frame: bytes, action: Action) -> tuple[bytes, float]:
-    """What is sent for a frame, and by how much it is delayed."""
+    """Return the bytes sent for a frame, and their delay in seconds."""
     match action:
         case Replace(replacement):
             return replacement, 0.0
@@ -211,7 +211,7 @@ def test_each_frame_gets_its_action_however_the_bytes_are_cut(
         exchange.response if expected_delivery(exchange.request, exchange.on_request)[0] else b""
         for exchange in planned
     ]
-    for number in range(0, len(planned), lag + 1):  # up to `lag` requests more are in flight when the server responds
+    for number in range(0, len(planned), lag + 1):  # up to `lag` more requests are in flight when the server responds
         feed(REQUEST, *(exchange.request for exchange in planned[number : number + lag + 1]))
         feed(RESPONSE, *responses[number : number + lag + 1])
     feed(REQUEST, tail)
@@ -310,7 +310,7 @@ def test_nothing_is_sent_after_a_close() -> None:
     assert [output.close for output in outputs] == [False, True]
 
 
-def test_interceptors_see_the_frames_of_those_before_them() -> None:
+def test_interceptor_sees_frames_as_earlier_interceptors_changed_them() -> None:
     first, second = (
         interceptor_for(RESPONSE, Replace(metadata_response(1, "other")), METADATA),
         interceptor_for(RESPONSE, FORWARD, METADATA),

@@ -47,7 +47,7 @@ def node_spans(nodes: list[Node]) -> list[tuple[str, int, int]]:
     return [(node.name, node.start, node.end) for node in nodes]
 
 
-def test_reads_a_request_with_its_header() -> None:
+def test_request_is_read_with_its_header() -> None:
     message = read_request(HEARTBEAT_REQUEST)
     assert (message.is_request, message.api, message.api_key, message.version) == (True, "Heartbeat", 12, 4)
     assert (message.correlation_id, message.client_id) == (7, "me")
@@ -56,7 +56,7 @@ def test_reads_a_request_with_its_header() -> None:
     assert (message.error, message.decode_warnings, message.opaque, message.trailing) == (None, (), None, 0)
 
 
-def test_reads_a_response_in_the_layout_of_its_request() -> None:
+def test_response_is_read_in_the_layout_of_its_request() -> None:
     message = read_response(HEARTBEAT_RESPONSE, 12, 4)
     assert (message.is_request, message.api, message.version) == (False, "Heartbeat", 4)
     assert (message.correlation_id, message.client_id) == (7, None)
@@ -81,7 +81,7 @@ def test_unknown_api_is_named_by_its_number() -> None:
     assert (api_name(12), api_name(999)) == ("Heartbeat", "API 999")
 
 
-def test_first_controlled_shutdown_has_no_client_id() -> None:
+def test_controlled_shutdown_v0_has_no_client_id() -> None:
     message = read_request(unhex("0000000c 0007 0000 00000001 00000005"))
     assert (message.client_id, message.body, message.error) == (None, {"broker_id": 5}, None)
 
@@ -121,7 +121,7 @@ def test_unknown_api_key_is_opaque_with_a_readable_header() -> None:
     assert (message.layout, message.error, message.trailing) == (None, None, 0)
 
 
-def test_version_above_the_schemas_is_opaque() -> None:
+def test_message_above_the_schema_versions_is_opaque() -> None:
     message = read_request(unhex("0000000a 000c 0063 00000007 ffff"))
     assert (message.api, message.version) == ("Heartbeat", 99)
     assert message.opaque == "Heartbeat v99 is not in the schemas, which end at v4"
@@ -208,7 +208,7 @@ def test_tree_has_size_header_and_body() -> None:
     ]
 
 
-def test_tree_ends_where_reading_stopped() -> None:
+def test_tree_ends_where_decoding_stopped() -> None:
     message = read_request(HEARTBEAT_REQUEST[:-4])
     tree = walk_message(message)
     assert str(tree.error) == str(message.error)

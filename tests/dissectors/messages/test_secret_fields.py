@@ -10,12 +10,12 @@ SECRET = b"PLAINpasswordPLAIN"
 
 
 def config_response(name: str, value: str | None, **more: Any) -> Message:
-    """A DescribeConfigs response with one configuration."""
+    """Return a DescribeConfigs response with one configuration."""
     config = {"name": name, "value": value, "config_source": 1, **more}
     return response("DescribeConfigs", 4, results=[{"resource_type": 4, "resource_name": "1", "configs": [config]}])
 
 
-HOLDERS = {
+MESSAGES_WITH_SECRETS = {
     "token": request("SaslAuthenticate", 2, auth_bytes=SECRET),
     "answer to a token": response("SaslAuthenticate", 2, auth_bytes=SECRET),
     "salted password": request(
@@ -37,9 +37,9 @@ HOLDERS = {
 }
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@pytest.mark.parametrize("name", MESSAGES_WITH_SECRETS)
 def test_secrets_of_a_message_are_redacted_in_every_output(name: str) -> None:
-    message = HOLDERS[name]
+    message = MESSAGES_WITH_SECRETS[name]
     assert SECRET in message.frame
     assert SECRET.decode() not in str(redaction.redacted(message))
     assert f"(redacted, {len(SECRET)} bytes)" in str(redaction.redacted(message))
@@ -50,9 +50,9 @@ def test_secrets_of_a_message_are_redacted_in_every_output(name: str) -> None:
     assert not [node for node in all_nodes(nodes) if node.value in (SECRET, SECRET.decode())]
 
 
-@pytest.mark.parametrize("name", HOLDERS)
+@pytest.mark.parametrize("name", MESSAGES_WITH_SECRETS)
 def test_redacted_frame_still_decodes(name: str) -> None:
-    message = HOLDERS[name]
+    message = MESSAGES_WITH_SECRETS[name]
     frame = redaction.redacted_frame(message)
     assert SECRET not in frame
     decoded = read_request(frame) if message.is_request else read_response(frame, message.api_key, message.version)
@@ -66,8 +66,8 @@ def test_ordinary_config_is_shown() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 10])
-def test_truncated_message_with_secrets_is_redacted_whole(cut: int) -> None:
-    frame = HOLDERS["password of a broker"].frame
+def test_truncated_message_with_secrets_is_redacted_entirely(cut: int) -> None:
+    frame = MESSAGES_WITH_SECRETS["password of a broker"].frame
     message = read_response(frame[:-cut], 32, 4)
     assert redaction.redacted(message) == {}
     assert not any(redaction.redacted_frame(message)[message.body_start :])
@@ -76,14 +76,14 @@ def test_truncated_message_with_secrets_is_redacted_whole(cut: int) -> None:
     assert node_at([body], "body.(redacted)").end == len(frame) - cut
 
 
-def test_message_with_secrets_and_trailing_bytes_is_redacted_whole() -> None:
-    frame = HOLDERS["token"].frame + SECRET
+def test_message_with_secrets_and_trailing_bytes_is_redacted_entirely() -> None:
+    frame = MESSAGES_WITH_SECRETS["token"].frame + SECRET
     assert redaction.redacted(read_request(frame)) == {}
     assert SECRET not in redaction.redacted_frame(read_request(frame))
 
 
-def test_message_of_an_unknown_version_is_redacted_whole() -> None:
-    frame = bytearray(HOLDERS["token"].frame)
+def test_message_of_an_unknown_version_is_redacted_entirely() -> None:
+    frame = bytearray(MESSAGES_WITH_SECRETS["token"].frame)
     frame[7] = 99
     message = read_request(bytes(frame))
     assert message.opaque

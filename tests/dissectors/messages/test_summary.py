@@ -34,7 +34,7 @@ BATCH = unhex("""
     ff ff ff ff ff ff ff ff   # producer id
     ff ff                     # producer epoch
     ff ff ff ff               # base sequence
-    00 00 00 03               # three records, it claims
+    00 00 00 03               # claims three records
 """)
 
 
@@ -48,7 +48,7 @@ def read_response_of(api: str, version: int, body: dict[str, Any]) -> Message:
     return read_response(response(api, version, body), api_entry.key, version)
 
 
-def test_topics_of_a_produce_have_their_records() -> None:
+def test_topics_of_a_produce_request_have_record_counts_and_sizes() -> None:
     body = {
         "topic_data": [
             {
@@ -268,7 +268,7 @@ def test_age_with_append_time_is_relative_to_the_broker() -> None:
 
 
 @pytest.mark.parametrize("attributes", [0x20, 0x40])
-def test_markers_and_delete_horizons_have_no_age(attributes: int) -> None:
+def test_batches_with_markers_or_delete_horizons_have_no_age(attributes: int) -> None:
     data = bytearray(batch(40, 1_000_000))
     data[22] |= attributes
     facts = fetch_facts(bytes(data), batch(7, 1_000_000))
@@ -282,7 +282,7 @@ def test_truncated_batch_has_no_offset_and_missing_timestamp_no_age() -> None:
     assert facts.ages_ms == []
 
 
-def test_requests_have_no_offsets_and_ages() -> None:
+def test_requests_have_no_offsets_or_ages() -> None:
     body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch(0, 1_000_000)}]}]}
     [topic] = topics(read_request_of("Produce", 9, body), at=1)
     assert (topic.offsets, topic.ages_ms) == ((), ())
@@ -404,7 +404,7 @@ _EPOCHS = {"generation_id", "generation_id_or_member_epoch", "member_epoch"}
 
 
 def _body_with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
-    """A body of one group with that generation; None where the layout has none of its own."""
+    """Return a body of one group with that generation, or None if the layout has none of its own."""
     for field in layout.fields:
         if field.name in _EPOCHS:
             return {field.name: value}
@@ -443,7 +443,7 @@ def test_generation_is_found_in_every_message_that_has_one() -> None:
     }
 
 
-def test_generation_is_that_of_a_single_group_as_on_the_wire() -> None:
+def test_generation_is_read_as_sent_if_there_is_a_single_group() -> None:
     several = {"groups": [{"group_id": "g", "member_epoch": 3}, {"group_id": "h", "member_epoch": 3}]}
     assert generation_id(read_request_of("OffsetFetch", 9, several)) is None
     assert generation_id(read_request_of("OffsetFetch", 9, {"groups": []})) is None

@@ -1,4 +1,4 @@
-"""Finding the structs with tagged fields, and which of these have their default."""
+"""Find the structs with tagged fields, and the tagged fields that hold their default."""
 
 from typing import Any
 
@@ -48,11 +48,11 @@ def tagged_paths(message: Message) -> list[tuple[str | int, ...]]:
         ),
     ],
 )
-def test_finds_every_struct_with_tagged_fields(body: dict[str, Any], expected: list[tuple[str | int, ...]]) -> None:
+def test_every_struct_with_tagged_fields_is_found(body: dict[str, Any], expected: list[tuple[str | int, ...]]) -> None:
     assert tagged_paths(fetch_message(body)) == expected
 
 
-def test_finds_tagged_fields_in_the_header() -> None:
+def test_tagged_fields_in_the_header_are_found() -> None:
     assert tagged_paths(fetch_message({}, {"_tags": [[3, b""]]})) == [("header",)]
 
 

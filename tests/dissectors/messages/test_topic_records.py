@@ -1,4 +1,4 @@
-"""Record data and fetch offsets, read once for all that need them."""
+"""Record data and fetch offsets, which are read once for all their users."""
 
 from dissectors.messages.message import read_request
 from dissectors.messages.topic_records import fetch_offsets, first_batch, topic_records
@@ -6,11 +6,11 @@ from dissectors.records import encode
 from tests.kproxy.frames import request
 
 BATCH = encode([{"base_sequence": 7, "producer_id": 9, "records": [{"value": b"a"}, {"value": b"b"}]}])
-OLD = bytes(8) + (100).to_bytes(4, "big") + bytes(4) + b"\1" + bytes(95)  # a message of format 1
+OLD_MESSAGE = bytes(8) + (100).to_bytes(4, "big") + bytes(4) + b"\1" + bytes(95)  # a message of format 1
 
 
 def test_each_partition_has_the_header_of_its_first_batch() -> None:
-    rows = [{"index": 4, "records": BATCH}, {"index": 5, "records": None}, {"index": 6, "records": OLD}]
+    rows = [{"index": 4, "records": BATCH}, {"index": 5, "records": None}, {"index": 6, "records": OLD_MESSAGE}]
     message = read_request(request("Produce", 9, {"topic_data": [{"name": "orders", "partition_data": rows}]}))
     [topic] = topic_records(message)
     assert topic.key == "orders"

@@ -1,4 +1,4 @@
-"""The facts of transactions in messages: markers, held partitions, producers."""
+"""Facts about transactions in messages: markers, held partitions, producers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_markers_are_read_from_write_txn_markers() -> None:
     ]
 
 
-def test_producer_of_a_request_is_that_of_its_only_transaction() -> None:
+def test_request_with_one_transaction_has_a_producer() -> None:
     end_txn = {"transactional_id": "pay", "producer_id": 9, "producer_epoch": 3}
     assert producer_of(read_request(request("EndTxn", 3, end_txn))) == (9, 3)
     several = [{"transactional_id": "pay", "producer_id": 9, "producer_epoch": 3, "topics": []}]

@@ -27,7 +27,7 @@ from tests.dissectors.embedded.samples import (
 
 
 def field_names() -> set[tuple[str, str]]:
-    """Every field of every message, as (message, name)."""
+    """Return every field of every message, as (message, name)."""
     names = set()
 
     def collect(message: str, fields: list[Any]) -> None:
@@ -165,7 +165,7 @@ def test_existing_meanings_are_kept() -> None:
 
 
 @given(st.sampled_from(sorted(FRAMES)), st.data())
-def test_any_change_to_a_real_frame_can_be_annotated(name: str, data: st.DataObject) -> None:
+def test_changed_real_frame_can_be_annotated(name: str, data: st.DataObject) -> None:
     row = FRAMES[name]
     frame = bytearray.fromhex(row["frame"])
     frame[data.draw(st.integers(12, len(frame) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Record data written by Kafka's own classes: `row` runs a test over each sample, `sample` gives one by name."""
+"""Samples of record data written by Kafka's own classes: `row` runs a test on each, `sample` returns one by name."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Producers and times are changed in batches of format 2, and nothing else."""
+"""Only producers and times are changed, and only in batches of format 2."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_invalid_crc_stays_invalid() -> None:
     assert (batch["producer_id"], batch["crc"], batch["crc_valid"]) == (70, 1, False)
 
 
-def test_shifts_timestamps_of_batches_that_have_them() -> None:
+def test_timestamps_are_shifted_in_batches_that_have_them() -> None:
     records = [{"timestamp": 1000, "value": b"a"}, {"timestamp": 1500, "value": b"b"}]
     data = encode([{"records": records}, {"records": [{"value": b"c"}]}])
     shifted, unshifted = decode(shift_times(data, 250))

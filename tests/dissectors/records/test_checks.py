@@ -32,11 +32,11 @@ def only_fault(data: bytes, *, produced: bool = True) -> Fault:
 
 
 def sealed(data: bytes | bytearray) -> bytes:
-    """With the length and the CRC that the bytes should have."""
-    sealed = bytearray(data)
-    sealed[8:12] = (len(sealed) - 12).to_bytes(4, "big")
-    sealed[CRC] = google_crc32c.value(bytes(sealed[21:])).to_bytes(4, "big")
-    return bytes(sealed)
+    """Return a batch with the length and the CRC that its bytes should have."""
+    batch = bytearray(data)
+    batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+    batch[CRC] = google_crc32c.value(bytes(batch[21:])).to_bytes(4, "big")
+    return bytes(batch)
 
 
 def change_batch(batch: dict[str, Any], position: int, new_hex: str) -> bytes:
@@ -100,7 +100,7 @@ def test_null_header_key_is_a_fault() -> None:
         (lambda data: int.from_bytes(google_crc32c.value(data[21:]).to_bytes(4, "little"), "big"), "in reverse order"),
     ],
 )
-def test_names_the_checksum_that_was_used_instead(checksum: Callable[[bytes], int], name: str) -> None:
+def test_checksum_used_instead_of_the_crc_is_named(checksum: Callable[[bytes], int], name: str) -> None:
     data = encode([ONE])
     data = data[:17] + checksum(data).to_bytes(4, "big") + data[21:]
     fault = only_fault(data)
@@ -116,7 +116,7 @@ def test_names_the_checksum_that_was_used_instead(checksum: Callable[[bytes], in
         ({}, "the timestamp type LogAppendTime"),
     ],
 )
-def test_names_the_timestamp_type_that_the_checksum_fits(written: dict[str, str], variant: str) -> None:
+def test_timestamp_type_that_fits_the_checksum_is_named(written: dict[str, str], variant: str) -> None:
     other_fields = {} if written else {"timestamp_type": "LogAppendTime"}
     data = bytearray(encode([TWO | written]))
     data[CRC] = encode([TWO | other_fields])[CRC]
@@ -130,13 +130,13 @@ def test_names_the_timestamp_type_that_the_checksum_fits(written: dict[str, str]
         ("is_control", "the control bit cleared"),
     ],
 )
-def test_names_the_attributes_that_the_checksum_fits(field: str, variant: str) -> None:
+def test_attribute_that_fits_the_checksum_is_named(field: str, variant: str) -> None:
     data = bytearray(encode([TWO | {field: True}]))
     data[CRC] = encode([TWO])[CRC]
     assert only_fault(bytes(data)).message.endswith(f"; it is that of the same batch with {variant}")
 
 
-def test_names_a_checksum_computed_without_a_producer() -> None:
+def test_checksum_computed_without_a_producer_is_named() -> None:
     data = bytearray(encode([TWO | {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}]))
     data[CRC] = encode([TWO])[CRC]
     assert only_fault(bytes(data)).message.endswith(
@@ -179,7 +179,7 @@ def test_checksum_of_another_format_is_named() -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_changed_bytes_are_a_crc_fault(magic: int) -> None:
+def test_changed_bytes_cause_a_crc_fault(magic: int) -> None:
     data = encode([{"magic": magic, "records": [{"value": b"abc"}]}]).replace(b"abc", b"abd")
     assert only_fault(data).kind is FaultKind.CRC
 
@@ -244,7 +244,7 @@ def test_unselected_batches_are_examined_only_if_their_header_is_inconsistent() 
     assert examine(change_batch(TWO, 57, "00000003"), selects=lambda _: False, produced=True).faults
 
 
-GOOD = st.sampled_from(
+RECORD_DATA = st.sampled_from(
     [encode([TWO]), encode([TWO | {"compression": "gzip"}]), encode([ONE, TWO]), write_departing_batch(TWO,
                                                                                                        "headers_missing"),
      encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"a"}, {"value": b"b"}]}])]
@@ -252,7 +252,7 @@ GOOD = st.sampled_from(
 
 
 @given(
-    data=GOOD,
+    data=RECORD_DATA,
     position=st.integers(0, 150),
     inserted=st.binary(max_size=9),
     is_sealed=st.booleans(),
@@ -269,7 +269,7 @@ def test_arbitrary_changes_never_raise(
 
 
 def old_message(body: bytes) -> bytes:
-    """A message of format 0 or 1 around what follows its CRC."""
+    """Return a message of format 0 or 1 with `body` after its CRC."""
     return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
 
 

@@ -1,4 +1,4 @@
-"""The codecs against what peers write, and the end to what they may give."""
+"""The codecs read what other implementations write, up to a limit."""
 
 import struct
 import tracemalloc
@@ -21,7 +21,7 @@ def decompress(codec: int, data: bytes, *, limit: int = 1 << 20, magic: int = 2)
 
 @CODEC
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(range(256)) * 400])
-def test_decompresses_what_was_compressed(codec: int, data: bytes) -> None:
+def test_decompression_returns_the_original_data(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
 
 
@@ -62,7 +62,7 @@ XERIAL_CLAIMS_2_GB = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, 2**31 - 1) + 
 
 
 @pytest.mark.parametrize(("codec", "data"), [(4, ZSTD_CLAIMS_2_GB), (2, SNAPPY_CLAIMS_2_GB), (2, XERIAL_CLAIMS_2_GB)])
-def test_claimed_size_allocates_nothing(codec: int, data: bytes) -> None:
+def test_claimed_size_is_not_allocated(codec: int, data: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError, match=f"not {CODECS[codec]}"):

@@ -1,4 +1,4 @@
-"""Batches written: the bytes that Kafka wrote, and the way back through decode."""
+"""Encoded batches have the bytes that Kafka wrote, and decode returns what was encoded."""
 
 import struct
 from typing import Any
@@ -17,11 +17,11 @@ def complete_batches(data: bytes) -> list[dict[str, Any]]:
 
 
 def without_compressed_size(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what depends on how well a library compresses."""
+    """Return the batches without the fields that depend on the compression library."""
     return [{name: value for name, value in batch.items() if name not in ("crc", "batch_length")} for batch in batches]
 
 
-def test_reencodes_batches_written_by_kafka(row: dict[str, Any]) -> None:
+def test_batches_written_by_kafka_are_reencoded(row: dict[str, Any]) -> None:
     batches = complete_batches(row["data"])
     encoded = encode(batches)
     if all(batch["compression"] == "none" for batch in batches):
@@ -161,7 +161,7 @@ def test_invalid_crc_is_written_as_given(magic: int, compression: str) -> None:
         ({"records": [{"headers": [{"value": b""}]}]}, r"\[1\]: KeyError: 'key'"),
     ],
 )
-def test_rejects_values_that_cannot_be_written(batch: dict[str, Any], message: str) -> None:
+def test_values_that_cannot_be_written_are_rejected(batch: dict[str, Any], message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode([{"records": []}, batch])
 

@@ -1,4 +1,4 @@
-"""Records written wrongly: each way is named first, or one that leaves the same bytes, with its first byte."""
+"""Each way of writing records wrongly is named first, or one that leaves the same bytes, with its first byte."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(batch=batches(), written=st.sampled_from(list(ENCODINGS)))
-def test_names_the_departure_that_was_written(batch: dict[str, Any], written: str) -> None:
+def test_departure_that_was_written_is_named(batch: dict[str, Any], written: str) -> None:
     data = write_departing_batch(batch, written)
     [decoded] = decode(data)
     assert decoded["crc_valid"]
@@ -99,7 +99,7 @@ def test_departure_points_at_its_first_byte(written: str, offset: int, expected_
 
 
 def test_ambiguous_missing_field_has_rivals() -> None:
-    # with all times alike, attributes, timestamp delta and offset delta of one record are three zeros
+    # if all times are equal, the attributes, timestamp delta and offset delta of a single record are three zeros
     batch = {"records": [{"timestamp": TIME, "value": b"a"}]}
     names = [departure.written for departure in departures(write_departing_batch(batch, "timestamp_delta_missing"))]
     assert names == ["attributes_missing", "offset_delta_missing", "timestamp_delta_missing"]
@@ -131,7 +131,7 @@ def test_batch_with_too_many_records_is_not_examined() -> None:
     assert departures(data) == ()
 
 
-def test_departed_batch_has_the_right_length_and_crc() -> None:
+def test_departing_batch_has_the_right_length_and_crc() -> None:
     data = write_departing_batch(PLAIN, "lengths_int32")
     assert int.from_bytes(data[8:12], "big") == len(data) - 12
     assert int.from_bytes(data[17:21], "big") == google_crc32c.value(data[21:])

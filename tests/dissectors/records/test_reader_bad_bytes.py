@@ -21,19 +21,19 @@ def leaves(nodes: list[Node]) -> list[Node]:
 
 
 def batch_of(payload: bytes, *, count: int, attributes: int = 0) -> bytes:
-    """A batch of format 2 around bytes that need not be records."""
+    """Return a batch of format 2 around bytes that need not be records."""
     header = struct.pack(">qiibIhiqqqhii", 0, 49 + len(payload), -1, 2, 0, attributes, 0, 0, 0, -1, -1, -1, count)
     return header + payload
 
 
 def wrapper_of(payload: bytes, attributes: int) -> bytes:
-    """A message of format 1 around bytes that need not be messages."""
+    """Return a message of format 1 around bytes that need not be messages."""
     tail = struct.pack(">bbqii", 1, attributes, 0, -1, len(payload)) + payload
     return struct.pack(">qiI", 9, len(tail) + 4, 0) + tail
 
 
 def decode_error(data: bytes, **options: Any) -> str:
-    """The error that decode gives, after checking that walk agrees."""
+    """Return the error that decode reports, after checking that walk agrees."""
     errors = [batch["error"] for batch in decode(data, **options) if "error" in batch]
     walked = walk(b"\xee" * 7 + data + b"\xee", 7, 7 + len(data), **options)
     assert walked.error is not None
@@ -70,7 +70,7 @@ RECORD = b"\x10\x00\x00\x00\x02k\x02v\x00"  # length 8: key k, value v
         (b"\x14\x00\x00\x00\x02k\x02v\x00zz", "records[0].length: length 10 is 2 bytes more than the fields take"),
     ],
 )
-def test_names_the_field_of_a_record_that_does_not_fit(record: bytes, error: str) -> None:
+def test_field_of_a_record_that_does_not_fit_is_named(record: bytes, error: str) -> None:
     assert decode_error(batch_of(record, count=1)) == error
 
 
@@ -82,7 +82,7 @@ def test_error_points_at_the_length_that_does_not_fit() -> None:
     assert walked.error.offset == 4 + HEADER + len(RECORD) + 6
 
 
-def test_keeps_the_records_before_a_bad_one_and_the_batch_after_it() -> None:
+def test_records_before_a_bad_one_and_the_next_batch_are_kept() -> None:
     damaged_batch = batch_of(RECORD * 2 + b"\x03" + RECORD, count=4)
     first, second = decode(damaged_batch + encode([{"records": [{"value": b"next"}]}]))
     assert [record["value"] for record in first["records"]] == [b"v", b"v"]
@@ -99,7 +99,7 @@ def test_keeps_the_records_before_a_bad_one_and_the_batch_after_it() -> None:
         (-5, "records: count is -5"),
     ],
 )
-def test_rejects_a_count_that_differs_from_the_records(count: int, error: str) -> None:
+def test_count_that_differs_from_the_records_is_rejected(count: int, error: str) -> None:
     assert decode_error(batch_of(RECORD * 2, count=count)) == error
 
 
@@ -146,7 +146,7 @@ def test_batch_shorter_than_its_header_ends_with_a_located_error() -> None:
         (wrapper_of(b"\x00", 2), "value: a compressed message with none inside"),
     ],
 )
-def test_names_the_field_of_a_message_that_does_not_fit(data: bytes, error: str) -> None:
+def test_field_of_a_message_that_does_not_fit_is_named(data: bytes, error: str) -> None:
     assert decode_error(data) == error
 
 
@@ -161,7 +161,7 @@ BATCH_OF_26_BYTES = struct.pack(">qiib", 0, 14, 0, 2) + b"\x00" * 9
         (b"\x00" * 20, "value[0].batch_length: length 0 is below the 14 bytes of the smallest message", 8),
     ],
 )
-def test_names_the_invalid_field_inside_a_wrapper(content: bytes, error: str, byte: int) -> None:
+def test_invalid_field_inside_a_wrapper_is_named(content: bytes, error: str, byte: int) -> None:
     assert decode_error(wrapper_of(snappy(content), 2)) == f"{error} (byte {byte} once decompressed)"
 
 
@@ -222,7 +222,7 @@ def test_arbitrary_bytes_are_read_without_an_exception(data: bytes) -> None:
 @given(
     st.integers(-1, 3), st.integers(0, 127), st.integers(-3, 2**31 - 1), st.binary(max_size=120), st.binary(max_size=9)
 )
-def test_arbitrary_bytes_behind_a_plausible_header_are_read(
+def test_arbitrary_bytes_after_a_plausible_header_are_read(
     magic: int, attributes: int, number: int, body: bytes, tail: bytes
 ) -> None:
     if magic == 2:

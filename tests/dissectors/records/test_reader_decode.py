@@ -47,7 +47,7 @@ def as_kafka_record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_control_value(record: dict[str, Any]) -> dict[str, Any]:
-    """Kafka's record without the parsed value of a control record, which stays bytes here."""
+    """Return Kafka's record without the parsed value of a control record, which stays bytes here."""
     if "control" not in record:
         return record
     return record | {"control": {name: record["control"][name] for name in ("type", "version")}}
@@ -100,7 +100,7 @@ def test_append_time_is_kept_beside_the_create_time(sample: Callable[[str], byte
     assert batch["records"] == [{"offset": 0, "timestamp": 9, "create_timestamp": 3, "key": None, "value": None}]
 
 
-def test_decodes_a_memoryview_to_bytes(sample: Callable[[str], bytes]) -> None:
+def test_memoryview_is_decoded_to_bytes(sample: Callable[[str], bytes]) -> None:
     data = sample("v2-none")
     [batch] = decode(memoryview(bytearray(data)))
     assert batch == decode(data)[0]
@@ -115,7 +115,7 @@ def test_header_key_with_invalid_utf8_is_preserved() -> None:
 
 
 def test_wrapper_at_offset_zero_keeps_the_inner_offsets() -> None:
-    """librdkafka leaves 0 there when it produces."""
+    """librdkafka leaves the offset of the wrapper at 0 when it produces."""
     batch = {"magic": 1, "compression": "gzip", "last_offset": 0, "records": [{"value": b"a"}, {"value": b"b"}]}
     [decoded] = decode(encode([batch]))
     assert [record["offset"] for record in decoded["records"]] == [0, 1]

@@ -1,4 +1,4 @@
-"""The two forms of the schema id's prefix agree, and nothing else reads it."""
+"""The function and the pattern that recognise a schema id agree, and no other module has a pattern for it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dissectors.records.schema_ids import HEX_PREFIX, schema_id
 
 
 @pytest.mark.parametrize("schema_id_number", [1, 7, 256, 9_999_999])
-def test_recognises_a_schema_id(schema_id_number: int) -> None:
+def test_schema_id_is_recognised(schema_id_number: int) -> None:
     data = b"\0" + schema_id_number.to_bytes(4, "big") + b"avro"
     assert schema_id(data) == schema_id_number
     assert re.match(HEX_PREFIX, data.hex().upper())
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0\0\0x", b"\1\0\0\0\7x", b"\0\xff\xff\xff\xffx", b'{"a": 1}'])
-def test_rejects_data_without_a_schema_id(data: bytes) -> None:
+def test_data_without_a_schema_id_is_rejected(data: bytes) -> None:
     assert schema_id(data) is None
     assert not re.match(HEX_PREFIX, data.hex().upper())
 

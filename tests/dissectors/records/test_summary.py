@@ -1,4 +1,4 @@
-"""The summary that headers alone allow."""
+"""Summaries of record data, read from the batch headers alone."""
 
 import itertools
 import struct
@@ -67,7 +67,7 @@ def test_truncated_batch_is_not_counted(sample: Callable[[str], bytes]) -> None:
     assert outline(complete + sample("v2-zstd")[:-1]) == outline(complete) == Outline(5, 1, ("gzip",), 1301)
 
 
-def test_unknown_codec_in_an_outline_is_a_number() -> None:
+def test_unknown_codec_in_an_outline_is_named_by_its_number() -> None:
     data = bytearray(encode([{"records": [{"value": b"v"}]}]))
     data[22] |= 5
     assert outline(data).compressions == ("unknown(5)",)
@@ -91,10 +91,10 @@ _PIECES = st.sampled_from(
 
 
 @given(pieces=st.lists(_PIECES | st.binary(max_size=80)), cut=st.integers(0, 70))
-@pytest.mark.parametrize("kind", [bytes, memoryview])
-def test_outline_of_any_bytes_agrees_with_the_summary(kind: type, pieces: list[bytes], cut: int) -> None:
+@pytest.mark.parametrize("buffer_type", [bytes, memoryview])
+def test_outline_of_any_bytes_agrees_with_the_summary(buffer_type: type, pieces: list[bytes], cut: int) -> None:
     data = b"".join(pieces)
     data = data[: max(len(data) - cut, 0)]
-    brief, summary = outline(kind(data)), summarize(data)
+    brief, summary = outline(buffer_type(data)), summarize(data)
     assert (brief.records, brief.compressions) == (summary.records, summary.compressions)
     assert brief.batches <= summary.batches

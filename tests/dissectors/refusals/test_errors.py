@@ -14,7 +14,7 @@ from dissectors.refusals.errors import by_api, cluster, groups, logs, security, 
 from dissectors.schemas.codes import Error
 
 TABLES = (logs, groups, transactions, cluster, security)
-#: Clients of Kafka give up after these, although Kafka calls them retriable: the same call has nothing to do.
+#: Clients give up after these errors although Kafka calls them retriable: a retry would change nothing.
 FINAL_ALTHOUGH_RETRIABLE = {
     Error.ELECTION_NOT_NEEDED,
     ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION),
@@ -82,7 +82,7 @@ def test_fields_of_a_judgement_are_request_fields(key: Any, judgement: ErrorJudg
 
 
 def field_names(fields: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The names of fields at any depth, as values have them."""
+    """Return the names of fields at any depth, in the snake case of decoded values."""
     names = set()
     for field in fields:
         names.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field["name"]).lower())

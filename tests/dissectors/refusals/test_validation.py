@@ -1,4 +1,4 @@
-"""The validation of refused requests: what Kafka refuses is named, and what real clients send violates nothing."""
+"""Validation of refused requests: violations are named, and requests that Kafka accepts have none."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from dissectors.schemas.codes import Error
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.capture_results import DATA, lines_of
 
-JOIN = {
+CONSUMER_JOIN = {
     "group_id": "g", "member_id": "m", "member_epoch": 0, "instance_id": None, "rack_id": None,
     "rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["orders"], "subscribed_topic_regex": None,
     "topic_partitions": [],
 }  # fmt: skip
-STREAMS = {
+STREAMS_JOIN = {
     "group_id": "g", "member_id": "m", "member_epoch": 0, "instance_id": None, "rack_id": None,
     "rebalance_timeout_ms": 1, "active_tasks": [], "standby_tasks": [], "warmup_tasks": [], "topology": {},
 }  # fmt: skip
-SHARE = {"group_id": "g", "member_id": "m", "member_epoch": 0, "rack_id": None, "subscribed_topic_names": ["t"]}
+SHARE_JOIN = {"group_id": "g", "member_id": "m", "member_epoch": 0, "rack_id": None, "subscribed_topic_names": ["t"]}
 TOPIC = {"name": "orders", "num_partitions": -1, "replication_factor": -1, "assignments": [], "configs": []}
 REPLICAS = [{"partition_index": 0, "broker_ids": [1, 2]}, {"partition_index": 1, "broker_ids": [2, 1]}]
-SET = {**TOPIC, "assignments": REPLICAS}
+TOPIC_WITH_REPLICAS = {**TOPIC, "assignments": REPLICAS}
 
 
-def share_acknowledge_body(epoch: int, *batches: tuple[int, int, list[int]], **more: Any) -> dict[str, Any]:
+def share_acknowledge_body(epoch: int, *batches: tuple[int, int, list[int]], **fields: Any) -> dict[str, Any]:
     rows = [{"first_offset": first, "last_offset": last, "acknowledge_types": types} for first, last, types in batches]
     partitions = [{"partition_index": 0, "acknowledgement_batches": rows}]
     topics = [{"topic_id": "t", "partitions": partitions}]
-    return {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": topics, **more}
+    return {"group_id": "g", "member_id": "m", "share_session_epoch": epoch, "topics": topics, **fields}
 
 
 def offsets_body(*partitions: int) -> dict[str, Any]:
@@ -39,28 +39,40 @@ def offsets_body(*partitions: int) -> dict[str, Any]:
 
 
 REFUSED = [
-    ("ConsumerGroupHeartbeat", {**JOIN, "rebalance_timeout_ms": -1}, 1, 42, "rebalance_timeout_ms is -1"),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "rebalance_timeout_ms": -1}, 1, 42, "rebalance_timeout_ms is -1"),
     (
         "ConsumerGroupHeartbeat",
-        {**JOIN, "subscribed_topic_names": None},
+        {**CONSUMER_JOIN, "subscribed_topic_names": None},
         1,
         42,
         "subscribed_topic_names and subscribed_topic_regex are null",
     ),
-    ("ConsumerGroupHeartbeat", {**JOIN, "topic_partitions": None}, 0, 42, "topic_partitions is null"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "topic_partitions": [{}]}, 0, 42, "topic_partitions is not empty (1 topics)"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "member_id": ""}, 1, 42, "member_id is empty"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "member_id": " ", "member_epoch": 3}, 0, 42, "member_id is empty"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "group_id": ""}, 1, 42, "group_id is ''"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "member_epoch": -2}, 1, 42, "member_epoch is -2, but instance_id is null"),
-    ("ConsumerGroupHeartbeat", {**JOIN, "member_epoch": -3}, 1, 42, "member_epoch is -3"),
-    ("ShareGroupHeartbeat", {**SHARE, "subscribed_topic_names": None}, 1, 42, "subscribed_topic_names is null"),
-    ("ShareGroupHeartbeat", {**SHARE, "member_id": ""}, 1, 42, "member_id is empty"),
-    ("ShareGroupHeartbeat", {**SHARE, "member_epoch": -2}, 1, 42, "member_epoch is -2"),
-    ("StreamsGroupHeartbeat", {**STREAMS, "member_id": ""}, 0, 42, "member_id is empty"),
-    ("StreamsGroupHeartbeat", {**STREAMS, "topology": None}, 0, 42, "topology is null"),
-    ("StreamsGroupHeartbeat", {**STREAMS, "active_tasks": None}, 0, 42, "active_tasks is null"),
-    ("StreamsGroupHeartbeat", {**STREAMS, "rebalance_timeout_ms": -1}, 0, 42, "rebalance_timeout_ms is -1"),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "topic_partitions": None}, 0, 42, "topic_partitions is null"),
+    (
+        "ConsumerGroupHeartbeat",
+        {**CONSUMER_JOIN, "topic_partitions": [{}]},
+        0,
+        42,
+        "topic_partitions is not empty (1 topics)",
+    ),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "member_id": ""}, 1, 42, "member_id is empty"),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "member_id": " ", "member_epoch": 3}, 0, 42, "member_id is empty"),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "group_id": ""}, 1, 42, "group_id is ''"),
+    (
+        "ConsumerGroupHeartbeat",
+        {**CONSUMER_JOIN, "member_epoch": -2},
+        1,
+        42,
+        "member_epoch is -2, but instance_id is null",
+    ),
+    ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "member_epoch": -3}, 1, 42, "member_epoch is -3"),
+    ("ShareGroupHeartbeat", {**SHARE_JOIN, "subscribed_topic_names": None}, 1, 42, "subscribed_topic_names is null"),
+    ("ShareGroupHeartbeat", {**SHARE_JOIN, "member_id": ""}, 1, 42, "member_id is empty"),
+    ("ShareGroupHeartbeat", {**SHARE_JOIN, "member_epoch": -2}, 1, 42, "member_epoch is -2"),
+    ("StreamsGroupHeartbeat", {**STREAMS_JOIN, "member_id": ""}, 0, 42, "member_id is empty"),
+    ("StreamsGroupHeartbeat", {**STREAMS_JOIN, "topology": None}, 0, 42, "topology is null"),
+    ("StreamsGroupHeartbeat", {**STREAMS_JOIN, "active_tasks": None}, 0, 42, "active_tasks is null"),
+    ("StreamsGroupHeartbeat", {**STREAMS_JOIN, "rebalance_timeout_ms": -1}, 0, 42, "rebalance_timeout_ms is -1"),
     (
         "ShareFetch",
         share_acknowledge_body(0, (0, 9, [1])),
@@ -94,8 +106,20 @@ REFUSED = [
         "share_session_epoch is 0, with which ShareAcknowledge cannot",
     ),
     ("ShareFetch", {**share_acknowledge_body(1), "member_id": ""}, 1, 42, "member_id is ''"),
-    ("CreateTopics", {"topics": [{**SET, "num_partitions": 2}]}, 5, 42, "num_partitions is 2, although assignments"),
-    ("CreateTopics", {"topics": [{**SET, "replication_factor": 1}]}, 5, 42, "replication_factor is 1, although"),
+    (
+        "CreateTopics",
+        {"topics": [{**TOPIC_WITH_REPLICAS, "num_partitions": 2}]},
+        5,
+        42,
+        "num_partitions is 2, although assignments",
+    ),
+    (
+        "CreateTopics",
+        {"topics": [{**TOPIC_WITH_REPLICAS, "replication_factor": 1}]},
+        5,
+        42,
+        "replication_factor is 1, although",
+    ),
     ("CreateTopics", {"topics": [TOPIC, TOPIC]}, 5, 42, "topic 'orders' is in the request 2 times"),
     ("CreateTopics", {"topics": [{**TOPIC, "num_partitions": 0}]}, 5, 37, "num_partitions is 0"),
     ("CreateTopics", {"topics": [{**TOPIC, "replication_factor": -2}]}, 5, 38, "replication_factor is -2"),
@@ -150,8 +174,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("api", "body", "version", "code", "text"), REFUSED, ids=lambda each: str(each)[:40])
-def test_names_the_violation_that_kafka_refuses(
+@pytest.mark.parametrize(("api", "body", "version", "code", "text"), REFUSED, ids=lambda value: str(value)[:40])
+def test_violation_is_named_for_each_refused_request(
     api: str, body: dict[str, Any], version: int, code: int, text: str
 ) -> None:
     found_violations = violations(api, body, version, code)
@@ -163,33 +187,37 @@ def test_names_the_violation_that_kafka_refuses(
 @pytest.mark.parametrize(
     ("api", "body", "version"),
     [
-        ("ConsumerGroupHeartbeat", JOIN, 1),
+        ("ConsumerGroupHeartbeat", CONSUMER_JOIN, 1),
         (
             "ConsumerGroupHeartbeat",
-            {**JOIN, "member_epoch": 7, "topic_partitions": None, "rebalance_timeout_ms": -1},
+            {**CONSUMER_JOIN, "member_epoch": 7, "topic_partitions": None, "rebalance_timeout_ms": -1},
             1,
         ),
-        ("ConsumerGroupHeartbeat", {**JOIN, "member_id": ""}, 0),
-        ("ConsumerGroupHeartbeat", {**JOIN, "subscribed_topic_names": None, "subscribed_topic_regex": "o.*"}, 1),
-        ("ConsumerGroupHeartbeat", {**JOIN, "member_epoch": -2, "instance_id": "one"}, 1),
-        ("ShareGroupHeartbeat", SHARE, 1),
-        ("StreamsGroupHeartbeat", STREAMS, 0),
+        ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "member_id": ""}, 0),
+        (
+            "ConsumerGroupHeartbeat",
+            {**CONSUMER_JOIN, "subscribed_topic_names": None, "subscribed_topic_regex": "o.*"},
+            1,
+        ),
+        ("ConsumerGroupHeartbeat", {**CONSUMER_JOIN, "member_epoch": -2, "instance_id": "one"}, 1),
+        ("ShareGroupHeartbeat", SHARE_JOIN, 1),
+        ("StreamsGroupHeartbeat", STREAMS_JOIN, 0),
         ("ShareFetch", share_acknowledge_body(0), 1),
         ("ShareFetch", share_acknowledge_body(1, (0, 9, [1]), (10, 12, [1, 0, 3])), 1),
         ("ShareAcknowledge", share_acknowledge_body(-1, (0, 0, [4]), is_renew_ack=True), 2),
-        ("CreateTopics", {"topics": [TOPIC, {**SET, "name": "payments"}]}, 5),
+        ("CreateTopics", {"topics": [TOPIC, {**TOPIC_WITH_REPLICAS, "name": "payments"}]}, 5),
         ("CreatePartitions", {"topics": [{"name": "orders", "count": 3}]}, 3),
         ("ListOffsets", offsets_body(0, 1), 7),
         ("FindCoordinator", {"coordinator_keys": ["g:sDVOSXI9S8OVHyyWkfyUlg:0"], "key_type": 2}, 6),
         ("InitProducerId", {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}, 4),
     ],
-    ids=lambda each: str(each)[:40],
+    ids=lambda value: str(value)[:40],
 )
-def test_finds_no_violation_in_what_kafka_accepts(api: str, body: dict[str, Any], version: int) -> None:
+def test_accepted_requests_have_no_violations(api: str, body: dict[str, Any], version: int) -> None:
     assert not [violation for check in VALIDATIONS[api] for violation in check(body, version)]
 
 
-def test_requests_of_real_clients_violate_nothing() -> None:
+def test_real_client_requests_have_no_violations() -> None:
     checked = 0
     for path in sorted((DATA / "traffic").glob("*.pcap.gz")):
         for line in lines_of(path, detail=Detail.FULL):

@@ -18,18 +18,18 @@ CODES = ("S001", "S002", "S003", "S004", "S005")
 
 
 def address_findings(*parts: str) -> list[FindingEntry | FindingLine]:
-    """The findings of S001 to S005 about a story, whose lines may be indented."""
+    """Return the findings of S001 to S005 about a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
     return [finding for finding in findings("\n".join(lines)) if finding.code in CODES]
 
 
 def address_codes(*parts: str) -> list[str]:
-    """The codes among S001 to S005 that a story fires."""
+    """Return the codes among S001 to S005 that a story fires."""
     return [finding.code for finding in address_findings(*parts)]
 
 
 def metadata_exchange(broker: str, port: int, *, topic: str = "t") -> str:
-    """A client asks for a topic and is sent to a broker."""
+    """Return an exchange in which a client asks for a topic and is sent to a broker."""
     return f"""
         > Metadata v8 {{"topics": [{{"name": "{topic}"}}]}}
         < {{"brokers": [{{"host": "{broker}", "port": {port}}}], "topics": [{{"name": "t", "partitions": [{{}}]}}]}}
@@ -67,10 +67,10 @@ def test_client_that_cannot_decode_responses_gets_no_address_finding(path: Path)
 
 
 def test_third_repeated_lookup_is_reported() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:29092"
-    assert address_codes(opened, 2 * metadata_exchange("10.0.0.1", 9092)) == []
-    assert address_codes(opened, 3 * metadata_exchange("10.0.0.1", 9092)) == ["S001"]
-    assert address_codes(opened, 9 * metadata_exchange("10.0.0.1", 9092)) == ["S001"]
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:29092"
+    assert address_codes(opening, 2 * metadata_exchange("10.0.0.1", 9092)) == []
+    assert address_codes(opening, 3 * metadata_exchange("10.0.0.1", 9092)) == ["S001"]
+    assert address_codes(opening, 9 * metadata_exchange("10.0.0.1", 9092)) == ["S001"]
 
 
 def test_simultaneous_lookups_count_once() -> None:
@@ -79,7 +79,7 @@ def test_simultaneous_lookups_count_once() -> None:
 
 
 def test_client_that_reached_the_advertised_broker_may_look_up_often() -> None:
-    fetch = "> Fetch v4 {}\n< {}\n"  # address translation: it did get there, and that is here
+    fetch = "> Fetch v4 {}\n< {}\n"  # address translation: the client did reach the broker, by this connection
     assert address_codes(metadata_exchange("localhost", 29092), fetch, 9 * metadata_exchange("localhost", 29092)) == []
 
 
@@ -93,36 +93,34 @@ def test_repeated_lookup_of_a_missing_topic_is_not_an_address_problem() -> None:
 
 
 def test_unresolvable_host_name_is_reported_after_many_lookups() -> None:
-    opened = "open 1 client=127.0.0.1:50001 server=127.0.0.1:9092"
-    assert address_codes(opened, 4 * metadata_exchange("kafka", 9092)) == []
-    [finding] = address_findings(opened, 12 * metadata_exchange("kafka", 9092))
+    opening = "open 1 client=127.0.0.1:50001 server=127.0.0.1:9092"
+    assert address_codes(opening, 4 * metadata_exchange("kafka", 9092)) == []
+    [finding] = address_findings(opening, 12 * metadata_exchange("kafka", 9092))
     assert (finding.code, finding.path) == ("S001", "brokers[0].host")
     assert "kafka:9092" in finding.message
 
 
 def test_localhost_is_reported_for_a_remote_client() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
-    assert address_codes(opened, 5 * metadata_exchange("localhost", 9092)) == ["S001"]
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
+    assert address_codes(opening, 5 * metadata_exchange("localhost", 9092)) == ["S001"]
 
 
 def test_lookups_with_a_correct_address_are_another_problem() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
-    [to_own_broker] = address_findings(opened, 10 * metadata_exchange("10.0.0.1", 9092))
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
+    [to_own_broker] = address_findings(opening, 10 * metadata_exchange("10.0.0.1", 9092))
     assert (to_own_broker.code, to_own_broker.blame) == ("S005", "client")
     assert to_own_broker.message.endswith("at 10.0.0.1:9092, to which it is connected")
     assert "reach" not in (to_own_broker.hint or "")
-    other_connection = (
-        "open 2 client=10.0.0.8:50001 server=10.0.0.2:9092"  # so that 10.0.0.2 is an address that clients use
-    )
-    [to_other_broker] = address_findings(other_connection, opened, 10 * metadata_exchange("10.0.0.2", 9092))
+    other_connection = "open 2 client=10.0.0.8:50001 server=10.0.0.2:9092"  # which shows that clients use 10.0.0.2
+    [to_other_broker] = address_findings(other_connection, opening, 10 * metadata_exchange("10.0.0.2", 9092))
     assert (to_other_broker.code, to_other_broker.blame) == ("S005", "network")
     assert "check whether the client can resolve and reach 10.0.0.2:9092" in (to_other_broker.hint or "")
     alternating = "".join(metadata_exchange("10.0.0.1", 9092, topic=f"t{number % 2}") for number in range(9))
-    assert address_codes(opened, alternating) == []
+    assert address_codes(opening, alternating) == []
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST."])
-def test_all_loopback_addresses_are_one_host(host: str) -> None:
+def test_loopback_addresses_are_one_host(host: str) -> None:
     name = host.strip("[]")
     assert (
         address_codes(f"open 1 server={host}:19092 listener=127.0.0.1:9092", metadata_exchange("127.0.0.1", 9092)) == []
@@ -147,15 +145,15 @@ def test_proxy_with_a_listener_per_broker_is_not_reported() -> None:
 
 
 def test_client_sent_past_the_proxy_is_reported_once() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
-    assert address_codes(opened, metadata_exchange("10.0.0.1", 19092), "+60s") == ["S001"]
-    assert address_codes(opened, 5 * metadata_exchange("10.0.0.1", 19092), "+60s") == ["S001"]
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    assert address_codes(opening, metadata_exchange("10.0.0.1", 19092), "+60s") == ["S001"]
+    assert address_codes(opening, 5 * metadata_exchange("10.0.0.1", 19092), "+60s") == ["S001"]
 
 
-def test_client_that_left_and_client_that_is_stuck_have_different_findings() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
-    assert address_codes(opened, metadata_exchange("b1.example.com", 19092), "+60s") == ["S002"]
-    assert address_codes(opened, 5 * metadata_exchange("b1.example.com", 19092), "+60s") == ["S001"]
+def test_leaving_and_stuck_clients_have_different_findings() -> None:
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    assert address_codes(opening, metadata_exchange("b1.example.com", 19092), "+60s") == ["S002"]
+    assert address_codes(opening, 5 * metadata_exchange("b1.example.com", 19092), "+60s") == ["S001"]
 
 
 def test_unix_socket_has_no_port_to_compare() -> None:
@@ -164,7 +162,7 @@ def test_unix_socket_has_no_port_to_compare() -> None:
     )
 
 
-LEAKING = """
+METADATA = """
     > Metadata v9 {"topics": []}
     < {"brokers": [{"node_id": 1, "host": "localhost", "port": 9092}]}
 """
@@ -185,21 +183,21 @@ LEAKING = """
 def test_every_response_with_addresses_is_checked_for_leaks(request_text: str, response_text: str, path: str) -> None:
     body = '{"acks": 1}' if request_text.startswith("Produce") else "{}"
     leak = f"> {request_text} {body}\n< " + response_text.replace("ADDRESS", '"host": "10.1.0.7", "port": 9092')
-    assert address_findings(LEAKING, leak, LEAKING) == []
-    [finding] = address_findings(LEAKING, leak, LEAKING, leak)
+    assert address_findings(METADATA, leak, METADATA) == []
+    [finding] = address_findings(METADATA, leak, METADATA, leak)
     assert (finding.code, getattr(finding, "path", None)) == ("S003", path)
 
 
 def test_another_spelling_of_an_address_is_not_a_leak() -> None:
     other_spelling = '> FindCoordinator v3 {"key": "g"}\n< {"node_id": 1, "host": "127.0.0.1", "port": 9092}\n'
-    assert address_findings(LEAKING, other_spelling, LEAKING, other_spelling) == []
+    assert address_findings(METADATA, other_spelling, METADATA, other_spelling) == []
 
 
 def test_addresses_of_controllers_are_compared_separately() -> None:
     controllers = (
         '> DescribeCluster v1 {}\n< {"endpoint_type": 2, "brokers": [{"broker_id": 1, "host": "c", "port": 9093}]}\n'
     )
-    assert address_findings(LEAKING, controllers, LEAKING, controllers) == []
+    assert address_findings(METADATA, controllers, METADATA, controllers) == []
 
 
 def test_addresses_are_normalised() -> None:
@@ -208,7 +206,7 @@ def test_addresses_are_normalised() -> None:
     assert split("unix:/run/kafka") is None
     assert canonicalize_host("127.1.2.3") == canonicalize_host("::1") == canonicalize_host("localhost")
     assert is_specific_ip("10.0.0.1")
-    assert not is_specific_ip("0.0.0.0")  # any of the machine's
+    assert not is_specific_ip("0.0.0.0")  # any address of the machine
     assert not is_specific_ip("kafka")
 
 
@@ -227,10 +225,10 @@ def test_overlong_host_name_is_ignored() -> None:
 
 
 def test_one_address_is_reported_by_one_rule() -> None:
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
     lookup = metadata_exchange("b1.example.com", 19092)
-    assert address_codes(opened, lookup, "+60s", 5 * lookup, "+60s") == ["S002"]
-    assert address_codes(opened, 5 * lookup, "+60s", lookup, "+60s") == ["S001"]
+    assert address_codes(opening, lookup, "+60s", 5 * lookup, "+60s") == ["S002"]
+    assert address_codes(opening, 5 * lookup, "+60s", lookup, "+60s") == ["S001"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,9 @@ def test_one_address_is_reported_by_one_rule() -> None:
         ("ShareAcknowledge", 1, {"node_endpoints": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
     ],
 )
-def test_every_kind_of_response_past_the_proxy_is_reported(api: str, version: int, body: dict[str, object]) -> None:
+def test_every_kind_of_response_that_leads_past_the_proxy_is_reported(
+    api: str, version: int, body: dict[str, object]
+) -> None:
     [finding] = address_findings(
         f"""
         open 1 server=10.0.0.1:9092 listener=10.0.0.5:9092
@@ -338,10 +338,10 @@ def test_address_that_the_client_reached_is_not_called_unreachable() -> None:
 1< {"brokers": [{"host": "b.example.com", "port": 9092}], "topics": [{"name": "t", "partitions": [{}]}]}
 +100ms
 """
-    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092\n"
-    [before_connecting] = findings(opened + 20 * lookup, "S005")
+    opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092\n"
+    [before_connecting] = findings(opening + 20 * lookup, "S005")
     assert "check whether the client can resolve and reach b.example.com:9092" in (before_connecting.hint or "")
     connection_to_broker = "open 2 client=10.0.0.9:50002 server=b.example.com:9092\n2> ApiVersions v0 {}\n2< {}\n"
-    [after_connecting] = findings(opened + connection_to_broker + 20 * lookup, "S005")
+    [after_connecting] = findings(opening + connection_to_broker + 20 * lookup, "S005")
     assert after_connecting.blame == "client"
     assert "to which it is connected" in after_connecting.message

@@ -55,7 +55,7 @@ def test_missing_commit_is_reported_unless_it_may_have_expired_or_been_deleted(b
     assert bool(findings(COMMITTED + between + NOTHING_COMMITTED, "S093")) is is_found
 
 
-def test_fencing_of_a_member_with_an_old_epoch_is_explained_by_the_epoch() -> None:
+def test_fencing_of_a_member_is_explained_by_its_old_epoch() -> None:
     def heartbeat(epoch: int, response: str) -> str:
         request = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
         return f"> ConsumerGroupHeartbeat v0 {request}\n< {response}\n+1s\n"
@@ -82,7 +82,7 @@ def test_epoch_end_is_compared_with_an_earlier_high_watermark(end: int, replica:
 
 
 def heartbeat(member: str, epoch: int, response: str = "", *, owned: list[int] | None = None) -> tuple[str, str]:
-    """A heartbeat of KIP-848 and its response, which is that the epoch is accepted by default."""
+    """Return a heartbeat of KIP-848 and its response, which by default accepts the epoch."""
     owned_field = ""
     if owned is not None:
         owned_field = f', "topic_partitions": [{{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": {owned}}}]'
@@ -104,7 +104,7 @@ A_REJOINS = "".join(heartbeat("a", 0, '{"member_id": "a", "member_epoch": 4}'))
     ("story", "is_found"),
     [
         (A_OWNS + B_OWNS + A_ASKS + A_GETS, True),
-        (A_OWNS + A_ASKS + B_OWNS + A_GETS, False),  # it was on its way
+        (A_OWNS + A_ASKS + B_OWNS + A_GETS, False),  # the request was already in flight
         (A_OWNS + B_OWNS + "".join(heartbeat("a", 4, owned=[])) + A_ASKS + A_GETS, False),
         (A_OWNS + B_OWNS + FENCED + A_REJOINS + A_ASKS + A_GETS,
          False),
@@ -133,7 +133,7 @@ def test_claims_without_a_generation_do_not_count(generation: int, is_found: boo
     assert bool(findings(story, "S096")) is is_found
 
 
-def test_refused_subscription_request_gives_no_subscription() -> None:
+def test_refused_subscription_request_does_not_replace_the_subscription() -> None:
     instance_field = '"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"'
     story = f"""
     > GetTelemetrySubscriptions v0 {{{instance_field}}}

@@ -1,4 +1,4 @@
-"""S045 and S068 to S075: what the stories on their pages do not show."""
+"""S045 and S068 to S075: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_address_with_two_node_ids_is_blamed_on_the_broker() -> None:
     assert not findings(story, "S005")  # the client is not to blame, nor its network
 
 
-def test_without_a_contradiction_the_lookup_loop_is_reported() -> None:
+def test_lookup_loop_is_reported_without_a_contradiction() -> None:
     assert findings(12 * (metadata((0, "10.0.0.1")) + "+100ms\n"), "S005")
 
 
@@ -42,7 +42,7 @@ def test_consistent_coordinator_is_not_reported(lookups: str) -> None:
     assert not findings(metadata((0, "10.0.0.1")) + lookups, "S068")
 
 
-def test_cluster_may_change_within_a_minute() -> None:
+def test_cluster_may_have_changed_after_a_minute() -> None:
     assert not findings(metadata((0, "10.0.0.1")) + "+61s\n" + coordinator(1), "S068")
 
 
@@ -94,10 +94,10 @@ def test_missing_hint_is_not_a_contradiction() -> None:
     assert not findings(BROKERS + 3 * not_leader(-1), "S069")
 
 
-def fetch_records(offset: int, request_fields: dict[str, Any] | None = None, **row: Any) -> str:
+def fetch_records(offset: int, request_fields: dict[str, Any] | None = None, **partition_fields: Any) -> str:
     request = {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": offset}]}]} | (request_fields or {})
     records = [{"base_offset": offset, "last_offset_delta": 2, "records": [{}, {}, {}]}]
-    response = {"responses": [{"topic": "orders", "partitions": [{"records": records} | row]}]}
+    response = {"responses": [{"topic": "orders", "partitions": [{"records": records} | partition_fields]}]}
     return f"> Fetch v11 {json.dumps(request)}\n< {json.dumps(response)}\n"
 
 
@@ -149,7 +149,7 @@ def test_missing_entry_in_one_of_several_groups_is_named() -> None:
     assert not findings(request + f"< {json.dumps({'groups': response_groups})}\n", "S045")
 
 
-FULL = '{"session_id": 0, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [{}]}]}'
+FULL_FETCH = '{"session_id": 0, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [{}]}]}'
 
 
 def test_produce_or_fetch_without_results_is_reported() -> None:
@@ -159,10 +159,12 @@ def test_produce_or_fetch_without_results_is_reported() -> None:
         "Produce requested 1 of topic_data (t), but the response has an empty list of res"
     )
     assert not findings(produce + '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n', "S045")
-    assert findings(f'> Fetch v11 {FULL}\n< {{"responses": []}}\n', "S045")
-    assert not findings(f'> Fetch v11 {FULL}\n< {{"responses": [], "throttle_time_ms": 100}}\n', "S045"), "throttled"
-    assert not findings(f'> Fetch v11 {FULL}\n< {{"responses": [], "error_code": 71}}\n', "S045"), "refused"
-    later_fetch = FULL.replace('"session_epoch": 0', '"session_epoch": 3')
+    assert findings(f'> Fetch v11 {FULL_FETCH}\n< {{"responses": []}}\n', "S045")
+    assert not findings(f'> Fetch v11 {FULL_FETCH}\n< {{"responses": [], "throttle_time_ms": 100}}\n', "S045"), (
+        "throttled"
+    )
+    assert not findings(f'> Fetch v11 {FULL_FETCH}\n< {{"responses": [], "error_code": 71}}\n', "S045"), "refused"
+    later_fetch = FULL_FETCH.replace('"session_epoch": 0', '"session_epoch": 3')
     assert not findings(f'> Fetch v11 {later_fetch}\n< {{"responses": []}}\n', "S045"), "a session without news"
 
 
@@ -206,13 +208,13 @@ def test_topic_requested_twice_may_be_returned_twice() -> None:
 INIT = '> InitProducerId v4 {"transactional_id": "pay-1"}\n< {"producer_id": 9001, "producer_epoch": %d}\n'
 
 
-def use_producer(epoch: int, api: str = "EndTxn v1", **more: Any) -> str:
+def producer_request(epoch: int, api: str = "EndTxn v1", **more: Any) -> str:
     request_body = {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": epoch} | more
     return f"> {api} {json.dumps(request_body)}\n< {{}}\n"
 
 
 def test_epoch_that_was_never_assigned_is_reported() -> None:
-    [finding] = findings(INIT % 0 + use_producer(0) + 5 * use_producer(1), "S074")
+    [finding] = findings(INIT % 0 + producer_request(0) + 5 * producer_request(1), "S074")
     assert finding.message == (
         "producer 9001 uses epoch 1, but InitProducerId gave it epoch 0 and nothing gave it 1: the client has raised "
         "the epoch itself"
@@ -223,11 +225,11 @@ def test_epoch_that_was_never_assigned_is_reported() -> None:
 @pytest.mark.parametrize(
     "story",
     [
-        INIT % 0 + INIT % 1 + use_producer(1),
-        INIT % 3 + use_producer(2),  # an older instance: the coordinator fences it
-        use_producer(1),  # where the capture begins, nobody knows
-        INIT % 0 + "lose < 100\n" + use_producer(1),
-        INIT % 0 + "+1s\n" + use_producer(1).replace("9001", "9002"),
+        INIT % 0 + INIT % 1 + producer_request(1),
+        INIT % 3 + producer_request(2),  # an older instance, which the coordinator fences
+        producer_request(1),  # it may have been assigned before the capture
+        INIT % 0 + "lose < 100\n" + producer_request(1),
+        INIT % 0 + "+1s\n" + producer_request(1).replace("9001", "9002"),
     ],
 )
 def test_epoch_that_may_have_been_assigned_is_not_reported(story: str) -> None:
@@ -235,17 +237,17 @@ def test_epoch_that_may_have_been_assigned_is_not_reported(story: str) -> None:
 
 
 def test_epochs_of_two_clients_are_independent() -> None:
-    other_client = use_producer(1).replace(">", "2> as other").replace("<", "2<")
+    other_client = producer_request(1).replace(">", "2> as other").replace("<", "2<")
     assert not findings(INIT % 0 + other_client, "S074")
 
 
 @pytest.mark.parametrize(
     "story",
     [
-        INIT % 0 + use_producer(0, committed=False),
-        INIT % 0 + use_producer(0, "EndTxn v5", committed=True),  # KIP-890: brokers add partitions
-        INIT % 0 + "lose > 100\n" + use_producer(0, committed=True),
-        use_producer(0, committed=True),
+        INIT % 0 + producer_request(0, committed=False),
+        INIT % 0 + producer_request(0, "EndTxn v5", committed=True),  # KIP-890: brokers add partitions
+        INIT % 0 + "lose > 100\n" + producer_request(0, committed=True),
+        producer_request(0, committed=True),
     ],
 )
 def test_end_of_a_possibly_nonempty_transaction_is_not_reported(story: str) -> None:
@@ -253,9 +255,9 @@ def test_end_of_a_possibly_nonempty_transaction_is_not_reported(story: str) -> N
 
 
 def test_empty_transaction_after_a_filled_one_is_reported() -> None:
-    filled = use_producer(0, "AddOffsetsToTxn v1", group_id="g") + use_producer(0, committed=True)
+    filled = producer_request(0, "AddOffsetsToTxn v1", group_id="g") + producer_request(0, committed=True)
     assert not findings(INIT % 0 + 2 * filled, "S073")
-    [finding] = findings(INIT % 0 + filled + use_producer(0, committed=True), "S073")
+    [finding] = findings(INIT % 0 + filled + producer_request(0, committed=True), "S073")
     assert "transactional id 'pay-1' to which it has added no partition and no offsets" in finding.message
 
 
@@ -269,7 +271,7 @@ def join_with_user_data(user_data: str, member: str = "m") -> str:
 
 
 def sticky_user_data(generation: int, partitions: int = 1) -> str:
-    """StickyAssignorUserData: that many partitions of topic t, and the generation."""
+    """Return StickyAssignorUserData with that many partitions of topic t and the generation."""
     topics = b"\0\0\0\0" if not partitions else b"\0\0\0\1\0\1t" + partitions.to_bytes(4, "big") + bytes(4 * partitions)
     return (topics + generation.to_bytes(4, "big", signed=True)).hex(" ")
 
@@ -294,9 +296,9 @@ def test_user_data_with_an_old_generation_is_reported(generation: int) -> None:
     [
         join_with_user_data("") + SYNCED + join_with_user_data(sticky_user_data(6)),
         join_with_user_data("") + SYNCED + join_with_user_data(sticky_user_data(-1, partitions=0)),  # it claims nothing
-        join_with_user_data("") + join_with_user_data(sticky_user_data(-1)),  # it has not got an assignment
+        join_with_user_data("") + join_with_user_data(sticky_user_data(-1)),  # it has no assignment yet
         join_with_user_data("") + SYNCED + join_with_user_data(sticky_user_data(-1), member="n"),
-        join_with_user_data("") + SYNCED + join_with_user_data("00 01 02"),  # another assignor's
+        join_with_user_data("") + SYNCED + join_with_user_data("00 01 02"),  # from another assignor
     ],
 )
 def test_consistent_user_data_is_not_reported(story: str) -> None:
@@ -304,7 +306,7 @@ def test_consistent_user_data_is_not_reported(story: str) -> None:
 
 
 def assign(generation: int, *members: str, leader_only: bool = False) -> str:
-    """All members join and get their assignment in a generation; each has its own connection, the first leads."""
+    """Let all members join a generation and sync; each has its own connection, and the first one is the leader."""
     rows = [{"member_id": member} for member in members]
     join_body = '{"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "%s"}'
     visible_members = members[:1] if leader_only else members
@@ -337,7 +339,7 @@ def test_repeated_rebalance_without_a_reason_is_blamed_on_the_coordinator() -> N
     assert "with REBALANCE_IN_PROGRESS for the 3rd time" in first.message
     assert "leads to the same 2 members" in first.message
     assert not findings(story, "S012")
-    # as soon as a member asks for it, leaves, is somebody else or is not visible, somebody may be the reason
+    # a member that joins, leaves, is new or is not visible may be the reason
     join_request = assign(0, "b").splitlines()[0].removeprefix("1") + "\n"
     with_join = "".join(assign(n, "a", "b") + f"{n + 2}{join_request}" + answer_request(n, 27) for n in range(1, 9))
     assert not findings(with_join, "S078")
@@ -459,7 +461,7 @@ def test_last_stable_offset_below_returned_records_must_move(next_stable: int, i
     assert not findings(first_fetch + fetch_committed(next_stable).replace("> ", "2> ").replace("< ", "2< "), "S085")
 
 
-UP_TO_45 = fetch_with_fields('"log_start_offset": 0')
+FETCH_UP_TO_45 = fetch_with_fields('"log_start_offset": 0')
 
 
 def list_offsets(timestamp: int, offset: int, *, level: int = 0) -> str:
@@ -471,7 +473,7 @@ def list_offsets(timestamp: int, offset: int, *, level: int = 0) -> str:
 
 def test_offset_shown_during_a_list_offsets_request_may_be_later() -> None:
     request, response, _ = list_offsets(-1, 0).split("\n")
-    fetch = UP_TO_45.replace("> ", "2> ").replace("< ", "2< ")
+    fetch = FETCH_UP_TO_45.replace("> ", "2> ").replace("< ", "2< ")
     assert not findings(f"{list_offsets(-1, 0)}{request}\n{fetch}{response}\n", "S089")
 
 
@@ -479,14 +481,14 @@ def test_offset_shown_during_a_list_offsets_request_may_be_later() -> None:
     ("setup", "pause", "latest", "reason"),
     [
         (
-            list_offsets(-1, 0) + UP_TO_45,
+            list_offsets(-1, 0) + FETCH_UP_TO_45,
             "+1s\n",
             0,
             "has returned 45 as the high watermark of a fetch",
         ),
-        (list_offsets(-1, 0) + UP_TO_45, "+1s\n", 45, None),
-        (list_offsets(-1, 0) + UP_TO_45, "+11s\n", 0, None),
-        (UP_TO_45, "+1s\n", 0, None),  # not observed before somebody asks
+        (list_offsets(-1, 0) + FETCH_UP_TO_45, "+1s\n", 45, None),
+        (list_offsets(-1, 0) + FETCH_UP_TO_45, "+11s\n", 0, None),
+        (FETCH_UP_TO_45, "+1s\n", 0, None),  # fetches are not observed before the first ListOffsets
         (list_offsets(-2, 9), "+1s\n", 3, "has returned 9 as the earliest offset"),
         (list_offsets(-2, 9), "+1s\n", 9, None),
         (list_offsets(1_767_225_600_000, 9), "+1s\n", 3, None),
@@ -504,7 +506,7 @@ def test_latest_offset_must_not_be_below_an_offset_shown_before(
 
 
 def test_new_producer_epoch_runs_only_the_rules_about_epochs() -> None:
-    """Producers with transactions of version 2 have one for each transaction (KIP-890)."""
+    """With transactions of version 2, producers have a new epoch for each transaction (KIP-890)."""
     produce = (
         '> Produce v7 {"transactional_id": "pay-1", "acks": -1, "topic_data": [{"name": "t", "partition_data": [{'
         '"records": [{"is_transactional": true, "producer_id": 9001, "producer_epoch": %d, "base_sequence": %d, '

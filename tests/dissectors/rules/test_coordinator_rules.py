@@ -1,4 +1,4 @@
-"""S022 and S023: what the stories on their pages do not show."""
+"""S022 and S023: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_denied_coordinator_is_reported_the_fifth_time() -> None:
 
 
 def test_accepted_request_resets_the_count() -> None:
-    other_error = DENIED.replace("16", "25")  # only a coordinator knows who is no member
+    other_error = DENIED.replace("16", "25")  # only a coordinator knows who is not a member
     assert not findings(4 * (FOUND + DENIED) + FOUND + other_error + 4 * (FOUND + DENIED), "S022")
 
 

@@ -1,4 +1,4 @@
-"""Family C beyond its pages: causes are reported once, waiting times add up, and losses excuse."""
+"""Family C, beyond its pages: causes are reported once, waiting times add up, and losses excuse missing frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FETCH = '> Fetch v11 {"max_wait_ms": 60000, "topics": []}\n'
 
 
 def correlation_codes(story: str) -> list[str]:
-    """The codes of family C, without C020, which precedes every C004."""
+    """Return the codes of family C, without C020, which precedes every C004."""
     return [finding.code for finding in findings(story) if finding.code.startswith("C") and finding.code != "C020"]
 
 
@@ -43,7 +43,7 @@ def test_negative_shift_of_correlation_ids_is_reported() -> None:
 
 def test_request_probably_answered_by_a_stray_response_is_not_overdue() -> None:
     assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n{METADATA}< #2 {{}}") == ["C001"]
-    # a client that counts anew meets the id of what was taken for answered
+    # a client that restarts its ids reuses the id of the request that was taken as answered
     assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n< {{}}") == ["C001"]
 
 
@@ -62,7 +62,7 @@ def test_malformed_response_explains_the_close() -> None:
 
 
 def test_malformed_request_that_was_answered_explains_nothing() -> None:
-    # librdkafka 2.16 ends its Metadata v13 with three bytes too many; brokers do not mind
+    # librdkafka 2.16 ends its Metadata v13 with three bytes too many, which brokers accept
     with_trailing_bytes = "> hex 00 00 00 14  00 03 00 08  00 00 00 01  ff ff  00 00 00 00  00 00 00  00 00 00\n"
     assert correlation_codes(
         f"{with_trailing_bytes}< #1 as Metadata v8 {{}}\n> #2 ListGroups v2\nclose by=server how=fin"
@@ -78,15 +78,15 @@ def test_response_to_acks_0_is_not_a_stray_response() -> None:
     assert correlation_codes('> Produce v7 {"acks": 0}\n< #1 as Produce v7 {}\nclose by=client how=fin') == ["C005"]
 
 
-OTHERS = 3 * f"{METADATA}< #2 {{}}\n".replace("> Metadata", "> #2 Metadata") + "> #3 ListGroups v2\n< #3 {}\n"
+OTHER_EXCHANGES = 3 * f"{METADATA}< #2 {{}}\n".replace("> Metadata", "> #2 Metadata") + "> #3 ListGroups v2\n< #3 {}\n"
 
 
 class TestOvertakenRequest:
-    """A response that comes late is out of order, one that never comes is missing."""
+    """A response that comes late is out of order; one that never comes is missing."""
 
     def test_dropped_response_is_reported_as_one_unanswered_request(self) -> None:
-        assert correlation_codes(f"> ApiVersions v0\n{OTHERS}") == []  # it may still come
-        story = f"> ApiVersions v0\n{OTHERS}+2s\n{METADATA.replace('> ', '> #4 ')}< #4 {{}}\n+60s"
+        assert correlation_codes(f"> ApiVersions v0\n{OTHER_EXCHANGES}") == []  # it may still come
+        story = f"> ApiVersions v0\n{OTHER_EXCHANGES}+2s\n{METADATA.replace('> ', '> #4 ')}< #4 {{}}\n+60s"
         assert set(correlation_codes(story)) == {"C004"}
         [finding] = findings(story, "C004")
         assert (finding.code, finding.severity, finding.blame) == ("C004", "error", "broker")
@@ -96,12 +96,12 @@ class TestOvertakenRequest:
         assert "drops its response to ApiVersions" in (finding.hint or "")
 
     def test_skipped_request_is_reported_when_the_client_leaves_early(self) -> None:
-        [finding] = findings(f"> ApiVersions v0\n{OTHERS}close by=client how=fin")
+        [finding] = findings(f"> ApiVersions v0\n{OTHER_EXCHANGES}close by=client how=fin")
         assert (finding.code, finding.severity) == ("C004", "error")
         assert "although the server had answered the newer Metadata v8 (correlation id 2)" in finding.message
 
     def test_response_after_the_report_is_not_reported_again(self) -> None:
-        assert correlation_codes(f"> ApiVersions v0\n{OTHERS}+2s\n< #1 {{}}") == ["C004"]
+        assert correlation_codes(f"> ApiVersions v0\n{OTHER_EXCHANGES}+2s\n< #1 {{}}") == ["C004"]
 
     def test_late_response_is_reported_out_of_order_once(self) -> None:
         swapped_pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
@@ -140,7 +140,7 @@ class TestUnansweredRequest:
             ('ConsumerGroupHeartbeat v0 {"rebalance_timeout_ms": 60000}', 0),
         ],
     )
-    def test_unanswered_request_has_the_time_that_it_allows(self, request_line: str, allowed_s: int) -> None:
+    def test_unanswered_request_gets_the_time_that_it_allows(self, request_line: str, allowed_s: int) -> None:
         assert correlation_codes(f"> {request_line}\n+{allowed_s + 29}s") == []
         assert correlation_codes(f"> {request_line}\n+{allowed_s + 31}s") == ["C004"]
 
@@ -153,7 +153,7 @@ class TestUnansweredRequest:
         assert correlation_codes(f"{FETCH}{METADATA}+85s") == []
         assert correlation_codes(f"{FETCH}{METADATA}+91s") == ["C004"]
 
-    def test_throttled_client_has_the_throttle_time_on_top(self) -> None:
+    def test_throttled_client_waits_for_the_throttle_time_as_well(self) -> None:
         throttled = f'{METADATA}< {{"throttle_time_ms": 60000}}\n{METADATA}'
         assert correlation_codes(f"{throttled}+80s") == []
         assert correlation_codes(f"{throttled}+95s") == ["C004"]
@@ -248,7 +248,7 @@ def test_connection_closed_by_kproxy_is_not_reported() -> None:
     assert correlation_codes(f"{METADATA}{METADATA}{incomplete_response}close by=proxy how=shutdown") == []
 
 
-def test_server_that_closes_on_the_same_request_is_counted() -> None:
+def test_closes_on_the_same_request_are_counted() -> None:
     story = "".join(
         f"{number}{METADATA}{number}< {{}}\n{number}> ListGroups v2\n{number} close by=server how=fin\n"
         for number in (1, 2)
@@ -295,7 +295,7 @@ def test_closed_connection_has_no_deadlines() -> None:
     teller = Teller()
     teller.tell(METADATA)
     deadlines = teller.inspector._inspection.run_state.deadlines
-    assert len(deadlines) == 2  # that of a late and that of an overdue response
+    assert len(deadlines) == 2  # one for a late response, one for an overdue one
     teller.tell("close by=client how=fin")
     assert len(deadlines) == 0
 
@@ -307,7 +307,7 @@ def short_visit(number: int, body: str = "") -> str:
     )
 
 
-def test_visits_that_lead_to_an_unreachable_broker_belong_to_another_rule() -> None:
+def test_visits_that_lead_to_an_unreachable_broker_are_left_to_another_rule() -> None:
     unreachable_broker = '"brokers": [{"node_id": 1, "host": "10.0.0.7", "port": 19092}]'
     assert correlation_codes("".join(map(short_visit, range(1, 13)))) == ["C017"]
     assert correlation_codes("".join(short_visit(number, unreachable_broker) for number in range(1, 13))) == []
@@ -338,7 +338,7 @@ def test_damaged_response_counts_as_a_response() -> None:
     assert correlation_codes(f"{METADATA}< hex 00 00 00 50  00 00 00 01\nlose < 76\n+5m") == []
 
 
-def test_produce_without_records_has_no_producer() -> None:
+def test_produce_without_records_does_not_count_as_a_deep_pipeline() -> None:
     assert correlation_codes(7 * '> Produce v7 {"acks": 1, "topic_data": [{"name": "t"}]}\n') == []
     pipelined = 7 * '> Produce v7 {"acks": 1}\n'
     assert correlation_codes(f"{FETCH}{FETCH}+2s\n{METADATA}{pipelined}") == []
@@ -374,7 +374,7 @@ class TestWaitingRequest:
         [finding] = findings(f"{METADATA}> ListGroups v2\n+6s", "C020")
         assert "Metadata v8" in finding.message
 
-    def test_long_poll_may_wait_as_long_as_it_says(self) -> None:
+    def test_long_poll_may_wait_for_its_wait_time(self) -> None:
         assert findings(f"{FETCH}+64s", "C020") == []
         assert len(findings(f"{FETCH}+66s", "C020")) == 1
 

@@ -1,4 +1,4 @@
-"""S024 to S030: what the stories on their pages do not show."""
+"""S024 to S030: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller, findings
 
 
-def fetch_request(offset: int = 5, *, version: int = 12, topic: str = "t", **more: Any) -> str:
+def fetch_request(offset: int = 5, *, version: int = 12, topic: str = "t", **fields: Any) -> str:
     name = "topic_id" if version >= 13 else "topic"
     topics = [{name: topic, "partitions": [{"partition": 0, "fetch_offset": offset}]}]
-    return f"> Fetch v{version} {json.dumps({'topics': topics} | more)}\n"
+    return f"> Fetch v{version} {json.dumps({'topics': topics} | fields)}\n"
 
 
 def fetch_response(
-    *, topic: str = "t", name: str = "topic", fields: dict[str, Any] | None = None, **partition: Any
+    *, topic: str = "t", name: str = "topic", fields: dict[str, Any] | None = None, **partition_fields: Any
 ) -> str:
-    partition_entry = {"partition_index": 0, "high_watermark": 9, "records": ""} | partition
+    partition_entry = {"partition_index": 0, "high_watermark": 9, "records": ""} | partition_fields
     return f"< {json.dumps({'responses': [{name: topic, 'partitions': [partition_entry]}]} | (fields or {}))}\n"
 
 
-def session_fetch(epoch: int, **more: Any) -> str:
-    return f"> Fetch v12 {json.dumps({'session_id': 7, 'session_epoch': epoch} | more)}\n" + '< {"session_id": 7}\n'
+def session_fetch(epoch: int, **fields: Any) -> str:
+    return f"> Fetch v12 {json.dumps({'session_id': 7, 'session_epoch': epoch} | fields)}\n" + '< {"session_id": 7}\n'
 
 
-OPENED = fetch_request(session_epoch=0) + fetch_response(fields={"session_id": 7})
+SESSION_OPENED = fetch_request(session_epoch=0) + fetch_response(fields={"session_id": 7})
 
 
 def test_fifth_empty_fetch_is_reported_at_the_records() -> None:
@@ -41,7 +41,7 @@ def test_fifth_empty_fetch_is_reported_at_the_records() -> None:
     [finding] = findings(5 * exchange, "S024")
     assert finding.path == "responses[0].partitions[0].records"
     assert finding.span is not None
-    assert finding.span[1] - finding.span[0] == 1  # a compact length, and nothing after it
+    assert finding.span[1] - finding.span[0] == 1  # a compact length without data
     assert "t[0] stays empty at offset 5 below the high watermark of 9: 5 responses" in finding.message
 
 
@@ -89,7 +89,7 @@ def test_starving_partitions_are_reported_together(
 def test_partition_added_to_a_starving_session_is_not_reported() -> None:
     other_topic = {"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}
     other_response = {"topic": "u", "partitions": [{"partition_index": 0, "high_watermark": 4, "records": ""}]}
-    session = OPENED + "".join(session_fetch(epoch) for epoch in (1, 2, 3))
+    session = SESSION_OPENED + "".join(session_fetch(epoch) for epoch in (1, 2, 3))
     last_fetch = f"> Fetch v12 {json.dumps({'session_id': 7, 'session_epoch': 4, 'topics': [other_topic]})}\n"
     last_fetch += f"< {json.dumps({'session_id': 7, 'responses': [other_response]})}\n"
     [finding] = findings(session + last_fetch, "S024")
@@ -109,11 +109,13 @@ def test_responses_with_other_records_do_not_count() -> None:
 
 def test_forgotten_partition_is_not_reported() -> None:
     forgetting_fetch = session_fetch(1, forgotten_topics_data=[{"topic": "t", "partitions": [0]}])
-    assert not findings(OPENED + forgetting_fetch + "".join(session_fetch(epoch) for epoch in range(2, 9)), "S024")
+    assert not findings(
+        SESSION_OPENED + forgetting_fetch + "".join(session_fetch(epoch) for epoch in range(2, 9)), "S024"
+    )
 
 
 def test_reader_that_starves_after_its_first_records_is_reported() -> None:
-    # The high watermark was told with the records, and is not told again.
+    # Only the response with the records reports the high watermark.
     records = [{"records": [{"value": "a"}]}]
     next_fetch = session_fetch(1, topics=[{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 6}]}])
     first_fetches = (
@@ -127,13 +129,13 @@ def test_reader_that_starves_after_its_first_records_is_reported() -> None:
 
 def test_reader_at_the_end_of_the_partition_is_not_reported() -> None:
     next_fetch = session_fetch(1, topics=[{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 9}]}])
-    assert not findings(OPENED + next_fetch + "".join(session_fetch(epoch) for epoch in range(2, 9)), "S024")
+    assert not findings(SESSION_OPENED + next_fetch + "".join(session_fetch(epoch) for epoch in range(2, 9)), "S024")
 
 
 def test_lost_bytes_discard_the_session() -> None:
     later_fetches = "".join(session_fetch(epoch) for epoch in range(1, 9))
-    assert findings(OPENED + later_fetches, "S024")
-    assert not findings(OPENED + "lose > 50 frames=1\n" + later_fetches, "S024")
+    assert findings(SESSION_OPENED + later_fetches, "S024")
+    assert not findings(SESSION_OPENED + "lose > 50 frames=1\n" + later_fetches, "S024")
 
 
 def test_topic_id_is_shown_with_its_known_name() -> None:
@@ -148,7 +150,9 @@ def test_topic_id_is_shown_with_its_known_name() -> None:
 def test_session_with_too_many_partitions_is_not_tracked(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dissectors.trackers.fetches._MAX_PARTITIONS", limit)
     teller = Teller()
-    teller.tell(OPENED + session_fetch(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
+    teller.tell(
+        SESSION_OPENED + session_fetch(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}])
+    )
     [state] = teller.inspector._connections.values()
     connection: ConnectionState = state.connection_state
     fetch = read_request(request("Fetch", 11, {"session_id": 7, "session_epoch": 2}))
@@ -190,10 +194,10 @@ def test_out_of_range_errors_in_a_session_are_reported() -> None:
     retries = "".join(
         f'> Fetch v12 {{"session_id": 7, "session_epoch": {epoch}}}\n{error_response}' for epoch in (1, 2, 3)
     )
-    assert findings(OPENED + retries, "S026")
+    assert findings(SESSION_OPENED + retries, "S026")
 
 
-def test_offset_reset_tells_its_distance() -> None:
+def test_offset_reset_is_reported_with_its_distance() -> None:
     out_of_range = fetch_request(50) + fetch_response(error_code=1)
     [forward] = findings(out_of_range + fetch_request(90), "S027")
     [backward] = findings(out_of_range + fetch_request(49), "S027")
@@ -250,14 +254,16 @@ def from_follower(exchange: str) -> str:
     return exchange.replace("> ", "2> ").replace("< ", "2< ")
 
 
-@pytest.mark.parametrize(("watermark", "is_the_followers"), [(9, True), (5, False)])
-def test_out_of_range_at_a_follower_is_explained_if_the_offset_exists(watermark: int, is_the_followers: bool) -> None:
+@pytest.mark.parametrize(("watermark", "is_blamed_on_the_follower"), [(9, True), (5, False)])
+def test_out_of_range_at_a_follower_is_explained_if_the_offset_exists(
+    watermark: int, is_blamed_on_the_follower: bool
+) -> None:
     redirect = fetch_request() + fetch_response(preferred_read_replica=2, high_watermark=watermark) + "+250ms\n"
     story = TWO_BROKERS
     story += 3 * (redirect + from_follower(fetch_request() + OUT_OF_RANGE))
     [finding] = findings(story, "S026")
-    assert ("10.0.0.1:9092 sends the consumer of t[0] to replica 2" in finding.message) is is_the_followers
-    assert ("auto.offset.reset" in (finding.hint or "")) is not is_the_followers
+    assert ("10.0.0.1:9092 sends the consumer of t[0] to replica 2" in finding.message) is is_blamed_on_the_follower
+    assert ("auto.offset.reset" in (finding.hint or "")) is not is_blamed_on_the_follower
 
 
 def test_old_redirect_explains_nothing_and_is_forgotten() -> None:

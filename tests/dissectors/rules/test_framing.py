@@ -9,8 +9,8 @@ from kproxy.trace.lines import FindingLine
 from tests.kproxy.frames import request
 from tests.kproxy.stories import BEGIN, Teller, findings
 
-MISREAD = "> hex 00 00 00 08 00 12 00 00 00 00 00 2a\n"  # two bytes too few for its client_id
-GOOD = "> hex 00 00 00 0a 00 12 00 00 00 00 00 2a ff ff\n"
+SHORT_FRAME = "> hex 00 00 00 08 00 12 00 00 00 00 00 2a\n"  # two bytes too few for its client_id
+VALID_FRAME = "> hex 00 00 00 0a 00 12 00 00 00 00 00 2a ff ff\n"
 
 
 def framing_findings(story: str) -> list[tuple[str, str, str | None]]:
@@ -28,14 +28,14 @@ def framing_findings(story: str) -> list[tuple[str, str, str | None]]:
         ("> hex ffffffff", "M002", "error", "client"),
         ("> hex 00000007", "M003", "error", "client"),
         ("> ApiVersions v0\n< hex 00000003", "M003", "error", "broker"),
-        (GOOD + "> hex fffffffe", "M002", "error", "client"),
-        (MISREAD + "> hex fffffffe", "M004", "error", "client"),
-        (MISREAD + GOOD + "> hex 7fffffff", "M001", "error", "client"),
-        (MISREAD + "< hex 00000003", "M003", "error", "broker"),
-        (GOOD + "lose > 14 frames=1\n> hex 00000007", "M004", "info", None),
-        (GOOD + "lose > 14 frames=1\n< hex 00000003", "M003", "error", "broker"),
+        (VALID_FRAME + "> hex fffffffe", "M002", "error", "client"),
+        (SHORT_FRAME + "> hex fffffffe", "M004", "error", "client"),
+        (SHORT_FRAME + VALID_FRAME + "> hex 7fffffff", "M001", "error", "client"),
+        (SHORT_FRAME + "< hex 00000003", "M003", "error", "broker"),
+        (VALID_FRAME + "lose > 14 frames=1\n> hex 00000007", "M004", "info", None),
+        (VALID_FRAME + "lose > 14 frames=1\n< hex 00000003", "M003", "error", "broker"),
         (
-            "open 1 client=10.0.0.9:1 server=10.0.0.1:9092 midstream\n" + 2 * GOOD + "> hex ffffffff",
+            "open 1 client=10.0.0.9:1 server=10.0.0.1:9092 midstream\n" + 2 * VALID_FRAME + "> hex ffffffff",
             "M004",
             "info",
             None,
@@ -56,7 +56,7 @@ def test_first_bytes_of_another_protocol_are_not_a_length() -> None:
 
 
 def test_text_in_a_length_prefix_is_shown() -> None:
-    [finding] = findings(GOOD + "> hex 48 65 6c 6c 6f", "M001")
+    [finding] = findings(VALID_FRAME + "> hex 48 65 6c 6c 6f", "M001")
     assert "'Hell'" in (finding.hint or "")
 
 
@@ -91,11 +91,11 @@ def test_too_large_length_prefix_of_a_response_is_reported() -> None:
 
 
 def test_too_small_length_prefix_is_found_by_the_remaining_bytes() -> None:
-    [finding] = findings(MISREAD + "> hex ff ff 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
+    [finding] = findings(SHORT_FRAME + "> hex ff ff 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
     assert "the length prefix of ApiVersions v0 is 2 too small: with the next 2 bytes" in finding.message
     assert isinstance(finding, FindingLine)
     assert (finding.expected, finding.got, finding.blame) == ("10", "8", "client")
-    [finding] = findings(MISREAD + "> hex ff fe 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
+    [finding] = findings(SHORT_FRAME + "> hex ff fe 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
     assert "was malformed too" in finding.message
 
 
@@ -120,7 +120,7 @@ def test_whole_frames_set_no_stall_deadline() -> None:
     inspector = Inspector("x")
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
     inspector.data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
-    assert len(inspector._inspection.run_state.deadlines) == 2  # those of the response
+    assert len(inspector._inspection.run_state.deadlines) == 2  # both for the missing response
 
 
 FETCH = """
@@ -168,7 +168,7 @@ def test_closed_connections_leave_no_stall_deadlines() -> None:
 
 
 def test_request_inside_another_is_found_as_the_cause_of_a_wrong_crc() -> None:
-    """librdkafka#756: the frame reads, but its batch ends in the next request."""
+    """librdkafka#756: the frame can be decoded, but its batch ends in the next request."""
     batch = records.encode([{"records": [{"value": b"v" * 200}]}])
     topics = [{"name": "orders", "partition_data": [{"records": batch}]}]
     frame = request("Produce", 3, {"acks": -1, "topic_data": topics})

@@ -1,4 +1,4 @@
-"""Groups that do not settle and partitions whose leader is not to be found: S006 to S008, S011, S012, S014 to S018."""
+"""Groups that do not settle, and partitions whose leader cannot be found: S006 to S008, S011, S012, S014 to S018."""
 
 import pytest
 
@@ -8,13 +8,13 @@ JOIN = '{"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 6
 
 
 def rule_messages(code: str, *parts: str) -> list[str]:
-    """The messages of one rule about a story, whose lines may be indented."""
+    """Return the messages of one rule about a story, whose lines may be indented."""
     lines = [line.strip() for part in parts for line in part.splitlines()]
     return [finding.message for finding in findings("\n".join(lines), code)]
 
 
 def join_group(generation: int, member: str, *, connection: int = 1, sent_member_id: str = "", version: int = 3) -> str:
-    """A member is let into its group."""
+    """Return the exchange in which a member is let into its group."""
     return f"""
         {connection}> JoinGroup v{version} {JOIN % sent_member_id}
         {connection}< {{"generation_id": {generation}, "member_id": "{member}"}}
@@ -35,7 +35,7 @@ def test_rebalance_storm_is_reported_once() -> None:
     )
 
 
-REQUIRED = f'> JoinGroup v9 {JOIN % ""}\n< {{"error_code": 79, "member_id": "m-1"}}\n'
+MEMBER_ID_REQUIRED = f'> JoinGroup v9 {JOIN % ""}\n< {{"error_code": 79, "member_id": "m-1"}}\n'
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ REQUIRED = f'> JoinGroup v9 {JOIN % ""}\n< {{"error_code": 79, "member_id": "m-1
     ],
 )
 def test_used_member_id_is_not_abandoned(use: str) -> None:
-    assert rule_messages("S014", REQUIRED, use, "+60s") == []
-    assert len(rule_messages("S014", REQUIRED, "+60s")) == 1
+    assert rule_messages("S014", MEMBER_ID_REQUIRED, use, "+60s") == []
+    assert len(rule_messages("S014", MEMBER_ID_REQUIRED, "+60s")) == 1
 
 
 def test_member_id_is_abandoned_even_if_the_server_closed_the_connection() -> None:
-    assert len(rule_messages("S014", REQUIRED, "close by=server how=reset", "+60s")) == 1
+    assert len(rule_messages("S014", MEMBER_ID_REQUIRED, "close by=server how=reset", "+60s")) == 1
 
 
 def test_consumers_with_one_client_id_have_their_own_member_ids() -> None:
@@ -89,7 +89,7 @@ def test_id_of_a_member_that_left_may_be_reused() -> None:
 
 
 def leader_sync(assignment: str, *, generation: int = 1) -> str:
-    """The leader assigns something to m-2."""
+    """Return a request in which the leader assigns something to m-2."""
     return (
         f'> SyncGroup v5 {{"group_id": "g", "generation_id": {generation}, "member_id": "m-1", '
         f'"assignments": [{{"member_id": "m-2", "assignment": "{assignment}"}}]}}\n'
@@ -97,14 +97,14 @@ def leader_sync(assignment: str, *, generation: int = 1) -> str:
 
 
 def member_sync(assignment: str, *, generation: int = 1, member: str = "m-2") -> str:
-    """What a member is answered."""
+    """Return a member's SyncGroup and its response."""
     return (
         f'2> SyncGroup v5 {{"group_id": "g", "generation_id": {generation}, "member_id": "{member}"}}\n'
         f'2< {{"assignment": "{assignment}"}}\n'
     )
 
 
-def test_assignment_is_compared_with_that_of_the_leader_in_its_generation() -> None:
+def test_assignment_is_compared_with_the_leaders_in_its_generation() -> None:
     assert rule_messages("S018", leader_sync("0a"), member_sync("0a")) == []
     assert rule_messages("S018", leader_sync("0a"), leader_sync("0b"), member_sync("0a"), member_sync("0b")) == []
     assert rule_messages("S018", leader_sync("0a"), member_sync("", generation=2), member_sync("", member="m-3")) == []
@@ -157,7 +157,7 @@ DENIED = FETCH + '< {"responses": [{"topic": "t", "partitions": [{"error_code": 
 
 
 def metadata(leader: int) -> str:
-    """Metadata of t, whose leader is 1 at the address dialled, or 2."""
+    """Return Metadata of t, whose leader is broker 1, which the client is connected to, or broker 2."""
     return f"""
         > Metadata v8 {{"topics": [{{"name": "t"}}]}}
         < {{"brokers": [{{"node_id": 1, "host": "10.0.0.1", "port": 9092}}, {{"node_id": 2, "host": "10.0.0.2"}}],
@@ -222,7 +222,7 @@ def test_named_leader_decides_who_is_blamed() -> None:
     assert other_leader.endswith("but the client did not look up the new leader 2, which each response names")
     [unknown_leader] = rule_messages("S007", metadata(1), 5 * not_leader(-1))
     assert unknown_leader.endswith("did not look up the new leader")
-    [unknown_broker] = rule_messages("S007", 5 * not_leader(1))  # who broker 1 is has not been captured
+    [unknown_broker] = rule_messages("S007", 5 * not_leader(1))  # no Metadata that names broker 1 was captured
     assert unknown_broker.endswith("did not look up the new leader 1, which each response names")
 
 
@@ -230,7 +230,7 @@ def test_moved_leader_resets_the_count() -> None:
     assert rule_messages("S008", 3 * (metadata(1) + DENIED), metadata(2), 3 * (metadata(1) + DENIED)) == []
 
 
-def test_fetches_already_in_flight_are_not_counted() -> None:
+def test_requests_already_in_flight_are_not_counted() -> None:
     pipelined = 8 * FETCH + 8 * '< {"responses": [{"topic": "t", "partitions": [{"error_code": 6}]}]}\n+1s\n'
     assert rule_messages("S007", pipelined) == []
 

@@ -17,30 +17,34 @@ def produce_records(*values: str, partition: int = 0, acks: int = -1) -> str:
             f'"records": {batch}}}]}}]}}')  # fmt: skip
 
 
-ANSWER = '< {"responses": []}'
+PRODUCE_RESPONSE = '< {"responses": []}'
 
 
 def rule_messages(lines: Iterable[str], code: str) -> list[str]:
     return [finding.message for finding in findings("\n".join(lines), code)]
 
 
-def flush_each(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
-    requests = [[produce_records("v", partition=number % partitions), "+5ms", ANSWER, *([pause] if pause else [])]
-            for number in range(count)]  # fmt: skip
-    return ["rule R026:requests=10", *(line for lines in requests for line in lines)]
+def flush_each_record(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
+    exchanges = [
+        [produce_records("v", partition=number % partitions), "+5ms", PRODUCE_RESPONSE, *([pause] if pause else [])]
+        for number in range(count)
+    ]
+    return ["rule R026:requests=10", *(line for lines in exchanges for line in lines)]
 
 
 def test_flush_after_each_record_is_reported() -> None:
-    [message] = rule_messages(flush_each(), "R026")
+    [message] = rule_messages(flush_each_record(), "R026")
     assert message == (
         "client 'app' at 10.0.0.101 sent 10 of 10 Produce requests within 63 ms with one record each, to 1 partition,"
         " each sent only after the response to the one before"
     )
-    assert rule_messages(flush_each(count=9), "R026") == []
+    assert rule_messages(flush_each_record(count=9), "R026") == []
 
 
 def test_occasional_single_records_are_not_flushes() -> None:
-    assert rule_messages(flush_each("+20ms"), "R026") == []  # it does not send again at once, nor at a high rate
+    assert (
+        rule_messages(flush_each_record("+20ms"), "R026") == []
+    )  # the client neither sends again at once nor at a high rate
 
 
 def test_pipelined_requests_to_many_partitions_are_not_flushes() -> None:
@@ -129,7 +133,7 @@ def test_connections_for_one_or_two_requests_are_reported(
         assert reported[0].endswith(f"for {20 * requests} requests")
 
 
-def test_unclosed_connections_are_judged_by_when_they_were_opened() -> None:
+def test_unclosed_connections_are_judged_by_their_opening_times() -> None:
     opens = [f"open {number} client=10.0.0.9:{number}" for number in range(1, 21)]
     requests = [line for number in range(1, 21) for line in (f"{number}> ListGroups v2 {{}}", f"{number}< {{}}")]
     closes = [f"{number} close by=client how=fin" for number in range(1, 21)]
@@ -161,7 +165,7 @@ def test_retries_without_a_pause_are_reported(pause: str, finding_count: int) ->
     retry = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 15}', pause]
     assert len(rule_messages(retry * 20, "S050")) == finding_count
     assert rule_messages(retry * 19, "S050") == []
-    assert rule_messages([line.replace("15", "30") for line in retry] * 20, "S050") == []  # it cannot succeed later
+    assert rule_messages([line.replace("15", "30") for line in retry] * 20, "S050") == []  # a retry cannot succeed
 
 
 def test_records_end_a_busy_poll() -> None:
@@ -176,7 +180,7 @@ def test_records_end_a_busy_poll() -> None:
 
 def test_client_that_also_uses_long_connections_is_not_reported() -> None:
     working = "\n".join(short_connections(3, 5)).replace("10.0.0.9:", "10.0.0.9:9").splitlines()
-    working = [line.replace("open ", "open 9").replace("close", "close") for line in working]
+    working = [line.replace("open ", "open 9") for line in working]
     working = [line if line.startswith("open") else f"9{line}" for line in working]
     assert len(rule_messages([*working[: len(working) // 3], *short_connections(20, 1)], "C018")) == 1  # one in twenty
     assert rule_messages([*working, *short_connections(20, 1)], "C018") == []
@@ -265,7 +269,7 @@ def test_repeatedly_created_producers_are_reported(count: int, pause: str, findi
 
 
 def retry_batch(code: int, *, other_connection: str = "1") -> list[str]:
-    """A batch that is refused or not, one after it that is accepted, and the first again."""
+    """Return a batch answered with a code, a later batch that is accepted, and the first batch again."""
     first, second = (produce_records("v", partition=0).replace('"v"', f'"{value}", "timestamp": 1767225600000')
                      for value in "ab")  # fmt: skip
     return [
@@ -284,7 +288,9 @@ def test_retry_that_changes_the_order_is_reported() -> None:
         " 1 later batch was accepted: its records come after theirs"
     )
     assert rule_messages(retry_batch(0), "H005") == []  # that is a duplicate (S034)
-    assert rule_messages(retry_batch(6, other_connection="2"), "H005") == []  # another producer, whose order is its own
+    assert (
+        rule_messages(retry_batch(6, other_connection="2"), "H005") == []
+    )  # another producer, which has its own order
 
 
 def connection_lifetimes(*seconds: int, by: str = "server", requests: int = 3) -> list[str]:
@@ -361,7 +367,7 @@ def test_rebalances_that_stop_all_members_are_reported() -> None:
     )
     assert rule_messages(rebalances[:-2] * 2, "H016") != []
     single_member = [line for generation in range(9) for line in join_members(generation, "m")]
-    same_generation = join_members(1, "m", "n") * 9  # the same generation
+    same_generation = join_members(1, "m", "n") * 9
     assert rule_messages(single_member, "H016") == rule_messages(same_generation, "H016") == []
 
 
@@ -403,10 +409,10 @@ def test_session_too_short_for_its_heartbeats_is_reported(interval: int, session
 def test_size_limit_of_a_topic_is_known_from_a_refused_batch() -> None:
     large, larger = (produce_records("v" * size) for size in (900, 1000))
     refused = '< {"responses": [{"name": "t", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}'
-    [message] = rule_messages([larger, refused, *[large, ANSWER] * 3], "M008")
+    [message] = rule_messages([larger, refused, *[large, PRODUCE_RESPONSE] * 3], "M008")
     assert re.search(r"sent 3 batches of up to 9\d\d bytes to topic 't', whose limit is 1,0\d\d bytes", message)
-    assert rule_messages([*[large, ANSWER] * 9], "M008") == []  # it may have any limit
-    assert rule_messages([larger, refused, *[produce_records("v" * 700), ANSWER] * 9], "M008") == []
+    assert rule_messages([*[large, PRODUCE_RESPONSE] * 9], "M008") == []  # the topic may have any limit
+    assert rule_messages([larger, refused, *[produce_records("v" * 700), PRODUCE_RESPONSE] * 9], "M008") == []
 
 
 @pytest.mark.parametrize(("calls", "pause", "finding_count"), [(60, "", 1), (59, "", 0), (60, "+2s", 0)])
@@ -424,12 +430,12 @@ def test_habit_toward_several_brokers_is_reported_once() -> None:
 
 
 def test_wait_for_each_result_is_distinguished_from_a_linger_time() -> None:
-    lines = flush_each("+6ms")
+    lines = flush_each_record("+6ms")
     [finding] = findings("\n".join(lines), "R026")
     assert finding.message.endswith("each sent only after the response to the one before")
     assert finding.hint is not None
     assert "then wait once; if it does not, let the producer collect records: linger.ms=" in finding.hint
-    assert rule_messages(flush_each("+7ms"), "R026") == []
+    assert rule_messages(flush_each_record("+7ms"), "R026") == []
 
 
 def test_telemetry_does_not_count_as_work_of_a_connection() -> None:

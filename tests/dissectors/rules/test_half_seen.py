@@ -1,4 +1,4 @@
-"""Rules with state report nothing about exchanges that they saw only in part."""
+"""Rules with state report nothing about exchanges that they have seen only in part."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dissectors.wire.encode import encode
 from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared
 
-PIECE = "0000000000000005 00000100 12345678 01 00"
-#: As if everything were out of the ordinary: no rule is left out.
-EVERY = sum(FrameFlags)
+PARTIAL_BATCH = "0000000000000005 00000100 12345678 01 00"
+#: Everything is out of the ordinary, so that no rule is left out.
+ALL_FLAGS = sum(FrameFlags)
 
 RESPONSES: dict[str, dict[str, Any]] = {
-    "Fetch v2": {"responses": [{"topic": "t", "partitions": [{"records": PIECE}]}]},
+    "Fetch v2": {"responses": [{"topic": "t", "partitions": [{"records": PARTIAL_BATCH}]}]},
     "Fetch v11": {"session_id": 7, "responses": [{"topic": "t", "partitions": [{"error_code": 1}]}]},
     "Produce v7": {"responses": [{"name": "t", "partition_responses": [{"error_code": 45}, {"error_code": 47}]}]},
     "FindCoordinator v2": {"error_code": 15},
@@ -48,11 +48,11 @@ def test_response_to_an_undecodable_request_is_not_judged(api: str) -> None:
     )
     assert response.well_formed
     assert not broken.well_formed
-    connection = ConnectionState(RunState(rules.trackers()), flags=EVERY)
+    connection = ConnectionState(RunState(rules.trackers()), flags=ALL_FLAGS)
     for second in range(0, 60, 10):
         request = RequestReceived(second * SECOND, 0, 11, broken)
         for event in (request, ResponseReceived(second * SECOND + 1, 0, len(body), 9, response, request)):
-            for tracker in connection.run.trackers.subscribers(event, EVERY):
+            for tracker in connection.run.trackers.subscribers(event, ALL_FLAGS):
                 (connection.run if tracker.is_shared else connection).state(tracker.kind).observe(event, connection)
             assert not [finding.code for finding in rules.check(event, connection) if "S019" <= finding.code <= "S035"]
 

@@ -22,7 +22,7 @@ from kproxy.trace.lines import Detail
 from tests.dissectors.embedded.samples import FRAMES, PAYLOADS, fetch_response, request
 from tests.kproxy.frames import response
 
-FETCHED = "responses[].partitions[].records"
+FETCHED_RECORDS = "responses[].partitions[].records"
 GROUP_KEY = b"\x00\x02\x00\x07billing"
 MEMBER = {
     "member_id": "rdkafka-0b7f", "client_id": "rdkafka", "client_host": "/10.0.0.9", "rebalance_timeout": 300_000,
@@ -102,7 +102,7 @@ def test_coordinator_record_with_a_wrong_layout_is_diagnosed(
     assert not layout_findings(right_message.frame, (1, 12))
     [reported] = layout_findings(broken_message.frame, (1, 12))
     assert reported["code"] == "L040"
-    assert reported["edit"]["field"] == FETCHED
+    assert reported["edit"]["field"] == FETCHED_RECORDS
     assert reported["edit"]["detail"]["payload"] == name
     assert reported["edit"]["detail"]["edit"]["kind"] == edit.kind
     assert right_message.layout is not None
@@ -123,12 +123,15 @@ def test_wrong_subscription_inside_a_group_record_is_diagnosed() -> None:
         "__consumer_offsets", records.encode([{"records": [{"key": GROUP_KEY, "value": b"\x00\x03" + body}]}])
     )
     [reported] = layout_findings(message.frame, (1, 12))
-    assert reported["edit"] == Edit.of("embedded_layout", FETCHED, payload="GroupMetadataValue", edit=edit).as_json()
-    assert reported["problem"].blame == "client"  # the broker keeps what a member sent
+    assert (
+        reported["edit"]
+        == Edit.of("embedded_layout", FETCHED_RECORDS, payload="GroupMetadataValue", edit=edit).as_json()
+    )
+    assert reported["problem"].blame == "client"  # the broker stores the bytes that a member sent
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_real_frames_have_no_layout_errors_inside(name: str) -> None:
+def test_real_frames_have_no_inner_layout_errors(name: str) -> None:
     row = FRAMES[name]
     frame = bytes.fromhex(row["frame"])
     codes = {

@@ -1,8 +1,8 @@
-"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions and findings that are reported once."""
+"""L014, L018, L021 to L025, L028, L029, L031, L032: spans, versions, and findings that are reported only once."""
 
 import pytest
 
-from tests.kproxy.stories import findings, told
+from tests.kproxy.stories import findings, lines_of_story
 
 
 def frame_from_hex(hex_text: str) -> bytes:
@@ -134,7 +134,7 @@ def test_invalid_subscription_is_described(metadata: str, description: str) -> N
     assert finding.path == "protocols[0].metadata"
 
 
-LEADER = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
+LEADER_SYNC = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
   "assignments": [{"member_id": "m-1", "assignment": "%s"}]}
 """
 
@@ -148,13 +148,13 @@ def test_leader_that_omits_members_is_information() -> None:
 
 
 def test_assignment_shortened_by_the_broker_is_blamed_on_it() -> None:
-    [finding] = findings(LEADER % ("00" * 10) + '< {"assignment": "0000 00000000"}', "L029")
+    [finding] = findings(LEADER_SYNC % ("00" * 10) + '< {"assignment": "0000 00000000"}', "L029")
     assert (finding.severity, finding.blame, finding.path) == ("warning", "broker", "assignment")
     assert finding.message.endswith("before its user_data, although the leader sent 10 bytes")
 
 
 def test_invalid_assignment_of_the_leader_is_not_blamed_on_the_broker() -> None:
-    [finding] = findings(LEADER % "0000 00000000" + '< {"assignment": "0000 00000000"}', "L029")
+    [finding] = findings(LEADER_SYNC % "0000 00000000" + '< {"assignment": "0000 00000000"}', "L029")
     assert (finding.blame, finding.path) == ("client", "assignments[0].assignment")
 
 
@@ -170,7 +170,9 @@ def test_assignments_of_other_group_types_are_not_checked() -> None:
 
 
 def test_unsolicited_frames_raise_no_exception() -> None:
-    assert told("< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose")
+    assert lines_of_story(
+        "< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose"
+    )
 
 
 def test_payloads_with_the_same_error_are_reported_once_with_their_number() -> None:

@@ -1,4 +1,4 @@
-"""S019 to S021: what the stories on their pages do not show."""
+"""S019 to S021: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_commit_counts_as_a_sign_of_life() -> None:
         heartbeat(25),
         heartbeat(22),
         '> LeaveGroup v2 {"group_id": "g", "member_id": "m-1"}\n',
-        "> hex 00 00 00 0c 00 0c 00 03 00 00 00 09 00 00 ff ff\n",  # a heartbeat that does not read well
+        "> hex 00 00 00 0c 00 0c 00 03 00 00 00 09 00 00 ff ff\n",  # an undecodable heartbeat
     ],
 )
 def test_member_silent_for_a_reason_is_not_reported(reason: str) -> None:

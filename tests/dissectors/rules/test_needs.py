@@ -1,4 +1,4 @@
-"""Rules and trackers declare which trackers they need, and run with these alone."""
+"""Rules and trackers declare the trackers that they need, and only these run."""
 
 from __future__ import annotations
 
@@ -49,22 +49,24 @@ def test_tracker_declares_exactly_the_trackers_it_reads(tracker: Tracker) -> Non
 
 
 def test_every_tracker_is_needed() -> None:
-    assert {tracker_kind.kind for tracker_kind in rules.trackers().order} == {tracker.kind for tracker in TRACKERS}
+    assert {needed_tracker.kind for needed_tracker in rules.trackers().order} == {tracker.kind for tracker in TRACKERS}
 
 
 def test_trackers_do_not_mention_rules() -> None:
-    names = {rule.name for rule in rules.rules() if "-" in rule.name}  # `throttled` is a word, too
+    names = {rule.name for rule in rules.rules() if "-" in rule.name}  # `throttled` is also an ordinary word
     codes = {rule.code for rule in rules.rules()} | names
     for module in MODULES:
         words = set(re.findall(r"[\w-]+", inspect.getsource(module)))
         assert not words & codes, module.__name__
 
 
-def test_trackers_run_after_those_they_need() -> None:
-    order = [needed_tracker.kind for needed_tracker in rules.trackers().order]
+def test_trackers_run_after_the_trackers_they_need() -> None:
+    order = [tracker.kind for tracker in rules.trackers().order]
     for tracker in rules.trackers().order:
-        needed = [needed_tracker.kind for kind in tracker.needs if (needed_tracker := find_tracker(kind)) is not None]
-        assert all(order.index(needed_tracker) < order.index(tracker.kind) for needed_tracker in needed)
+        needed_kinds = [
+            needed_tracker.kind for kind in tracker.needs if (needed_tracker := find_tracker(kind)) is not None
+        ]
+        assert all(order.index(needed_kind) < order.index(tracker.kind) for needed_kind in needed_kinds)
     assert [tracker.kind for tracker in trackers_in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
 
 

@@ -1,4 +1,4 @@
-"""Every rule's page: its parts are there, its examples fire it, and what looks alike stays silent."""
+"""Every rule's page: it has all sections, its examples fire the rule, and its lookalikes do not."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ from dissectors.hexdump import unhex
 from tests import unreleased_schemas
 from tests.kproxy.stories import findings
 
-#: Rules about requests that no release has yet.
+#: Rules about requests that no Kafka release has yet, and the schemas that they need.
 _UNRELEASED = {"V021": unreleased_schemas.header_v3}
 
 _BLOCK = re.compile(r"```(hex request|hex response|story)\n(.*?)```", re.DOTALL)
@@ -19,7 +19,7 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def page_stories(page: str, section: str) -> list[str]:
-    """The stories of a section. Blocks of hex are joined to one story."""
+    """Return the stories of a section. Blocks of hex are joined into one story."""
     parts = dict(zip(*[iter(_SECTION.split(inspect.cleandoc(page))[1:])] * 2, strict=True))
     blocks = _BLOCK.findall(parts.get(section, ""))
     lines = [f"{'>' if kind == 'hex request' else '<'} hex {unhex(block).hex()}"

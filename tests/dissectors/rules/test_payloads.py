@@ -1,4 +1,4 @@
-"""Broken envelopes and values get the right finding, and nothing else does: values of serializers, broken by hand."""
+"""Serialized values broken by hand get the right finding about their envelope or value; valid values get none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.inspection.text_masks import TextMasks
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
 from tests.kproxy.capture_results import DATA, lines_of
@@ -29,7 +29,7 @@ UNMASKED = Masks(())
 
 
 def produce_frame(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
-    """The frame of a Produce request."""
+    """Return the frame of a Produce request."""
     partition = {"index": 0, "records": encode([{"records": records, "compression": compression}])}
     body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
     return request("Produce", 9, body)
@@ -46,7 +46,7 @@ def frame_findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) 
 def produce_findings(
     topic: str, records: list[dict[str, Any]], source: Registered, masks: Masks = UNMASKED
 ) -> list[FindingEntry]:
-    """The findings about records that are produced to a topic."""
+    """Return the findings about records that are produced to a topic."""
     return frame_findings(produce_frame(topic, records), source, masks)
 
 
@@ -54,8 +54,8 @@ def order_record(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any
     return {"key": key, "value": value}
 
 
-PROTO = PROTO_PAYMENT[7:]
-#: topic, valid records before it, the broken record, code, part of the message.
+PROTO_VALUE = PROTO_PAYMENT[7:]
+#: Case -> topic, valid records before the broken one, the broken record, code, part of the message.
 BROKEN = {
     "unknown id": (
         "orders",
@@ -100,21 +100,21 @@ BROKEN = {
     "message index too high": (
         "bills",
         [],
-        {"value": PROTO_PAYMENT[:5] + b"\2\4" + PROTO},
+        {"value": PROTO_PAYMENT[:5] + b"\2\4" + PROTO_VALUE},
         "P007",
         "no message with index 2; they fit shop.Payment (index 1)",
     ),
     "no message index": (
         "bills",
         [],
-        {"value": PROTO_PAYMENT[:5] + PROTO},
+        {"value": PROTO_PAYMENT[:5] + PROTO_VALUE},
         "P007",
         "without message indexes they fit shop.Payment (index 1)",
     ),
     "message index of another message": (
         "bills",
         [],
-        {"value": PROTO_PAYMENT[:5] + b"\0" + PROTO},
+        {"value": PROTO_PAYMENT[:5] + b"\0" + PROTO_VALUE},
         "P008",
         "fields that shop.Order does not have: 3",
     ),
@@ -164,7 +164,7 @@ def test_finding_points_at_the_leftover_bytes() -> None:
     frame = produce_frame("orders", [record], "gzip")
     [finding] = frame_findings(frame, registered())
     assert finding.span is not None
-    assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # all that is compressed
+    assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # the whole compressed data
 
 
 def test_id_missing_in_a_schema_directory_is_information(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_id_missing_in_a_schema_directory_is_information(tmp_path: Path) -> None
     assert little_endian.severity == "error"
     assert (
         frame_findings(produce_frame("orders", [order_record(key=b"")] * 2 + [unlisted_record] * 3), directory) == []
-    )  # may be chance
+    )  # this may be chance
     [denied_finding] = frame_findings(
-        frames[0], Sources([directory, registered()])
-    )  # a registry knows that nobody registered it
+        frames[0], SchemaSources([directory, registered()])
+    )  # the registry knows that nobody registered it
     assert (denied_finding.severity, denied_finding.message[:40]) == (
         "error",
         "orders, value: nobody registered the sch",
@@ -233,24 +233,26 @@ def test_real_captures_have_no_payload_findings(path: Path) -> None:
     assert [f"{finding.code} {finding.message}" for finding in reported if finding.code.startswith("P")] == []
 
 
-RECORD = '{{"type": "record", "name": "R", "fields": [{}]}}'
-ENUM = '{{"type": "enum", "name": "E", "symbols": [{}]}}'
-A = '{"name": "a", "type": "int"}'
+RECORD_SCHEMA = '{{"type": "record", "name": "R", "fields": [{}]}}'
+ENUM_SCHEMA = '{{"type": "enum", "name": "E", "symbols": [{}]}}'
+FIELD_A = '{"name": "a", "type": "int"}'
 
 
 @pytest.mark.parametrize(
-    ("type_", "writer", "reader", "reason"),
+    ("schema_type", "writer", "reader", "reason"),
     [
         ("AVRO", '"int"', '"double"', None),
         ("AVRO", '"long"', '"int"', "the reader has int, the writer long"),
         ("AVRO", '["null", "int"]', '"int"', "the reader has int, the writer null"),
         ("AVRO", '"int"', '["null", "long"]', None),
         ("AVRO", '"string"', '["null", "int"]', "no branch of the reader's union reads string"),
-        ("AVRO", RECORD.format(A), RECORD.format('{"name": "b", "aliases": ["a"], "type": "int"}'), None),
-        ("AVRO", RECORD.format(""), RECORD.format(A), "a: the reader needs this field, which has no default"),
+        ("AVRO", RECORD_SCHEMA.format(FIELD_A),
+         RECORD_SCHEMA.format('{"name": "b", "aliases": ["a"], "type": "int"}'), None),
+        ("AVRO", RECORD_SCHEMA.format(""), RECORD_SCHEMA.format(FIELD_A),
+         "a: the reader needs this field, which has no default"),
         ("AVRO", '{"type": "map", "values": "int"}', '{"type": "map", "values": "string"}',
          "[]: the reader has string, the writer int"),
-        ("AVRO", ENUM.format('"A", "B"'), ENUM.format('"A"'), "the reader has no symbol B"),
+        ("AVRO", ENUM_SCHEMA.format('"A", "B"'), ENUM_SCHEMA.format('"A"'), "the reader has no symbol B"),
         ("AVRO", "{", '"int"', None),
         ("PROTOBUF", "message A { int32 a = 1; }", "message A { bool b = 1; string c = 2; }", None),
         ("PROTOBUF", "message A { int32 a = 1; }", "message A { string a = 1; }",
@@ -262,12 +264,14 @@ A = '{"name": "a", "type": "int"}'
         ("JSON", '{"required": 5, "properties": [], "type": {}}', '{"required": [5], "type": 7}', None),
     ],
 )  # fmt: skip
-def test_incompatible_reader_schema_is_explained(type_: str, writer: str, reader: str, reason: str | None) -> None:
+def test_incompatible_reader_schema_is_explained(
+    schema_type: str, writer: str, reader: str, reason: str | None
+) -> None:
     writer_text, reader_text = (
-        'syntax = "proto3"; ' * (type_ == "PROTOBUF") + schema_text for schema_text in (writer, reader)
+        'syntax = "proto3"; ' * (schema_type == "PROTOBUF") + schema_text for schema_text in (writer, reader)
     )
-    assert conflict(reader=Schema(type_, reader_text), writer=Schema(type_, writer_text)) == reason
-    assert conflict(reader=Schema(type_, writer_text), writer=Schema(type_, writer_text)) is None
+    assert conflict(reader=Schema(schema_type, reader_text), writer=Schema(schema_type, writer_text)) == reason
+    assert conflict(reader=Schema(schema_type, writer_text), writer=Schema(schema_type, writer_text)) is None
 
 
 def test_schemas_of_different_formats_are_incompatible() -> None:

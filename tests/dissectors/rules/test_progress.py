@@ -1,4 +1,4 @@
-"""S061 to S067 and V019: what the stories on their pages do not show."""
+"""S061 to S067 and V019: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ def batch(base: int, last_delta: int, *values: str, **header: Any) -> dict[str, 
     return {"base_offset": base, "last_offset_delta": last_delta, "records": records} | header
 
 
-TAIL = fetch_profiles(103, batch(96, 12, "a", "b"))
+COMPACTED_TAIL = fetch_profiles(103, batch(96, 12, "a", "b"))
 
 
 def test_consumer_stuck_at_a_compacted_tail_is_told_where_to_continue() -> None:
-    assert not findings(4 * TAIL, "S061")
-    [finding] = findings(9 * TAIL, "S061")
+    assert not findings(4 * COMPACTED_TAIL, "S061")
+    [finding] = findings(9 * COMPACTED_TAIL, "S061")
     assert finding.message == (
         "6 fetches of profiles[0] at 103 got the batch 96..108 (base_offset + last_offset_delta), whose last record is "
         "97: the client must continue at 109"
     )
     assert finding.path == "responses[0].partitions[0].records"
-    assert not findings(9 * TAIL, "S062")
+    assert not findings(9 * COMPACTED_TAIL, "S062")
 
 
 def test_consumer_that_gets_stuck_late_is_reported() -> None:
-    story = "".join(fetch_profiles(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * TAIL
+    story = (
+        "".join(fetch_profiles(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * COMPACTED_TAIL
+    )
     [finding] = findings(story, "S061")
     assert "whose last record is 97" in finding.message
 
@@ -68,14 +70,14 @@ def test_aborted_records_are_no_progress_for_read_committed(isolation_level: int
 
 
 def test_consumer_that_moves_inside_a_batch_makes_progress() -> None:
-    # librdkafka drops what it has fetched when an application pauses a partition, and fetches from its position
+    # When an application pauses a partition, librdkafka drops the fetched records and fetches again from its position.
     values = [str(number) for number in range(30)]
     story = "".join(fetch_profiles(offset, batch(96, 29, *values)) for offset in range(96, 126))
     assert not {"S061", "S062"} & {finding.code for finding in findings(story)}
 
 
 def test_rarely_repeated_batch_is_not_a_loop() -> None:
-    assert not findings(7 * (TAIL + "+11s\n"), "S061")
+    assert not findings(7 * (COMPACTED_TAIL + "+11s\n"), "S061")
 
 
 def test_follower_fetches_are_not_judged() -> None:
@@ -90,17 +92,17 @@ def test_corrupt_records_have_their_own_finding() -> None:
     assert not codes & {"S061", "S062"}
 
 
-def test_repeated_fetch_of_a_record_is_reported_later() -> None:
+def test_repeated_fetch_of_a_record_is_reported_only_after_many_repeats() -> None:
     story = fetch_profiles(96, batch(96, 1, "a", "b"))
     assert not findings(14 * story, "S062")
     [finding] = findings(20 * story, "S062")
     assert "fetches of profiles[0] at 96 within" in finding.message
     assert "up to offset 97: the consumer does not move on" in finding.message
     fetch_with_error = fetch_profiles(96, batch(96, 1, "a", "b"), error_code=3)
-    assert not findings(20 * fetch_with_error, "S062"), "a consumer does not use records beside an error"
+    assert not findings(20 * fetch_with_error, "S062"), "a consumer does not use records that come with an error"
 
 
-def refuse_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:
+def refused_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:
     list_name = "responses" if api.startswith("Fetch") else "topics"
     index_name = "partition_index" if api.startswith("Fetch") else "partition"
     request = {"topics": [{"topic": "t", "partitions": [{"partition": 0, "current_leader_epoch": epoch}]}]}
@@ -117,7 +119,7 @@ def metadata(epoch: int) -> str:
 
 
 def test_client_with_an_epoch_replaced_by_metadata_is_blamed() -> None:
-    [finding] = findings(metadata(12) + 9 * refuse_epoch(), "S063")
+    [finding] = findings(metadata(12) + 9 * refused_epoch(), "S063")
     assert "OffsetForLeaderEpoch requests of app with current_leader_epoch 11 for t[0] got FENCED_LEADER_EPOCH" in (
         finding.message
     )
@@ -126,25 +128,25 @@ def test_client_with_an_epoch_replaced_by_metadata_is_blamed() -> None:
 
 
 def test_cluster_is_blamed_if_metadata_repeats_the_refused_epoch() -> None:
-    story = metadata(11) + 4 * (refuse_epoch(api="Fetch v11") + metadata(11))
-    assert not findings(story + 4 * refuse_epoch(api="Fetch v11"), "S063"), "it may still learn of an election"
-    [finding] = findings(story + 14 * refuse_epoch(api="Fetch v11"), "S063")
+    story = metadata(11) + 4 * (refused_epoch(api="Fetch v11") + metadata(11))
+    assert not findings(story + 4 * refused_epoch(api="Fetch v11"), "S063"), "it may still learn of an election"
+    [finding] = findings(story + 14 * refused_epoch(api="Fetch v11"), "S063")
     assert "Metadata still gives leader epoch 11: the cluster contradicts itself" in finding.message
     assert finding.blame == "broker"
 
 
 def test_older_epoch_in_metadata_does_not_help_the_client() -> None:
-    [finding] = findings(metadata(9) + 9 * refuse_epoch(11), "S063")
+    [finding] = findings(metadata(9) + 9 * refused_epoch(11), "S063")
     assert "although Metadata" not in finding.message
 
 
 def test_client_that_requests_no_newer_epoch_is_reported() -> None:
-    [finding] = findings(6 * refuse_epoch(), "S063")
+    [finding] = findings(6 * refused_epoch(), "S063")
     assert finding.message.endswith("and the client did not request Metadata for a newer epoch")
 
 
 def test_election_may_take_a_moment() -> None:
-    assert not findings(metadata(11) + 4 * refuse_epoch() + metadata(12) + 3 * refuse_epoch(12, code=0), "S063")
+    assert not findings(metadata(11) + 4 * refused_epoch() + metadata(12) + 3 * refused_epoch(12, code=0), "S063")
 
 
 def test_requests_sent_before_the_new_epoch_was_known_are_excused() -> None:
@@ -172,7 +174,7 @@ def test_other_responses_to_a_join_are_not_fencing(code: int) -> None:
     assert not findings(5 * join_with_epoch(0, code), "S064")
 
 
-def test_fenced_member_that_does_not_rejoin_belongs_to_another_rule() -> None:
+def test_fenced_member_that_does_not_rejoin_is_left_to_another_rule() -> None:
     assert not findings(5 * join_with_epoch(5, 110), "S064")
 
 
@@ -199,7 +201,7 @@ OFFSETS = (
     '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
     '< {"topics": [{"name": "t", "partitions": [{"committed_offset": %d}]}]}\n'
 )
-COMMIT = '> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}\n< {}\n'
+HEARTBEAT = '> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}\n< {}\n'
 
 
 def test_repeated_request_is_reported_with_its_group() -> None:
@@ -211,7 +213,7 @@ def test_repeated_request_is_reported_with_its_group() -> None:
     "story",
     [
         30 * (OFFSETS % -1 + f"+{MAX_GAP // 1_000_000 + 1}ms\n"),  # a poller
-        30 * (OFFSETS % -1 + COMMIT + "+300ms\n"),  # the client works
+        30 * (OFFSETS % -1 + HEARTBEAT + "+300ms\n"),  # the client does other work
         "".join(OFFSETS % offset + "+300ms\n" for offset in range(30)),  # the answer changes
         19 * (OFFSETS % -1 + "+300ms\n"),
     ],
@@ -282,7 +284,7 @@ def test_client_that_repeats_apiversions_is_not_reported() -> None:
 
 
 def session_fetch(epoch: int, requested: list[int], answered_offsets: dict[int, int]) -> str:
-    """A fetch in session 7 that names some partitions, and the batch that each answered one has."""
+    """Return a fetch in session 7 that names some partitions; each answered partition has a batch at an offset."""
     request_partitions = [
         {"partition": partition, "fetch_offset": 40 if partition else 40 + epoch} for partition in requested
     ]
@@ -316,7 +318,7 @@ def test_partition_left_in_a_fetch_session_is_explained() -> None:
     [
         (113, 900, "repeat OffsetFetch with the member_epoch of its last heartbeat response"),
         (25, 900, "repeat OffsetFetch; only"),
-        (113, 310, None),  # it may know that from elsewhere
+        (113, 310, None),  # the client may know this offset from elsewhere
         (0, 900, None),
     ],
 )

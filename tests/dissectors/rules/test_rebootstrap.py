@@ -2,7 +2,7 @@
 
 from tests.kproxy.stories import findings
 
-TOLD = """\
+REBOOTSTRAP = """\
 > ApiVersions v4 {"client_software_name": "x", "client_software_version": "1"}
 < {"api_keys": [{"api_key": 3, "max_version": 13}]}
 > Metadata v13 {"topics": null}
@@ -15,16 +15,16 @@ def rebootstrap_codes(text: str) -> list[str]:
 
 
 def test_client_that_rebootstraps_is_not_reported() -> None:
-    assert findings(TOLD + "close by=client") == []
-    assert findings(TOLD + "+6s\nclose by=client") == []
+    assert findings(REBOOTSTRAP + "close by=client") == []
+    assert findings(REBOOTSTRAP + "+6s\nclose by=client") == []
 
 
 def test_connection_may_be_used_briefly_after_the_error() -> None:
-    assert rebootstrap_codes(TOLD + '+4s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}') == []
+    assert rebootstrap_codes(REBOOTSTRAP + '+4s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}') == []
 
 
 def test_client_that_stays_is_reported_with_its_request() -> None:
-    [finding] = findings(TOLD + '+6s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}', "S079")
+    [finding] = findings(REBOOTSTRAP + '+6s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}', "S079")
     assert finding.message == (
         "client 'app' at 10.0.0.101 sends Produce to 10.0.0.1:9092 6.0 s after the Metadata response with "
         "REBOOTSTRAP_REQUIRED, on the same connection"
@@ -34,17 +34,17 @@ def test_client_that_stays_is_reported_with_its_request() -> None:
 
 def test_rebootstrap_is_reported_once_instead_of_refusals() -> None:
     repeated_lookup = '+3s\n> Metadata v13 {"topics": null}\n< {"error_code": 129}\n'
-    assert rebootstrap_codes(TOLD + 8 * repeated_lookup) == ["S079"]
+    assert rebootstrap_codes(REBOOTSTRAP + 8 * repeated_lookup) == ["S079"]
 
 
 def test_other_connections_of_the_client_are_not_reported() -> None:
     other_connection = '2> Produce v9 {"acks": 1, "topic_data": []}\n2< {}\n'
-    assert rebootstrap_codes(other_connection + TOLD + "+6s\n" + other_connection) == []
+    assert rebootstrap_codes(other_connection + REBOOTSTRAP + "+6s\n" + other_connection) == []
 
 
 def test_grace_period_is_configurable() -> None:
     assert rebootstrap_codes(
-        "rule S079:grace=1s\n" + TOLD + '+2s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}'
+        "rule S079:grace=1s\n" + REBOOTSTRAP + '+2s\n> Produce v9 {"acks": 1, "topic_data": []}\n< {}'
     ) == ["S079"]
 
 

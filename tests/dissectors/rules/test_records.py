@@ -1,4 +1,4 @@
-"""The rules of record data: spans, one finding per cause, sampling, and severities that depend on the past."""
+"""Rules about record data: spans, one finding per cause, sampling, and severities that depend on earlier frames."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ BATCH = {
         {"timestamp": TIME + 5, "key": None, "value": b"v" * 70, "headers": [{"key": "h", "value": b"x"}]},
     ]
 }
-ASKED = '> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}\n'
+FETCH_REQUEST = '> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}\n'
 
 
 def produce_data(data: str) -> str:
-    """A story of one Produce with record data as hex or as batches in JSON."""
+    """Return a story of one Produce whose record data is given as hex or as batches in JSON."""
     return f'> Produce v9 {{"acks": -1, "topic_data": [{{"name": "t", "partition_data": [{{"records": {data}}}]}}]}}\n'
 
 
 def fetch_data(data: str) -> str:
-    """A story of one Fetch."""
+    """Return a story of one Fetch whose record data is given as hex or as batches in JSON."""
     return (
-        ASKED + f'< {{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": 9, "records": {data}}}]}}]}}\n'
+        FETCH_REQUEST
+        + f'< {{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": 9, "records": {data}}}]}}]}}\n'
     )
 
 
@@ -166,44 +167,46 @@ def test_rewritten_batch_is_reported_only_soon_after_the_produce() -> None:
 
 def test_fetch_that_skips_a_record_is_reported_only_soon_after() -> None:
     first_fetch = fetch_data('[{"records": [{"value": "a"}, {"value": "b"}]}]')
-    second_request = ASKED.replace('{"partition": 0}', '{"partition": 0, "fetch_offset": 1}')
-    second_fetch = second_request + fetch_data('[{"base_offset": 2, "records": [{"value": "c"}]}]').removeprefix(ASKED)
+    second_request = FETCH_REQUEST.replace('{"partition": 0}', '{"partition": 0, "fetch_offset": 1}')
+    second_fetch = second_request + fetch_data('[{"base_offset": 2, "records": [{"value": "c"}]}]').removeprefix(
+        FETCH_REQUEST
+    )
     assert record_codes(first_fetch + second_fetch) == ["R017"]
     assert not record_codes(first_fetch + "+11s\n" + second_fetch)
 
 
-KEYLESS = produce_data('[{"records": [{"value": "a"}]}]')
-TAKEN = '< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 0}]}]}\n'
-DESCRIBED = """
+KEYLESS_PRODUCE = produce_data('[{"records": [{"value": "a"}]}]')
+ACCEPTED = '< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 0}]}]}\n'
+DESCRIBE_CONFIGS = """
 > DescribeConfigs v1 {"resources": [{"resource_type": 2, "resource_name": "t", "configuration_keys": null}]}
 < {"results": [{"resource_type": 2, "resource_name": "t", "configs": [
   {"name": "cleanup.policy", "value": "compact,delete"}]}]}
 """
-ALTERED = """
+ALTER_CONFIGS = """
 > IncrementalAlterConfigs v1 {"resources": [{"resource_type": 2, "resource_name": "t", "configs": [
   {"name": "cleanup.policy", "config_operation": %d, "value": "%s"}]}]}
 < {"responses": [{"error_code": %d, "resource_type": 2, "resource_name": "t"}]}
 """
 
 
-@pytest.mark.parametrize("config_exchange", [DESCRIBED, ALTERED % (0, "compact", 0)])
+@pytest.mark.parametrize("config_exchange", [DESCRIBE_CONFIGS, ALTER_CONFIGS % (0, "compact", 0)])
 def test_missing_key_is_reported_if_the_topic_is_known_as_compacted(config_exchange: str) -> None:
-    assert record_codes(config_exchange + 20 * (KEYLESS + TAKEN)) == ["R022"]
+    assert record_codes(config_exchange + 20 * (KEYLESS_PRODUCE + ACCEPTED)) == ["R022"]
     keyed = produce_data('[{"records": [{"key": "k", "value": "a"}]}]')
-    assert not record_codes(config_exchange + keyed + TAKEN)
+    assert not record_codes(config_exchange + keyed + ACCEPTED)
 
 
 @pytest.mark.parametrize(
     "config_exchange",
     [
-        ALTERED % (0, "compact", 37),
-        ALTERED % (2, "compact", 0),
-        DESCRIBED.replace("compact,", ""),
-        DESCRIBED + ALTERED % (0, "delete", 0),
+        ALTER_CONFIGS % (0, "compact", 37),
+        ALTER_CONFIGS % (2, "compact", 0),
+        DESCRIBE_CONFIGS.replace("compact,", ""),
+        DESCRIBE_CONFIGS + ALTER_CONFIGS % (0, "delete", 0),
     ],
 )
 def test_missing_key_is_accepted_if_the_topic_is_not_compacted(config_exchange: str) -> None:
-    assert not record_codes(config_exchange + KEYLESS + TAKEN)
+    assert not record_codes(config_exchange + KEYLESS_PRODUCE + ACCEPTED)
 
 
 def test_unknown_record_format_is_reported() -> None:
@@ -217,7 +220,7 @@ def test_aborted_transaction_in_a_committed_read_is_reported() -> None:
     request = '> Fetch v12 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{}]}]}\n'
     for marker_type, codes in ((0, ["R025"]), (1, [])):
         data = f"[{{{batch}: [{{}}]}}, {marker % (batch, marker_type)}]"
-        assert record_codes(request + fetch_data(data).removeprefix(ASKED)) == codes
+        assert record_codes(request + fetch_data(data).removeprefix(FETCH_REQUEST)) == codes
 
 
 def test_implausible_timestamps_are_described() -> None:

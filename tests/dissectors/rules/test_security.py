@@ -1,4 +1,4 @@
-"""Family X beyond the stories of its pages: severities, spans, thresholds, incomplete logins."""
+"""Family X, beyond the stories on its pages: severities, spans, thresholds and incomplete logins."""
 
 import base64
 import json
@@ -9,13 +9,13 @@ from dissectors.connections.tls_failures import TlsReason
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine
-from tests.kproxy.stories import BEGIN, Teller, findings, told
+from tests.kproxy.stories import BEGIN, Teller, findings, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 PLAIN = HANDSHAKE % ("PLAIN", "PLAIN")
 TOKEN = '> SaslAuthenticate v1 {"auth_bytes": "%s"}\n'
-ALICE = PLAIN + TOKEN % b"\0alice\0hunter2".hex() + '< {"session_lifetime_ms": 60000}\n'
-WRONG = PLAIN + TOKEN + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
+ALICE_LOGIN = PLAIN + TOKEN % b"\0alice\0hunter2".hex() + '< {"session_lifetime_ms": 60000}\n'
+FAILED_LOGIN = PLAIN + TOKEN + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
 SCRAM = HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % b"n,,n=u,r=ab".hex()
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABw"
 
@@ -25,7 +25,7 @@ def severe_codes(story: str) -> list[str]:
 
 
 def authentication_after(story: str) -> Authentication:
-    """What is known of connection 1 at the end."""
+    """Return what is known about connection 1 at the end of a story."""
     teller = Teller()
     teller.tell(story)
     connection: ConnectionState = teller.inspector._connections[1].connection_state
@@ -67,30 +67,30 @@ def test_mechanism_mismatch_blames_a_broker_that_advertises_the_mechanism() -> N
 
 
 def test_failed_login_is_an_error_and_the_third_shows_the_count() -> None:
-    story = 3 * (WRONG % "00 61 00 62")
+    story = 3 * (FAILED_LOGIN % "00 61 00 62")
     assert [finding.severity for finding in findings(story, "X008")] == ["error", "error"]
     assert "3 times" in findings(story, "X008")[1].message
 
 
 def test_failures_of_different_users_are_counted_separately() -> None:
-    story = "".join(WRONG % f"00 6{number} 00 62" for number in (1, 2, 3))
+    story = "".join(FAILED_LOGIN % f"00 6{number} 00 62" for number in (1, 2, 3))
     assert not any("times" in finding.message for finding in findings(story, "X008"))
 
 
 def test_successful_login_resets_the_count() -> None:
     success = PLAIN + TOKEN % "00 61 00 62" + "< {}\nclose by=client how=fin\n"
-    failure = WRONG % "00 61 00 62"
+    failure = FAILED_LOGIN % "00 61 00 62"
     story = failure + failure + success + failure + failure
     assert severe_codes(story) == ["X005", "X008"]
     assert not any("times" in finding.message for finding in findings(story, "X008"))
 
 
 def test_finding_of_a_failed_login_shows_no_credentials() -> None:
-    story = 3 * (WRONG % b"\0hunter2\0hunter2".hex())
+    story = 3 * (FAILED_LOGIN % b"\0hunter2\0hunter2".hex())
     assert "hunter2" not in repr(findings(story))
 
 
-def test_listener_that_closes_on_the_first_request_becomes_an_error() -> None:
+def test_repeated_close_on_the_first_request_becomes_an_error() -> None:
     attempt = """
         > ApiVersions v0
         < {"api_keys": [{"api_key": 3, "max_version": 9}]}
@@ -111,7 +111,7 @@ def test_server_that_closes_after_seconds_does_not_require_sasl() -> None:
 
 
 def test_interleaved_request_is_reported_at_its_api_key() -> None:
-    story = ALICE + '> SaslHandshake v1 {"mechanism": "PLAIN"}\n> Heartbeat v4 {"group_id": "g"}'
+    story = ALICE_LOGIN + '> SaslHandshake v1 {"mechanism": "PLAIN"}\n> Heartbeat v4 {"group_id": "g"}'
     [finding] = findings(story, "X011")
     assert isinstance(finding, FindingEntry)
     assert (finding.path, finding.span) == ("header.request_api_key", (4, 6))
@@ -120,10 +120,10 @@ def test_interleaved_request_is_reported_at_its_api_key() -> None:
 
 def test_immediate_reauthentication_is_blamed_on_the_client() -> None:
     reauthentication = '> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {"error_code": 34}'
-    [immediate] = findings(ALICE + reauthentication, "X012")
-    [delayed] = findings(f"{ALICE}+5s\n{reauthentication}", "X012")
+    [immediate] = findings(ALICE_LOGIN + reauthentication, "X012")
+    [delayed] = findings(f"{ALICE_LOGIN}+5s\n{reauthentication}", "X012")
     assert (immediate.blame, delayed.blame) == ("client", "broker")
-    assert not findings(ALICE + reauthentication, "X017")
+    assert not findings(ALICE_LOGIN + reauthentication, "X017")
 
 
 def test_server_nonce_without_the_client_nonce_blames_the_broker() -> None:
@@ -157,15 +157,17 @@ def test_oauth_login_with_a_refusal_is_not_complete() -> None:
 
 def test_principal_is_known_once_the_broker_has_accepted_it() -> None:
     assert authentication_after(PLAIN).principal is None
-    assert authentication_after(ALICE).principal == "User:alice"
-    [finding] = findings(ALICE + '> ListGroups v4\n< {"error_code": 31}', "X014")
+    assert authentication_after(ALICE_LOGIN).principal == "User:alice"
+    [finding] = findings(ALICE_LOGIN + '> ListGroups v4\n< {"error_code": 31}', "X014")
     assert finding.message.startswith("'User:alice' is not allowed to use the cluster: ListGroups returned")
 
 
 @pytest.mark.parametrize("loss", ["lose > 40", "lose < 40", "open 1 midstream"])
 def test_lost_bytes_make_the_login_unknown(loss: str) -> None:
     story = (
-        f'{loss}\n> Metadata v9 {{"topics": null}}\n< {{}}' if "open" in loss else f"{ALICE}{loss}\n+90s\n> Metadata v9"
+        f'{loss}\n> Metadata v9 {{"topics": null}}\n< {{}}'
+        if "open" in loss
+        else f"{ALICE_LOGIN}{loss}\n+90s\n> Metadata v9"
     )
     assert not findings(story, "X010")
     assert not findings(story, "X016")
@@ -173,7 +175,9 @@ def test_lost_bytes_make_the_login_unknown(loss: str) -> None:
 
 
 def test_expired_session_is_reported_once() -> None:
-    assert len(findings(ALICE + '+61s\n> Metadata v9\n> Metadata v9\n> Heartbeat v4 {"group_id": "g"}', "X010")) == 1
+    assert (
+        len(findings(ALICE_LOGIN + '+61s\n> Metadata v9\n> Metadata v9\n> Heartbeat v4 {"group_id": "g"}', "X010")) == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ def test_third_denial_is_an_error_with_the_topic_name() -> None:
     assert all("READ topic 'orders'" in finding.message for finding in reported)
 
 
-def test_denied_idempotent_producer_is_reported_by_one_rule() -> None:
+def test_denied_idempotent_producer_is_reported_by_one_rule_only() -> None:
     exchange = '> InitProducerId v4 {"transactional_id": null}\n< {"error_code": 31}\n'
     assert [(finding.code, finding.severity) for finding in findings(3 * exchange) if finding.code.startswith("X")] == [
         ("X015", "warning"),
@@ -253,7 +257,7 @@ def jwt(claims: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     ("story", "mechanism", "reason"),
     [
-        (WRONG % "00 61 00 62", "PLAIN login", "SaslAuthenticate returned SASL_AUTHENTICATION_FAILED: 'no'"),
+        (FAILED_LOGIN % "00 61 00 62", "PLAIN login", "SaslAuthenticate returned SASL_AUTHENTICATION_FAILED: 'no'"),
         (OAUTH + TOKEN % bearer_message("x") + REFUSED + TOKEN % "01" + '< {"error_code": 58}', "OAUTHBEARER login",
          "returned SASL_AUTHENTICATION_FAILED (invalid_token)"),
         (OAUTH + TOKEN % bearer_message("x") + REFUSED + "close by=client", "OAUTHBEARER login",
@@ -267,7 +271,7 @@ def jwt(claims: dict[str, object]) -> str:
          "the server answers invalid-proof"),
         (PLAIN + TOKEN % "00 61 00 62" + "close by=server how=fin", "PLAIN login",
          "the server closed the connection instead of answering SaslAuthenticate"),
-        (ALICE + "+5s\n" + WRONG % "00 61 00 62", "PLAIN re-authentication", "'no'"),
+        (ALICE_LOGIN + "+5s\n" + FAILED_LOGIN % "00 61 00 62", "PLAIN re-authentication", "'no'"),
         (PLAIN + TOKEN % "00 61 00 62" + '< {"error_code": -1}', "PLAIN login", "returned UNKNOWN_SERVER_ERROR"),
     ],
 )  # fmt: skip
@@ -289,7 +293,7 @@ def test_client_stays_unauthenticated_after_a_refusal() -> None:
 
 def test_failures_of_different_mechanisms_are_reported_separately() -> None:
     scram_failure = SCRAM + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
-    assert len(findings(WRONG % "00 61 00 62" + scram_failure, "X008")) == 2
+    assert len(findings(FAILED_LOGIN % "00 61 00 62" + scram_failure, "X008")) == 2
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ def test_iteration_count_is_checked_in_frames_and_raw_tokens(count: int, severit
 def test_iteration_count_is_checked_in_the_first_response_only() -> None:
     next_exchange = TOKEN % b"c=biws,r=abc,p=x".hex() + '< {"error_code": 58}\nclose by=server'
     story = SCRAM + ANSWER % b"r=abc,s=QQ==,i=1".hex() + next_exchange
-    [line] = [line for line in told(story) if isinstance(line, CloseLine)]
+    [line] = [line for line in lines_of_story(story) if isinstance(line, CloseLine)]
     assert not [finding for finding in line.repeated if finding.code == "X019"]
 
 
@@ -349,7 +353,7 @@ def test_malformed_scram_response_blames_the_broker_and_is_not_quoted() -> None:
     ("story", "reason"),
     [
         ("", "it has not logged in"),
-        (ALICE, "its login does not allow it"),
+        (ALICE_LOGIN, "its login does not allow it"),
         (HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % b"n,,n=id,r=ab,tokenauth=true".hex()
          + ANSWER % b"r=abc,s=QQ==,i=4096".hex() + TOKEN % b"c=biws,r=abc,p=x".hex() + ANSWER % b"v=x".hex(),
          "it has logged in with a delegation token"),
@@ -381,7 +385,7 @@ def test_raw_kerberos_token_starts_a_gssapi_login() -> None:
 
 
 def test_reauthentications_are_counted() -> None:
-    state = authentication_after(ALICE + "+5s\n" + ALICE + "+5s\n" + ALICE)
+    state = authentication_after(ALICE_LOGIN + "+5s\n" + ALICE_LOGIN + "+5s\n" + ALICE_LOGIN)
     assert (state.reauthentications, state.lifetime_ms, state.principal) == (2, 60000, "User:alice")
     assert state.authenticated_at is not None
     assert state.expires_at == state.authenticated_at + 60_000_000_000
@@ -438,7 +442,7 @@ def test_certificate_refused_after_the_handshake_is_one_finding() -> None:
         "open {0} tls\n{0}> ApiVersions v3\n{0} tls server by=server reason=certificate_required\n"
         "{0} close by=server how=tls\n"
     )
-    lines = told("".join(attempt.format(number) for number in (1, 2, 3, 4)))
+    lines = lines_of_story("".join(attempt.format(number) for number in (1, 2, 3, 4)))
     codes = [line.code for line in lines if isinstance(line, FindingLine)]
     assert codes == ["X022"]
 
@@ -477,5 +481,5 @@ def test_failed_scram_login_names_the_mechanism_of_the_credentials() -> None:
 
 
 def test_close_after_an_expired_session_is_one_finding() -> None:
-    story = ALICE + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
+    story = ALICE_LOGIN + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
     assert [finding.code for finding in findings(story) if finding.severity != "info"] == ["X005", "X010"]

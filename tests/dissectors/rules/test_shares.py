@@ -21,7 +21,7 @@ class ShareMember:
         self.number, self.epoch = number, -1
 
     def fetch(self, *acquired: tuple[int, int, int], wait: int = 0) -> str:
-        """A ShareFetch that gets ranges: first and last offset, delivery count; `wait` seconds until its response."""
+        """Return a ShareFetch that acquires ranges (first offset, last offset, delivery count) after `wait` seconds."""
         ranges = [
             {"first_offset": first_offset, "last_offset": last_offset, "delivery_count": delivery_count}
             for first_offset, last_offset, delivery_count in acquired
@@ -31,7 +31,7 @@ class ShareMember:
         return self._exchange("ShareFetch", {"topics": []}, body, wait)
 
     def acknowledge(self, first: int, last: int, *types: int, error: int = 0) -> str:
-        """A ShareAcknowledge of a range."""
+        """Return a ShareAcknowledge of a range."""
         batch = {"first_offset": first, "last_offset": last, "acknowledge_types": types}
         partition = {"partition_index": 0, "acknowledgement_batches": [batch]}
         request_fields = {"is_renew_ack": RENEW in types, "topics": [{"topic_id": TOPIC, "partitions": [partition]}]}
@@ -41,7 +41,7 @@ class ShareMember:
         )
 
     def refused_fetch(self, epoch: int, error: int) -> str:
-        """A ShareFetch with an epoch that is refused."""
+        """Return a ShareFetch with an epoch that is refused."""
         self.epoch = epoch - 1
         return self._exchange("ShareFetch", {"topics": []}, {"error_code": error}, 0)
 
@@ -55,7 +55,7 @@ class ShareMember:
 
 
 def rule_messages(code: str, *parts: str, rule: str = "") -> list[str]:
-    """The messages of a rule about a story."""
+    """Return the messages that a rule reports about a story."""
     return [finding.message for finding in findings("\n".join([*([rule] if rule else []), *parts]), code)]
 
 
@@ -74,7 +74,7 @@ def test_late_acknowledgement_names_the_member_that_has_the_records() -> None:
     assert message.endswith("received them 1 s earlier (delivery 2)")
 
 
-def test_late_acknowledgement_of_records_accepted_by_another_member() -> None:
+def test_late_acknowledgement_reports_an_earlier_delivery_to_another_member() -> None:
     late_member, other_member = ShareMember(1), ShareMember(2)
     parts = (
         late_member.fetch((5, 5, 1)),
@@ -88,7 +88,7 @@ def test_late_acknowledgement_of_records_accepted_by_another_member() -> None:
     assert message.endswith("has received them since (delivery 2)")
 
 
-def test_late_acknowledgement_of_records_delivered_again_to_the_member() -> None:
+def test_late_acknowledgement_reports_redelivery_to_the_same_member() -> None:
     member = ShareMember(1)
     parts = member.fetch((5, 9, 1)), "+3s", member.fetch((5, 9, 2)), "+4s", member.acknowledge(5, 9, ACCEPT, error=121)
     [message] = rule_messages("Q001", *parts)
@@ -96,14 +96,14 @@ def test_late_acknowledgement_of_records_delivered_again_to_the_member() -> None
     assert message.endswith("they were delivered to it again 4 s earlier (delivery 2)")
 
 
-def test_late_acknowledgement_of_records_nobody_got_again() -> None:
+def test_late_acknowledgement_reports_that_nobody_got_the_records_again() -> None:
     member = ShareMember(1)
     [message] = rule_messages("Q001", member.fetch((5, 9, 1)), "+5s", member.acknowledge(5, 9, ACCEPT, error=121))
     assert message.endswith("its lock ran out 2 s earlier, 3 s after it got them; no member has received them since")
 
 
 @pytest.mark.parametrize(("acknowledge_type", "verb"), [(ACCEPT, "accepted"), (RELEASE, "released")])
-def test_second_acknowledgement_names_the_first(acknowledge_type: int, verb: str) -> None:
+def test_second_acknowledgement_is_explained_by_the_first(acknowledge_type: int, verb: str) -> None:
     member = ShareMember(1)
     parts = (
         member.fetch((5, 9, 1)),
@@ -252,7 +252,7 @@ def test_acknowledgements_are_grouped_into_ranges_of_one_type() -> None:
     assert acknowledged_ranges([1, 1, 2, 2, 2, 1]) == [(0, 1, 1), (2, 4, 2), (5, 5, 1)]
 
 
-def test_too_many_ranges_become_one_of_unknown_type() -> None:
+def test_too_many_ranges_become_one_range_of_unknown_type() -> None:
     assert acknowledged_ranges([1, 2] * 40) == [(0, 1 << 63, -1)]
 
 

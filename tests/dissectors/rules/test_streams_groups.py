@@ -1,4 +1,4 @@
-"""Statuses and topology descriptions that the coordinator of a streams group sends, and who requested them."""
+"""Statuses that the coordinator of a streams group sends, and topology descriptions that it requests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from dissectors import schemas
 from tests.kproxy.stories import findings
 
-BEAT = '{number}> StreamsGroupHeartbeat v0 {{"group_id": "g", "member_id": "m{number}", "member_epoch": 1{more}}}'
+HEARTBEAT = '{number}> StreamsGroupHeartbeat v0 {{"group_id": "g", "member_id": "m{number}", "member_epoch": 1{more}}}'
 
 
 def heartbeat(number: int, *codes: int, more: str = "") -> str:
-    """A heartbeat of a member, whose response has statuses."""
+    """Return a heartbeat of a member and its response with these statuses."""
     statuses = ", ".join(f'{{"status_code": {code}, "status_detail": "because"}}' for code in codes)
     response = f'{number}< {{"member_id": "m{number}", "member_epoch": 1, "status": [{statuses}]}}'
-    return BEAT.format(number=number, more=more) + "\n" + response
+    return HEARTBEAT.format(number=number, more=more) + "\n" + response
 
 
 def status_messages(*parts: str) -> list[str]:
@@ -51,7 +51,7 @@ def test_unknown_status_is_ignored() -> None:
     assert status_messages(heartbeat(1, 99)) == []
 
 
-LOST = """
+LOST_MEMBER = """
 1> StreamsGroupHeartbeat v0 {"group_id": "words", "member_id": "a", "member_epoch": 0, "active_tasks": []}
 1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000,
    "active_tasks": [{"subtopology_id": "0", "partitions": [0]}], "standby_tasks": [], "warmup_tasks": []}
@@ -71,7 +71,7 @@ LOST = """
 
 
 def test_tasks_of_a_lost_member_are_named() -> None:
-    reported = findings(LOST.replace("TASKS", ""), "G007")
+    reported = findings(LOST_MEMBER.replace("TASKS", ""), "G007")
     assert reported[-1].severity == "warning"
     assert "nobody runs task 0_1, 0_2, which no other member has" in reported[-1].message
 
@@ -80,10 +80,12 @@ def test_reassigned_tasks_of_a_lost_member_are_not_a_warning() -> None:
     tasks = (
         ', "active_tasks": [{"subtopology_id": "0", "partitions": [0, 1, 2]}], "standby_tasks": [], "warmup_tasks": []'
     )
-    assert not [finding for finding in findings(LOST.replace("TASKS", tasks), "G007") if finding.severity == "warning"]
+    assert not [
+        finding for finding in findings(LOST_MEMBER.replace("TASKS", tasks), "G007") if finding.severity == "warning"
+    ]
 
 
-def heartbeat_with_request(is_required: bool = True) -> str:
+def heartbeat_with_description_request(is_required: bool = True) -> str:
     return (
         '> StreamsGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1}\n'
         f'< {{"member_id": "m", "member_epoch": 1, "topology_description_required": {str(is_required).lower()}}}'
@@ -103,7 +105,7 @@ def description_findings(*parts: str) -> list[tuple[str | None, str]]:
 
 def test_repeated_request_for_a_stored_description_blames_the_broker() -> None:
     [(blame, message)] = description_findings(
-        *(part for _ in range(3) for part in (heartbeat_with_request(), push_description(), "+30s"))
+        *(part for _ in range(3) for part in (heartbeat_with_description_request(), push_description(), "+30s"))
     )
     assert blame == "broker"
     assert "again and again: 3 pushes within 60 s succeeded" in message
@@ -111,9 +113,9 @@ def test_repeated_request_for_a_stored_description_blames_the_broker() -> None:
 
 def test_client_that_pushes_without_a_request_is_reported() -> None:
     [(blame, message)] = description_findings(
-        heartbeat_with_request(),
+        heartbeat_with_description_request(),
         push_description(),
-        *(part for _ in range(2) for part in (heartbeat_with_request(False), push_description())),
+        *(part for _ in range(2) for part in (heartbeat_with_description_request(False), push_description())),
     )
     assert blame == "client"
     assert message.startswith(
@@ -125,7 +127,7 @@ def test_client_that_pushes_without_a_request_is_reported() -> None:
 def test_failed_push_counts_as_an_answer_to_the_request() -> None:
     assert (
         description_findings(
-            *(part for _ in range(4) for part in (heartbeat_with_request(), push_description(135), "+60s"))
+            *(part for _ in range(4) for part in (heartbeat_with_description_request(), push_description(135), "+60s"))
         )
         == []
     )
@@ -134,7 +136,11 @@ def test_failed_push_counts_as_an_answer_to_the_request() -> None:
 def test_pushes_are_counted_per_topology_epoch() -> None:
     assert (
         description_findings(
-            *(part for epoch in range(4) for part in (heartbeat_with_request(), push_description(epoch=epoch), "+60s"))
+            *(
+                part
+                for epoch in range(4)
+                for part in (heartbeat_with_description_request(), push_description(epoch=epoch), "+60s")
+            )
         )
         == []
     )
@@ -156,10 +162,10 @@ def test_each_status_of_kafka_has_a_message() -> None:
     ],
 )
 def test_refused_push_is_explained(error: int, explanation: str) -> None:
-    reported = findings(heartbeat_with_request() + "\n" + push_description(error))
+    reported = findings(heartbeat_with_description_request() + "\n" + push_description(error))
     assert [explanation in finding.message for finding in reported] == [True], reported
 
 
 def test_denied_push_needs_read_access_to_the_group() -> None:
-    reported = findings("\n".join([heartbeat_with_request(), *[push_description(30)] * 4]), "X014")
+    reported = findings("\n".join([heartbeat_with_description_request(), *[push_description(30)] * 4]), "X014")
     assert "is not allowed to READ group 'g': StreamsGroupTopologyDescriptionUpdate" in reported[0].message

@@ -1,4 +1,4 @@
-"""T001 to T007: what the stories on their pages do not show."""
+"""T001 to T007: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def fetch_at(offset: int, last_stable: int, high_watermark: int, *, isolation: i
 """
 
 
-HELD = fetch_at(5, 5, 7) + "+18s\n" + fetch_at(5, 5, 9) + "+3s\n" + fetch_at(5, 5, 9)
+BLOCKED_FETCHES = fetch_at(5, 5, 7) + "+18s\n" + fetch_at(5, 5, 9) + "+3s\n" + fetch_at(5, 5, 9)
 
 
 def test_producer_that_blocks_the_last_stable_offset_is_named() -> None:
-    [finding] = findings(INIT + BEGIN + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + BLOCKED_FETCHES, "T001")
     assert finding.severity == "warning"
     assert finding.message == (
         "t[0]: read_committed consumers wait at 5 with 4 more records up to the high watermark 9; the last stable "
@@ -55,7 +55,7 @@ def test_producer_that_blocks_the_last_stable_offset_is_named() -> None:
 
 
 def test_producer_whose_connections_ended_is_described() -> None:
-    [finding] = findings(INIT + BEGIN + "2 close\n" + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + "2 close\n" + BLOCKED_FETCHES, "T001")
     assert finding.message.endswith("and its producer's connections ended 21 s ago")
 
 
@@ -72,7 +72,7 @@ def test_active_producer_is_information() -> None:
     ids=["unseen", "idle", "committed", "restarted", "lost"],
 )
 def test_producer_without_an_open_transaction_is_not_blamed(setup: str) -> None:
-    [finding] = findings(setup + HELD, "T001")
+    [finding] = findings(setup + BLOCKED_FETCHES, "T001")
     assert finding.message.endswith("a transaction holds it whose producer was not observed here")
 
 
@@ -80,15 +80,15 @@ def test_older_of_two_transactions_is_blamed() -> None:
     second_transaction = (
         (INIT + BEGIN).replace("2>", "3>").replace("2<", "3<").replace("pay-1", "pay-2").replace("9001", "9002")
     )
-    [finding] = findings(INIT + BEGIN + second_transaction + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + second_transaction + BLOCKED_FETCHES, "T001")
     assert "'pay-1'" in finding.message
-    [finding] = findings(INIT + BEGIN + second_transaction + COMMIT + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + second_transaction + COMMIT + BLOCKED_FETCHES, "T001")
     assert "'pay-2'" in finding.message
 
 
 def test_transaction_beyond_its_timeout_blames_the_coordinator() -> None:
     later_fetches = "".join("+15s\n" + fetch_at(5, 5, 9) for _ in range(6))
-    reported = findings(INIT + BEGIN + HELD + later_fetches, "T001")
+    reported = findings(INIT + BEGIN + BLOCKED_FETCHES + later_fetches, "T001")
     assert [finding.blame for finding in reported] == ["client", "broker"]
     assert reported[1].hint is not None
     assert reported[1].hint.startswith("the coordinator should have aborted it")
@@ -104,16 +104,16 @@ def test_consumer_below_the_last_stable_offset_is_not_waiting() -> None:
     assert not findings(fetch_at(5, 5, 7, isolation=0) + "+21s\n" + fetch_at(5, 5, 7, isolation=0), "T001")
 
 
-OPENED = """
+SESSION_OPENED = """
 > Fetch v12 {"isolation_level": 1, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
 < {"session_id": 7, "responses": [
   {"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
 """
-NEXT = '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
+NEXT_FETCH = '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
 
 
 def test_fetch_session_without_changes_counts_as_waiting() -> None:
-    assert findings(OPENED + "+15s\n" + NEXT + "+6s\n" + NEXT, "T001")
+    assert findings(SESSION_OPENED + "+15s\n" + NEXT_FETCH + "+6s\n" + NEXT_FETCH, "T001")
 
 
 @pytest.mark.parametrize(
@@ -121,16 +121,17 @@ def test_fetch_session_without_changes_counts_as_waiting() -> None:
     [
         # the consumer gives the partition back
         '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1,\n'
-        ' "forgotten_topics_data": [{"topic": "t", "partitions": [0]}]}\n< {"session_id": 7}\n' + NEXT,
+        ' "forgotten_topics_data": [{"topic": "t", "partitions": [0]}]}\n< {"session_id": 7}\n' + NEXT_FETCH,
         # the transaction ends
         '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7, "responses": [\n'
-        ' {"topic": "t", "partitions": [{"high_watermark": 8, "last_stable_offset": 8, "records": ""}]}]}\n' + NEXT,
-        "",  # it stops fetching
+        ' {"topic": "t", "partitions": [{"high_watermark": 8, "last_stable_offset": 8, "records": ""}]}]}\n'
+        + NEXT_FETCH,
+        "",  # the consumer stops fetching
     ],
     ids=["forgotten", "ended", "silent"],
 )
 def test_ended_wait_in_a_session_is_not_reported(change: str) -> None:
-    assert not findings(OPENED + "+15s\n" + change + "+6s\n2> Metadata v9 {}\n", "T001")
+    assert not findings(SESSION_OPENED + "+15s\n" + change + "+6s\n2> Metadata v9 {}\n", "T001")
 
 
 def test_long_transaction_is_reported_before_it_times_out() -> None:
@@ -173,10 +174,10 @@ def test_refused_newest_producer_is_not_fenced_by_itself() -> None:
 
 def test_unanswered_end_of_a_transaction_is_mentioned() -> None:
     end_request = COMMIT.partition("\n2< ")[0] + "\n"
-    [finding] = findings(INIT + BEGIN + end_request + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + end_request + BLOCKED_FETCHES, "T001")
     assert "of a timeout of 60 s, and its EndTxn (commit) has no response, and its producer has sent" in finding.message
     refused_end = COMMIT.replace("2< {}", '2< {"error_code": 51}')
-    [finding] = findings(INIT + BEGIN + refused_end + HELD, "T001")
+    [finding] = findings(INIT + BEGIN + refused_end + BLOCKED_FETCHES, "T001")
     assert "EndTxn" not in finding.message
 
 
@@ -192,7 +193,7 @@ TICK = "3> Metadata v9 {}\n3< {}\n"
 @pytest.mark.parametrize(
     ("code", "story", "limits"),
     [
-        ("T001", HELD, ("still=25s", "still=5s")),
+        ("T001", BLOCKED_FETCHES, ("still=25s", "still=5s")),
         ("T002", INIT + BEGIN + "+30s\n" + TICK, ("share=60%", "share=40%")),
         ("T004", INIT + 4 * (BEGIN + COMMIT.replace("true", "false")), ("aborts=6", "aborts=3")),
     ],
@@ -208,7 +209,7 @@ BATCH = """[{"base_offset": 5, "is_transactional": true, "producer_id": 9001, "p
 
 
 def fetch_uncommitted(end: int, *, records: str = '""', epoch: int = 0, api: str = "Fetch v11") -> str:
-    """A response to a consumer of uncommitted records: the last stable offset is 5."""
+    """Return a fetch of a read_uncommitted consumer, whose response has the last stable offset 5."""
     return f"""
 > {api} {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 5}}]}}]}}
 < {{"responses": [{{"topic": "t", "partitions": [
@@ -216,12 +217,12 @@ def fetch_uncommitted(end: int, *, records: str = '""', epoch: int = 0, api: str
 """
 
 
-READ = fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(9)
+UNCOMMITTED_FETCHES = fetch_uncommitted(6, records=BATCH) + "+21s\n" + fetch_uncommitted(9)
 ABORT = COMMIT.replace("true", "false")
 
 
 def test_uncommitted_reader_reveals_the_blocking_producer() -> None:
-    [finding] = findings(INIT + BEGIN + READ, "T006")
+    [finding] = findings(INIT + BEGIN + UNCOMMITTED_FETCHES, "T006")
     assert finding.severity == "warning"
     assert finding.message.startswith(
         "t[0]: the last stable offset 5 has not moved for 21 s, while 3 records were written after it: the transaction "
@@ -230,7 +231,7 @@ def test_uncommitted_reader_reveals_the_blocking_producer() -> None:
 
 
 def test_ended_transaction_without_a_marker_is_hanging() -> None:
-    [finding] = findings(INIT + BEGIN + ABORT + READ, "T006")
+    [finding] = findings(INIT + BEGIN + ABORT + UNCOMMITTED_FETCHES, "T006")
     assert (finding.severity, finding.blame) == ("warning", "broker")
     assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
     assert "was aborted 21 s ago" in finding.message
@@ -243,7 +244,7 @@ def test_hint_names_a_topic_fetched_by_its_id() -> None:
 9> Metadata v12 {{"topics": []}}
 9< {{"topics": [{{"name": "t", "topic_id": "{topic_id}"}}]}}
 """
-    fetches = READ.replace("Fetch v11", "Fetch v13").replace('"topic": "t"', f'"topic_id": "{topic_id}"')
+    fetches = UNCOMMITTED_FETCHES.replace("Fetch v11", "Fetch v13").replace('"topic": "t"', f'"topic_id": "{topic_id}"')
     [finding] = findings(metadata + INIT + BEGIN + ABORT + fetches, "T006")
     assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
     assert finding.message.startswith("t[0]: ")
@@ -286,10 +287,10 @@ def test_moved_offset_may_be_blocked_again() -> None:
 
 
 def test_unobserved_producer_may_still_end_its_transaction() -> None:
-    [finding] = findings(READ, "T006")
+    [finding] = findings(UNCOMMITTED_FETCHES, "T006")
     assert finding.severity == "info"
     assert "a transaction (producer 9001, epoch 0), whose requests were not observed here, holds it" in finding.message
-    after_minutes = findings(READ + "+15m\n" + fetch_uncommitted(12), "T006")
+    after_minutes = findings(UNCOMMITTED_FETCHES + "+15m\n" + fetch_uncommitted(12), "T006")
     assert [finding.severity for finding in after_minutes] == ["info", "warning"]
 
 
@@ -301,7 +302,7 @@ def test_unobserved_producer_may_still_end_its_transaction() -> None:
         fetch_uncommitted(6, records=BATCH) + "+15s\n"
         + fetch_uncommitted(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
         + fetch_uncommitted(12).replace('offset": 5, "rec', 'offset": 11, "rec'),
-        HELD,  # a consumer of committed records: T001
+        BLOCKED_FETCHES,  # a consumer of committed records: T001
     ],
     ids=["quiet", "soon", "moves", "committed"],
 )  # fmt: skip
@@ -311,18 +312,18 @@ def test_unblocked_offset_is_not_reported(story: str) -> None:
 
 def test_uncommitted_reader_names_the_producer_for_waiting_consumers() -> None:
     uncommitted_fetch = fetch_uncommitted(7, records=BATCH, epoch=3).replace("> ", "4> ").replace("< {", "4< {")
-    [finding] = findings(uncommitted_fetch + HELD, "T001")
+    [finding] = findings(uncommitted_fetch + BLOCKED_FETCHES, "T001")
     assert finding.severity == "warning"  # consumers wait, whoever it is
     assert finding.message.endswith(
         "a transaction (producer 9001, epoch 3), whose requests were not observed here, holds it"
     )
 
 
-OFFSETS = """
+ADD_OFFSETS = """
 2> as pay AddOffsetsToTxn v1 {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "group_id": "g"}
 2< {}
 """
-SENT = """
+TXN_OFFSET_COMMIT = """
 2> as pay TxnOffsetCommit v2 {"transactional_id": "pay-1", "group_id": "g", "producer_id": 9001, "producer_epoch": 0,
    "topics": [{"name": "in", "partitions": [{"partition_index": 0, "committed_offset": OFFSET}]}]}
 2< {"topics": [{"name": "in", "partitions": [{"partition_index": 0}]}]}
@@ -333,7 +334,7 @@ def commit_offsets(*numbers: int) -> str:
     return (
         "rule T007:commits=3\n"
         + INIT
-        + "".join(OFFSETS + SENT.replace("OFFSET", str(number)) + COMMIT for number in numbers)
+        + "".join(ADD_OFFSETS + TXN_OFFSET_COMMIT.replace("OFFSET", str(number)) + COMMIT for number in numbers)
     )
 
 
@@ -341,11 +342,11 @@ def test_repeated_offsets_are_empty_transactions() -> None:
     [finding] = findings(commit_offsets(7, 7, 7, 7), "T007")
     assert "committed 3 transactions in a row without a record or a new offset" in finding.message
     assert not findings(commit_offsets(7, 7, 7, 8, 8, 8), "T007")
-    assert not findings(commit_offsets(7, 7, 7) + BEGIN + COMMIT + OFFSETS + COMMIT, "T007")
+    assert not findings(commit_offsets(7, 7, 7) + BEGIN + COMMIT + ADD_OFFSETS + COMMIT, "T007")
 
 
 def test_offsets_sent_to_another_broker_may_be_new() -> None:
-    assert not findings("rule T007:commits=1\n" + INIT + OFFSETS + COMMIT, "T007")
+    assert not findings("rule T007:commits=1\n" + INIT + ADD_OFFSETS + COMMIT, "T007")
 
 
 def test_lost_bytes_may_have_been_records() -> None:
@@ -366,7 +367,7 @@ def test_verify_only_request_begins_no_transaction() -> None:
     assert "with t[0] has been open" in finding.message
 
 
-LATE = """
+LATE_BATCH = """
 2> InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 600000}
 2< {"producer_id": 9001, "producer_epoch": 0}
 2> AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
@@ -387,32 +388,32 @@ ADDED
 > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
 < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
 """
-AGAIN = """
+SECOND_BEGIN = """
 2> AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
    "v3_and_below_producer_epoch": 0, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}
 2< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_index": 0}]}]}
 """
 
 
-def test_batch_after_its_transaction_is_hanging() -> None:
-    [finding] = findings(LATE.replace("ADDED\n", ""), "T001")
+def test_batch_written_after_its_transaction_is_hanging() -> None:
+    [finding] = findings(LATE_BATCH.replace("ADDED\n", ""), "T001")
     assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0)" in finding.message
     assert "its latest one was aborted" in finding.message
 
 
 def test_batch_of_the_next_transaction_is_not_hanging() -> None:
-    [finding] = findings(LATE.replace("ADDED\n", AGAIN.lstrip()), "T001")
+    [finding] = findings(LATE_BATCH.replace("ADDED\n", SECOND_BEGIN.lstrip()), "T001")
     assert "hanging" not in finding.message
 
 
 def test_refused_batch_is_not_hanging() -> None:
     refused = '{"error_code": 47, "base_offset": 5}'
-    [finding] = findings(LATE.replace("ADDED\n", "").replace('{"base_offset": 5}', refused), "T001")
+    [finding] = findings(LATE_BATCH.replace("ADDED\n", "").replace('{"base_offset": 5}', refused), "T001")
     assert "hanging" not in finding.message
 
 
 def test_first_batch_of_a_partition_may_be_hanging() -> None:
-    story = LATE.replace("ADDED\n", "").replace('"name": "t", "partition_data"', '"name": "u", "partition_data"')
+    story = LATE_BATCH.replace("ADDED\n", "").replace('"name": "t", "partition_data"', '"name": "u", "partition_data"')
     story = story.replace(
         '[{"name": "t", "partition_responses": [{"base', '[{"name": "u", "partition_responses": [{"base'
     )

@@ -1,4 +1,4 @@
-"""Family V beyond the stories of its pages: the data, spans, thresholds, and limits of memory."""
+"""Family V, beyond the stories on its pages: data, spans, thresholds and limits of memory."""
 
 import json
 
@@ -12,7 +12,7 @@ from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.stories import Teller, findings
 
-ASK = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\n'
+REQUEST = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\n'
 KAFKA_4 = """< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "min_version": 4, "max_version": 18},
      {"api_key": 2, "min_version": 1, "max_version": 11}, {"api_key": 3, "max_version": 13},
      {"api_key": 8, "min_version": 2, "max_version": 10}, {"api_key": 11, "max_version": 9},
@@ -29,7 +29,7 @@ def test_produce_is_observed_only_below_transaction_version_2(level: int, is_obs
     feature = {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
     teller = Teller()
     teller.tell(
-        ASK + f'< {{"finalized_features_epoch": 7, "finalized_features": [{json.dumps(feature)}], '
+        REQUEST + f'< {{"finalized_features_epoch": 7, "finalized_features": [{json.dumps(feature)}], '
         '"api_keys": [{"api_key": 0, "max_version": 12}, {"api_key": 18, "max_version": 4}]}\n'
     )
     assert ("V015 Produce" in teller.inspector._inspection.run_state.subscribed) is is_observed
@@ -61,14 +61,14 @@ def test_short_version_table_is_not_taken_for_kafka_4() -> None:
 
 
 def test_unsupported_version_is_reported_at_the_version_field() -> None:
-    [finding] = findings(ASK + KAFKA_4 + "> Fetch v2 {}", "V002")
+    [finding] = findings(REQUEST + KAFKA_4 + "> Fetch v2 {}", "V002")
     assert isinstance(finding, FindingEntry)
     assert (finding.span, finding.path) == ((6, 8), "header.request_api_version")
     assert "v4" in finding.message
 
 
 def test_unadvertised_api_is_reported_at_the_api_key() -> None:
-    [finding] = findings(ASK + KAFKA_4 + "> DescribeCluster v0 {}", "V001")
+    [finding] = findings(REQUEST + KAFKA_4 + "> DescribeCluster v0 {}", "V001")
     assert isinstance(finding, FindingEntry)
     assert (finding.span, finding.path) == ((4, 6), "header.request_api_key")
 
@@ -76,14 +76,14 @@ def test_unadvertised_api_is_reported_at_the_api_key() -> None:
 def test_version_above_the_schemas_is_above_the_advertised_range() -> None:
     # Metadata v99: correlation id 9, no client id
     story = '< {"api_keys": [{"api_key": 3, "max_version": 9}]}\n> hex 0000000a 0003 0063 00000009 ffff'
-    assert "V001" in version_codes(ASK + story)
+    assert "V001" in version_codes(REQUEST + story)
 
 
 def test_old_produce_version_is_reported_by_one_rule() -> None:
     produce = '> Produce v2 {"acks": 1}'
-    assert version_codes(ASK + KAFKA_4 + produce) == ["V012"]
+    assert version_codes(REQUEST + KAFKA_4 + produce) == ["V012"]
     assert version_codes("open 1\n" + produce) == ["V011"]
-    assert version_codes(ASK + KAFKA_4.replace('"api_key": 0,', '"api_key": 0, "min_version": 3,') + produce) == [
+    assert version_codes(REQUEST + KAFKA_4.replace('"api_key": 0,', '"api_key": 0, "min_version": 3,') + produce) == [
         "V002"
     ]
 
@@ -104,18 +104,18 @@ def test_old_version_is_reported_once_per_client_and_api() -> None:
     ]
 
 
-def test_ranges_in_a_refusal_are_not_those_of_the_server() -> None:
+def test_version_ranges_in_a_refusal_are_ignored() -> None:
     refusal = '< as ApiVersions v0 {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 2}]}\n'
-    assert version_codes(ASK + refusal + "> Metadata v9 {}") == []
+    assert version_codes(REQUEST + refusal + "> Metadata v9 {}") == []
 
 
 def test_invalid_ranges_are_ignored() -> None:
     table = '< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1}, {"api_key": 18}]}\n'
-    assert version_codes(ASK + table + "> Metadata v9 {}\n> Fetch v12 {}") == ["V009"]
+    assert version_codes(REQUEST + table + "> Metadata v9 {}\n> Fetch v12 {}") == ["V009"]
 
 
 def test_nonsense_table_is_not_reported_as_bad_ranges() -> None:
-    assert version_codes(ASK + '< {"api_keys": [{"api_key": 3, "min_version": -1, "max_version": -9}]}') == []
+    assert version_codes(REQUEST + '< {"api_keys": [{"api_key": 3, "min_version": -1, "max_version": -9}]}') == []
 
 
 def test_broken_apiversions_response_causes_no_further_findings() -> None:
@@ -142,13 +142,13 @@ def test_single_frame_has_no_version_findings() -> None:
 
 
 def test_restart_during_a_long_join_is_not_reported() -> None:
-    closed_join = ASK + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\n+30s\nclose by=server how=reset\n'
+    closed_join = REQUEST + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\n+30s\nclose by=server how=reset\n'
     assert version_codes("2> ApiVersions v0 {}\n2" + KAFKA_4 + 4 * closed_join) == []
 
 
 def test_answered_version_counts_as_served() -> None:
-    unanswered_join = ASK + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
-    answered_join = ASK + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\n< {}\nclose by=client\n'
+    unanswered_join = REQUEST + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
+    answered_join = REQUEST + KAFKA_4 + '> JoinGroup v5 {"group_id": "g"}\n< {}\nclose by=client\n'
     other_exchange = "2> FindCoordinator v2 {}\n2< {}\n"
     assert "V007" in version_codes(other_exchange + 3 * unanswered_join)
     assert "V007" not in version_codes(other_exchange + answered_join + 5 * unanswered_join)
@@ -159,8 +159,8 @@ def test_unserved_api_needs_an_authenticated_connection() -> None:
     sasl = '> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {}\n> SaslAuthenticate v0 {}\n< {}\n'
     table = '< {"api_keys": [{"api_key": 11, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
     join = '> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
-    assert "V007" not in version_codes(3 * (ASK + table + join))
-    assert "V007" in version_codes(3 * (ASK + table + sasl + join))
+    assert "V007" not in version_codes(3 * (REQUEST + table + join))
+    assert "V007" in version_codes(3 * (REQUEST + table + sasl + join))
 
 
 def test_failed_login_explains_a_close() -> None:
@@ -171,12 +171,12 @@ def test_failed_login_explains_a_close() -> None:
     )
     table = '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
     request_and_close = "> Metadata v9 {}\nclose by=server\n"
-    assert "V007" not in version_codes(3 * (ASK + table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close))
-    assert "V007" in version_codes(3 * (ASK + table + sasl % "" + request_and_close))
+    assert "V007" not in version_codes(3 * (REQUEST + table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close))
+    assert "V007" in version_codes(3 * (REQUEST + table + sasl % "" + request_and_close))
 
 
 def test_lost_bytes_explain_a_missing_response() -> None:
-    unanswered_join = ASK + KAFKA_4 + 'lose < 100\n> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
+    unanswered_join = REQUEST + KAFKA_4 + 'lose < 100\n> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
     assert "V007" not in version_codes("2> Metadata v4 {}\n2< {}\n" + 4 * unanswered_join)
 
 
@@ -186,7 +186,7 @@ def test_refused_telemetry_is_not_reported() -> None:
 
 def test_unknown_transaction_version_does_not_restrict_produce() -> None:
     version_table = '< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 18, "max_version": 4}]}\n'
-    assert version_codes(ASK + version_table + '> Produce v12 {"transactional_id": "t", "acks": -1}') == []
+    assert version_codes(REQUEST + version_table + '> Produce v12 {"transactional_id": "t", "acks": -1}') == []
 
 
 def test_refused_member_may_commit_in_any_version() -> None:
@@ -206,7 +206,7 @@ def test_both_software_names_are_checked_and_shortened() -> None:
     assert all(finding.severity == "info" and len(finding.message) < 120 for finding in reported)
 
 
-def test_first_zero_topic_id_of_a_fetch_is_reported() -> None:
+def test_only_the_first_zero_topic_id_of_a_fetch_is_reported() -> None:
     topics = ", ".join(3 * ['{"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}'])
     [finding] = findings(f'> Fetch v13 {{"topics": [{topics}]}}', "V013")
     assert isinstance(finding, FindingEntry)
@@ -224,7 +224,7 @@ def test_memory_is_bounded() -> None:
         connection.state(Versions).server(connection)
     assert len(run.state(Servers).by_address) == MAX_SERVERS
     table = ", ".join(f'{{"api_key": {key}}}' for key in range(MAX_APIS + 1))
-    assert version_codes(ASK + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
+    assert version_codes(REQUEST + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
 
 
 def test_ranges_and_clients_are_shown_readably() -> None:
@@ -234,19 +234,19 @@ def test_ranges_and_clients_are_shown_readably() -> None:
 
 
 def test_unknown_api_is_not_called_unadvertised() -> None:
-    assert version_codes(ASK + KAFKA_4 + "> hex 0000000a 03e7 0000 00000009 ffff") == []
+    assert version_codes(REQUEST + KAFKA_4 + "> hex 0000000a 03e7 0000 00000009 ffff") == []
 
 
 def test_only_versions_removed_in_kafka_4_mention_the_kip() -> None:
     table = '< {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 9}, {"api_key": 18}]}\n'
-    [finding] = findings(ASK + table + "> Metadata v4 {}", "V002")
+    [finding] = findings(REQUEST + table + "> Metadata v4 {}", "V002")
     assert finding.hint is not None
     assert "KIP-896" not in finding.hint
 
 
 def test_connection_counts_once_however_often_it_is_refused() -> None:
     refusal = '< as ApiVersions v0 {"error_code": 35}\n'
-    connection_lines = ASK + refusal + ASK + refusal + "close by=client\n"
+    connection_lines = REQUEST + refusal + REQUEST + refusal + "close by=client\n"
     assert "V006" not in version_codes(
         "open 1 client=10.0.0.7:1\n" + connection_lines + "open 1 client=10.0.0.7:2\n" + connection_lines
     )
@@ -260,15 +260,15 @@ def test_answered_higher_version_proves_nothing_about_a_lower_one() -> None:
 
 def test_brokers_that_agree_are_not_reported() -> None:
     metadata = '> Metadata v9 {}\n< {"cluster_id": "c"}\n'
-    first_broker = "open 1 server=10.0.0.1:9092\n" + ASK + KAFKA_4 + metadata + "close\n"
+    first_broker = "open 1 server=10.0.0.1:9092\n" + REQUEST + KAFKA_4 + metadata + "close\n"
     assert version_codes(first_broker + first_broker.replace("10.0.0.1", "10.0.0.2")) == []
 
 
 def test_outdated_software_is_reported_once() -> None:
     table = '< {"api_keys": [{"api_key": 1, "max_version": 17}]}\n'
-    assert version_codes(ASK + table + "> Fetch v5 {}\n> Fetch v6 {}") == ["V017"]
+    assert version_codes(REQUEST + table + "> Fetch v5 {}\n> Fetch v6 {}") == ["V017"]
 
 
 def test_valid_topic_ids_are_not_reported() -> None:
     topics = '{"topics": [{"name": "a", "topic_id": "-FkoY1JvQ3qEtSxJ1Xq9wA"}]}'
-    assert version_codes(ASK + KAFKA_4 + f"> Metadata v12 {{}}\n< {topics}") == []
+    assert version_codes(REQUEST + KAFKA_4 + f"> Metadata v12 {{}}\n< {topics}") == []

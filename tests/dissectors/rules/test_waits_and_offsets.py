@@ -1,4 +1,4 @@
-"""S037 to S049 beyond the stories of their pages: versions, thresholds, spans, limits of memory."""
+"""S037 to S049, beyond the stories on their pages: versions, thresholds, spans and limits of memory."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.kproxy.stories import findings
 
 
 def only_frame_finding(story: str, code: str) -> FindingEntry:
-    """The one finding of a rule, which is tied to a frame."""
+    """Return the only finding of a rule, which must belong to a frame."""
     [finding] = findings(story, code)
     assert isinstance(finding, FindingEntry)
     return finding
@@ -25,7 +25,7 @@ THROTTLED = '> {0} {{}}\n< {{"throttle_time_ms": 1000}}\n> {0} {{}}\n+1s\n< {{}}
     [("Heartbeat v2", True), ("Heartbeat v1", False), ("ListGroups v2", True), ("DescribeCluster v0", True),
      ("OffsetForLeaderEpoch v3", False)],
 )  # fmt: skip
-def test_client_must_wait_in_versions_where_the_broker_does_not(api: str, is_reported: bool) -> None:
+def test_client_must_wait_in_versions_in_which_the_broker_does_not(api: str, is_reported: bool) -> None:
     assert bool(findings(3 * THROTTLED.format(api), "S037")) is is_reported
 
 
@@ -93,10 +93,10 @@ open {1} client=10.0.0.101:{1}
     with_open_connections = [
         consumer_run.format(number, number + 1, ends=f"{number} close by=client how=fin") for number in range(10, 20, 2)
     ]
-    assert len(findings("".join(with_open_connections), "S039")) == 1  # its other connections stay
+    assert len(findings("".join(with_open_connections), "S039")) == 1  # the client's other connections stay open
 
 
-def test_found_timestamp_is_forgotten_after_a_minute_and_per_isolation_level() -> None:
+def test_found_timestamp_is_kept_for_a_minute_per_isolation_level() -> None:
     lookup = (
         '> ListOffsets v4 {"isolation_level": %d, "topics": [{"name": "t", "partitions": [{"timestamp": 1000}]}]}\n'
     )
@@ -110,14 +110,14 @@ def test_found_timestamp_is_forgotten_after_a_minute_and_per_isolation_level() -
 COMMIT = """> OffsetCommit v8 {"group_id": "g", "member_id": "m", "generation_id_or_member_epoch": 1, "topics":
     [{"name": "t", "partitions": [{"committed_offset": %d, "committed_metadata": "%s"}]}]}
 """
-DONE = '< {"topics": [{"name": "t", "partitions": [{}]}]}\n'
-LOOK = """> OffsetFetch v8 {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}]}
+COMMITTED = '< {"topics": [{"name": "t", "partitions": [{}]}]}\n'
+LOOKUP = """> OffsetFetch v8 {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}]}
 < {"groups": [{"group_id": "g", "topics": [{"name": "t", "partitions": [{"committed_offset": 5, "metadata": "%s"}]}]}]}
 """
 
 
 def test_lost_metadata_of_a_commit_is_reported_at_its_group() -> None:
-    finding = only_frame_finding(COMMIT % (5, "abc") + DONE + LOOK % "", "S042")
+    finding = only_frame_finding(COMMIT % (5, "abc") + COMMITTED + LOOKUP % "", "S042")
     assert finding.path == "groups[0].topics[0].partitions[0].metadata"
     assert (finding.expected, finding.got) == ("3 characters", "none")
 
@@ -133,17 +133,19 @@ def test_lost_metadata_of_a_commit_is_reported_at_its_group() -> None:
     ],
 )
 def test_metadata_that_may_have_changed_is_not_reported(between: str) -> None:
-    story = COMMIT % (5, "abc") + DONE + between + "\nclose by=client\n" + LOOK % ""
+    story = COMMIT % (5, "abc") + COMMITTED + between + "\nclose by=client\n" + LOOKUP % ""
     assert not findings(story, "S042")
 
 
 def test_commit_that_goes_back_within_one_client_is_information() -> None:
-    story = "".join(COMMIT % (offset, "") + DONE for offset in (50, 40, 30, 20, 60, 10))
+    story = "".join(COMMIT % (offset, "") + COMMITTED for offset in (50, 40, 30, 20, 60, 10))
     assert set(finding_severities(story, "S043")) == {"info"}
 
 
 def test_clients_that_move_each_others_commits_back_are_a_warning() -> None:
-    turn = COMMIT % (50, "") + DONE + (COMMIT % (40, "") + DONE).replace("> ", "2> as b ").replace("< ", "2< ")
+    turn = (
+        COMMIT % (50, "") + COMMITTED + (COMMIT % (40, "") + COMMITTED).replace("> ", "2> as b ").replace("< ", "2< ")
+    )
     assert finding_severities(2 * turn, "S043") == ["info"]
     assert finding_severities(3 * turn, "S043") == ["info", "warning"]
 
@@ -155,7 +157,7 @@ def test_commits_by_topic_id_and_by_name_are_compared() -> None:
     [{"committed_offset": 9}]}]}
 < {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [{}]}]}
 """
-    finding = only_frame_finding(by_topic_id + COMMIT % (5, "") + DONE, "S043")
+    finding = only_frame_finding(by_topic_id + COMMIT % (5, "") + COMMITTED, "S043")
     assert "t[0] goes back from 9 to 5" in finding.message
 
 
@@ -169,9 +171,9 @@ NAMED = """> Metadata v12
 
 
 def test_commit_of_an_old_topic_beyond_the_end_of_the_new_one_is_reported() -> None:
-    old_topic = COMMIT % (50, "") + DONE + NAMED % OLD + FETCHED % (OLD, 100) + COMMIT % (90, "") + DONE
+    old_topic = COMMIT % (50, "") + COMMITTED + NAMED % OLD + FETCHED % (OLD, 100) + COMMIT % (90, "") + COMMITTED
     assert not findings(old_topic, "S043")
-    new_topic = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + DONE
+    new_topic = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + COMMITTED
     [finding] = findings(old_topic + new_topic, "S043")
     assert (
         "commits offset 95 of t[0] for group 'g', but the broker reported to it that the partition ends at 3"
@@ -179,26 +181,26 @@ def test_commit_of_an_old_topic_beyond_the_end_of_the_new_one_is_reported() -> N
     )
     assert not findings(old_topic + new_topic.replace(NEW, OLD), "S043")
     assert not findings(
-        old_topic + NAMED % NEW + FETCHED % (NEW, 3) + "lose < 50 frames=0\n" + COMMIT % (95, "") + DONE, "S043"
+        old_topic + NAMED % NEW + FETCHED % (NEW, 3) + "lose < 50 frames=0\n" + COMMIT % (95, "") + COMMITTED, "S043"
     )
 
 
 def test_first_end_after_missed_frames_is_not_trusted() -> None:
-    """Its end is older until its followers answer; found with services whose brokers restarted on a busy machine."""
-    after_loss = COMMIT % (50, "") + DONE + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
+    """A new leader's end is older until its followers answer. Found with brokers restarted on a busy machine."""
+    after_loss = COMMIT % (50, "") + COMMITTED + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
     after_loss = after_loss.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
-    assert not findings(after_loss + COMMIT % (95, "") + DONE, "S043")
-    assert findings(after_loss + "+11s\n" + COMMIT % (95, "") + DONE, "S043")
+    assert not findings(after_loss + COMMIT % (95, "") + COMMITTED, "S043")
+    assert findings(after_loss + "+11s\n" + COMMIT % (95, "") + COMMITTED, "S043")
 
 
 def test_records_may_end_behind_the_high_watermark_of_their_response() -> None:
-    """As Kafka sends it: it takes the high watermark before it reads. Found with recorded traffic of franz-go."""
+    """Kafka takes the high watermark before it reads the records. Found with recorded traffic of franz-go."""
     batch = '"records": [{"base_offset": 99, "records": [{"value": "a"}, {"value": "b"}]}]'
     fetch = FETCHED % (OLD, 100)
     fetch = fetch.replace('"high_watermark"', f'{batch}, "high_watermark"')
-    setup = COMMIT % (50, "") + DONE + NAMED % OLD + fetch
-    assert not findings(setup + COMMIT % (101, "") + DONE, "S043")
-    assert findings(setup + COMMIT % (102, "") + DONE, "S043")
+    setup = COMMIT % (50, "") + COMMITTED + NAMED % OLD + fetch
+    assert not findings(setup + COMMIT % (101, "") + COMMITTED, "S043")
+    assert findings(setup + COMMIT % (102, "") + COMMITTED, "S043")
 
 
 LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": %d}]}]}
@@ -207,18 +209,21 @@ LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestam
 
 
 def test_start_of_a_partition_is_not_its_end() -> None:
-    """As franz-go lists it, by name, between fetches by topic id; found with its own suite."""
-    committed = COMMIT % (50, "") + DONE
-    assert not findings(committed + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
+    """franz-go lists the start by name, between fetches by topic id. Found with its own test suite."""
+    committed = COMMIT % (50, "") + COMMITTED
+    assert not findings(committed + LISTED % (-2, 0) + COMMIT % (90, "") + COMMITTED, "S043")
     after_fetch = committed + NAMED % OLD + FETCHED % (OLD, 100)
-    assert not findings(after_fetch + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
+    assert not findings(after_fetch + LISTED % (-2, 0) + COMMIT % (90, "") + COMMITTED, "S043")
 
 
 def test_listed_end_counts_unless_a_later_one_is_known() -> None:
-    committed = COMMIT % (50, "") + DONE
-    assert "ends at 60" in only_frame_finding(committed + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043").message
+    committed = COMMIT % (50, "") + COMMITTED
+    assert (
+        "ends at 60"
+        in only_frame_finding(committed + LISTED % (-1, 60) + COMMIT % (90, "") + COMMITTED, "S043").message
+    )
     after_fetch = committed + NAMED % OLD + FETCHED % (OLD, 100)
-    assert not findings(after_fetch + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043")
+    assert not findings(after_fetch + LISTED % (-1, 60) + COMMIT % (90, "") + COMMITTED, "S043")
 
 
 def test_response_with_an_error_is_not_empty() -> None:

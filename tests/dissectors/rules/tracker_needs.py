@@ -1,4 +1,4 @@
-"""The trackers whose state a rule or a tracker reads, found in its code and in the functions that this calls."""
+"""Find the trackers whose state a rule or a tracker reads, in its code and in the functions that it calls."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dissectors.trackers import _TRACKERS, Tracker
 
 
 def find_tracker(kind: type[Any]) -> Tracker | None:
-    """The tracker that fills a class of state, None for the private state of a rule."""
+    """Return the tracker that fills a class of state, or None for the private state of a rule."""
     return _TRACKERS.get(kind)
 
 
 def trackers_read_by(code: FunctionType | type[Any]) -> set[type[Any]]:
-    """The classes of state that a function, or the methods of a class, name: those that a tracker fills."""
+    """Return the classes of state, filled by a tracker, that a function or the methods of a class mention."""
     read_kinds: set[type[Any]] = set()
     visited: set[Any] = {code}
     pending: list[FunctionType] = [code] if isinstance(code, FunctionType) else _methods(code)

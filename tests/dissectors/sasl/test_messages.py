@@ -1,4 +1,4 @@
-"""SASL messages, by the examples of their RFCs and by what real clients get wrong."""
+"""SASL messages: the examples in their RFCs, and mistakes of real clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KERBEROS = bytes.fromhex("06092a864886f712010202")
 
 
 def jwt(claims: dict[str, Any]) -> str:
-    """An unsecured JSON Web Token."""
+    """Return an unsecured JSON Web Token."""
     parts = (base64.urlsafe_b64encode(json.dumps(section).encode()) for section in ({"alg": "none"}, claims))
     return ".".join((*(part.decode().rstrip("=") for part in parts), ""))
 
@@ -122,7 +122,7 @@ def test_scram_server_error_is_read(data: bytes, reason: str | None) -> None:
     assert read_server("SCRAM-SHA-256", 2, data) == ServerRefusal(reason=reason)
 
 
-def test_claims_of_a_bearer_token_are_read() -> None:
+def test_bearer_token_claims_are_read() -> None:
     token = jwt({"sub": "alice", "exp": 1700000000, "iat": 1.5, "nbf": 2, "password": "hunter2"})
     message = read_client("OAUTHBEARER", 1, bearer_message(token, extensions="traceId=123\x01"))
     assert message == OAuthBearerClientFirst(
@@ -136,7 +136,7 @@ def test_token_without_claims_has_no_user_name(token: str) -> None:
 
 
 def test_example_of_rfc_7628_is_read() -> None:
-    """RFC 7628, section 4.1: other pairs, an authorization id."""
+    """RFC 7628, section 4.1, with other key-value pairs and an authorization id."""
     data = bearer_message(
         "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", "n,a=user@example.com,", "host=server\x01port=143\x01"
     )
@@ -199,7 +199,7 @@ def test_arbitrary_messages_never_raise(mechanism: str, number: int, data: bytes
 
 
 @given(st.text(alphabet="n=r,ai=s!x\x01Bearuth.ey\0", max_size=60))
-def test_messages_close_to_the_grammars_never_raise(text: str) -> None:
+def test_messages_that_resemble_the_grammars_never_raise(text: str) -> None:
     for mechanism in MECHANISMS:
         for number in (1, 2):
             read_client(mechanism, number, text.encode())

@@ -27,7 +27,7 @@ def real_brokers() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("release", "version", "frame"), [*real_brokers()])
-def test_line_advertises_what_a_real_broker_returns(release: str, version: int, frame: bytes) -> None:
+def test_line_advertises_the_versions_of_a_real_broker(release: str, version: int, frame: bytes) -> None:
     decoded = decode(layout("ApiVersionsResponse", version), frame, 8)
     assert (decoded.error, decoded.end) == (None, len(frame))
     release_line = line(release)
@@ -49,7 +49,7 @@ def test_importing_the_module_reads_no_data() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
 
 
-def test_has_every_line_since_0_10_0() -> None:
+def test_every_line_since_0_10_0_is_known() -> None:
     assert lines() == tuple(LINES.split())
 
 
@@ -64,7 +64,7 @@ def test_has_every_line_since_0_10_0() -> None:
         ("0.11", "0.11.0"),
     ],
 )
-def test_finds_the_line_of_a_release(release: str, name: str) -> None:
+def test_line_of_a_release_is_found(release: str, name: str) -> None:
     assert line(release).name == name
 
 

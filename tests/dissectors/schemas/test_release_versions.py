@@ -19,7 +19,7 @@ def test_newest_release_refuses_removed_versions() -> None:
 
 
 @pytest.mark.parametrize("name", lines.lines())
-def test_release_line_serves_clients_what_its_brokers_serve(name: str) -> None:
+def test_release_line_serves_the_client_apis_of_its_brokers(name: str) -> None:
     line = lines.line(name)
     broker_apis = {
         "LeaderAndIsr",
@@ -41,16 +41,16 @@ def test_versions_removed_by_kip_896_are_refused() -> None:
     assert refused_from()[6, 0] == "4.0"  # UpdateMetadata
     assert (1, 4) not in refused_from()
     assert (11, 0) not in refused_from()  # JoinGroup, for librdkafka
-    assert (38, 1) not in refused_from()  # CreateDelegationToken, which the first releases with KRaft alone had not
+    assert (38, 1) not in refused_from()  # CreateDelegationToken, which the first releases with only KRaft lacked
 
 
 def test_release_between_two_imported_ones_has_its_apis() -> None:
     assert served("2.8")[4] == served("3.9.1")[4]  # LeaderAndIsr
     assert 4 not in served("4.0")
-    assert 71 in served("3.9")  # GetTelemetrySubscriptions, which wants a plug-in
+    assert 71 in served("3.9")  # GetTelemetrySubscriptions, which needs a plug-in
     assert 68 not in served("3.0")  # ConsumerGroupHeartbeat
 
 
-def test_rejects_an_unknown_release() -> None:
+def test_unknown_release_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"no Kafka release '9\.9' is known"):
         served("9.9")

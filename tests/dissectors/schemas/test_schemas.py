@@ -17,7 +17,7 @@ PACKAGES = Path(schemas.__file__).parents[2]
 
 
 def run_python(code: str, path: Path = PACKAGES) -> str:
-    """What Python prints that finds the packages at `path` only."""
+    """Return the output of a Python that finds the packages only at `path`."""
     script = f"import sys; sys.path.insert(0, {str(path)!r})\n{code}"
     return subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True).stdout
 
@@ -32,7 +32,7 @@ def every_message() -> list[Mapping[str, Any]]:
     return [schemas.message(name) for name in schemas.message_names()]
 
 
-def test_has_the_messages_of_both_releases() -> None:
+def test_schemas_have_the_messages_of_both_releases() -> None:
     assert schemas.releases() == ("3.9.1", "4.4.0")
     assert Counter(message["type"] for message in every_message()) == {
         "header": 2, "request": 95, "response": 95, "data": 16, "metadata": 31,
@@ -40,7 +40,7 @@ def test_has_the_messages_of_both_releases() -> None:
     }  # fmt: skip
 
 
-def test_has_95_apis_in_368_versions() -> None:
+def test_schemas_have_95_apis_in_368_versions() -> None:
     assert len(schemas.apis()) == 95
     assert sum(len(api.versions) for api in schemas.apis()) == 368
 
@@ -67,7 +67,7 @@ def test_every_version_of_a_message_is_served_by_a_release() -> None:
             assert served == {*VersionRange.parse(message["versions"])}, message["name"]
 
 
-def test_version_ranges_of_fields_lie_in_those_of_their_struct() -> None:
+def test_version_range_of_a_field_lies_within_that_of_its_struct() -> None:
     def check_fields(fields: Sequence[Mapping[str, Any]], allowed: set[int], struct_path: str) -> None:
         for field in fields:
             path = f"{struct_path}.{field['name']}"
@@ -110,7 +110,7 @@ def test_schemas_contain_only_known_facts() -> None:
     assert {key for message in every_message() for field in every_field(message["fields"]) for key in field} == allowed
 
 
-def test_message_is_the_definition_of_kafka() -> None:
+def test_message_has_the_definition_from_kafka() -> None:
     topic = schemas.message("ProduceRequest")["fields"][3]
     assert (topic["name"], topic["type"], topic["versions"]) == ("TopicData", "[]TopicProduceData", "0+")
     assert [(field["name"], field["versions"]) for field in topic["fields"]] == [

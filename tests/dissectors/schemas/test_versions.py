@@ -23,7 +23,7 @@ def test_range_contains_its_versions(text: str, contained: list[int], not_contai
 
 
 @given(st.integers(0, 99), st.integers(0, 99))
-def test_iteration_gives_the_contained_versions(lowest: int, size: int) -> None:
+def test_iteration_yields_the_contained_versions(lowest: int, size: int) -> None:
     version_range = VersionRange.parse(f"{lowest}-{lowest + size}")
     assert [*version_range] == [version for version in range(250) if version in version_range]
 
@@ -43,6 +43,6 @@ def test_range_prints_as_it_was_parsed(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "3-1", "+", "all", "1-"])
-def test_rejects_invalid_ranges(text: str) -> None:
+def test_invalid_range_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         VersionRange.parse(text)

@@ -22,13 +22,13 @@ class ObservedConnection:
         self.state = ConnectionState(RunState(rules.trackers()))
         self.connection = Connection()
 
-    def client(self, frame: bytes, at: int = 1) -> None:
-        self._see(Direction.REQUEST, frame, at)
+    def client_sends(self, frame: bytes, at: int = 1) -> None:
+        self._receive(Direction.REQUEST, frame, at)
 
-    def server(self, frame: bytes, at: int = 2) -> None:
-        self._see(Direction.RESPONSE, frame, at)
+    def server_sends(self, frame: bytes, at: int = 2) -> None:
+        self._receive(Direction.RESPONSE, frame, at)
 
-    def _see(self, direction: Direction, data: bytes, at: int) -> None:
+    def _receive(self, direction: Direction, data: bytes, at: int) -> None:
         for event in self.connection.receive_data(direction, data, at=at):
             assert isinstance(event, RequestReceived | ResponseReceived)
             self.state.observe(event)
@@ -37,12 +37,12 @@ class ObservedConnection:
 
 def test_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeat(1))
+    observed.client_sends(heartbeat(1))
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.FIRST
-    observed.client(heartbeat(2))
+    observed.client_sends(heartbeat(2))
     plan = observed.state.plan
-    observed.client(heartbeat(3))
+    observed.client_sends(heartbeat(3))
     assert plan is not None
     assert observed.state.plan is plan
     assert observed.state.flags == 0
@@ -50,36 +50,36 @@ def test_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
 
 def test_late_response_has_no_plan() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2, 3, 4))
-    observed.server(heartbeat_responses(1, 2))
+    observed.client_sends(heartbeats(1, 2, 3, 4))
+    observed.server_sends(heartbeat_responses(1, 2))
     assert observed.state.plan is not None
-    observed.server(heartbeat_response(3), at=1 + SLOW_LATENCY)
+    observed.server_sends(heartbeat_response(3), at=1 + SLOW_LATENCY)
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.SLOW
 
 
 def test_out_of_order_response_has_no_plan() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2, 3, 4))
-    observed.server(heartbeat_responses(1, 2, 4))
+    observed.client_sends(heartbeats(1, 2, 3, 4))
+    observed.server_sends(heartbeat_responses(1, 2, 4))
     assert observed.state.plan is None
     assert observed.state.flags & FrameFlags.UNPAIRED
 
 
 def test_error_response_has_no_plan() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2, 3))
-    observed.server(heartbeat_responses(1, 2))
-    observed.server(response("Heartbeat", 0, {"error_code": 27}, correlation_id=3))
+    observed.client_sends(heartbeats(1, 2, 3))
+    observed.server_sends(heartbeat_responses(1, 2))
+    observed.server_sends(response("Heartbeat", 0, {"error_code": 27}, correlation_id=3))
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.REFUSED
 
 
 def test_damaged_frame_has_no_plan_even_if_it_decodes() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2))
+    observed.client_sends(heartbeats(1, 2))
     shortened = heartbeat(3)
-    observed.client((len(shortened) - 4 + 2).to_bytes(4, "big") + shortened[4:])
+    observed.client_sends((len(shortened) - 4 + 2).to_bytes(4, "big") + shortened[4:])
     [_, event] = observed.connection.lose_data(Direction.REQUEST, 2, at=1, reason="not captured", frames=0)
     assert isinstance(event, RequestReceived)
     assert event.damaged
@@ -91,28 +91,28 @@ def test_damaged_frame_has_no_plan_even_if_it_decodes() -> None:
 
 def test_frame_with_a_plan_updates_the_client_id() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2))
-    observed.client(request("Heartbeat", 0, HEARTBEAT, correlation_id=3, client_id="another"))
+    observed.client_sends(heartbeats(1, 2))
+    observed.client_sends(request("Heartbeat", 0, HEARTBEAT, correlation_id=3, client_id="another"))
     assert observed.state.plan is not None
     assert observed.state.client_id == "another"
 
 
 def test_login_changes_the_flags_of_later_frames() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2))
-    observed.client(request("SaslHandshake", 1, {"mechanism": "PLAIN"}, correlation_id=3))
+    observed.client_sends(heartbeats(1, 2))
+    observed.client_sends(request("SaslHandshake", 1, {"mechanism": "PLAIN"}, correlation_id=3))
     for correlation_id in (4, 5):
-        observed.client(heartbeat(correlation_id))
+        observed.client_sends(heartbeat(correlation_id))
         assert observed.state.plan is not None
         assert observed.state.flags == SASL
 
 
 def test_subscription_replaces_the_plan() -> None:
     observed = ObservedConnection()
-    observed.client(heartbeats(1, 2))
+    observed.client_sends(heartbeats(1, 2))
     old_plan = observed.state.plan
     observed.state.run.subscribe("S049")
-    observed.client(heartbeat(3))
+    observed.client_sends(heartbeat(3))
     assert observed.state.plan is not None
     assert observed.state.plan is not old_plan
 
@@ -121,7 +121,7 @@ def test_header_without_client_id_is_ordinary() -> None:
     observed = ObservedConnection()
     for correlation_id in (1, 2, 3):
         shutdown = framed(b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1")  # ControlledShutdown v0
-        observed.client(shutdown)
+        observed.client_sends(shutdown)
     assert observed.state.plan is not None
     assert observed.state.client_id is None
 

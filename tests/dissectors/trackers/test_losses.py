@@ -1,4 +1,4 @@
-"""Rules report no missing requests of a client if some of its frames were not read."""
+"""Rules report no missing requests from a client if some of its frames were not read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from kproxy.live.message_inspection import run_gap
 from tests.kproxy.stories import Teller, findings
 
-ADDED = (
+PARTITION_TO_ADD = (
     '{"v3_and_below_transactional_id": "pay", "v3_and_below_producer_id": 3, "v3_and_below_producer_epoch": 0, '
     '"v3_and_below_topics": [{"name": "t", "partitions": [0]}]}'
 )
-REFUSED = '{"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_error_code": 51}]}]}'
+REFUSAL = '{"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_error_code": 51}]}]}'
 JOINED = """
 > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 10000}
 < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
@@ -23,16 +23,16 @@ ASKED_TO_JOIN = """
 WRITTEN = '{"acks": -1, "topic_data": [{"name": "t", "partition_data": [{}]}]}'
 OUT_OF_ORDER = '{"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}'
 
-#: Code -> a story after which it is reported, as time passes.
-WAITING = {
-    "E006": f"> AddPartitionsToTxn v0 {ADDED}\n< {REFUSED}\n",
+#: Code -> a story after which the rule reports a missing request as time passes.
+WAITING_STORIES = {
+    "E006": f"> AddPartitionsToTxn v0 {PARTITION_TO_ADD}\n< {REFUSAL}\n",
     "E005": f"> Produce v9 {WRITTEN}\n< {OUT_OF_ORDER}\n",
     "S013": JOINED,
     "S014": ASKED_TO_JOIN,
 }
-#: What may have hidden the request: on the same connection, or on another one of the client.
+#: Losses that may have hidden the request, on the same connection or on another one of the client.
 LOSSES = (
-    "> skipped AddPartitionsToTxn v0 " + ADDED,
+    "> skipped AddPartitionsToTxn v0 " + PARTITION_TO_ADD,
     "lose > 100 frames=1 behind",
     "lose > 100 frames=1",
     "2 lose > 100 frames=1 behind",
@@ -40,22 +40,22 @@ LOSSES = (
 SAME_HOST = "open 1 client=10.0.0.7:50001\nopen 2 client=10.0.0.7:50002\nopen 3 client=10.0.0.8:50003\n"
 
 
-@pytest.mark.parametrize("code", WAITING)
+@pytest.mark.parametrize("code", WAITING_STORIES)
 def test_missing_request_is_reported_if_nothing_was_lost(code: str) -> None:
-    assert findings(SAME_HOST + WAITING[code] + "+12s\n", code)
-    assert findings(SAME_HOST + WAITING[code] + "3 lose > 100 frames=1\n+12s\n", code), "of another host"
+    assert findings(SAME_HOST + WAITING_STORIES[code] + "+12s\n", code)
+    assert findings(SAME_HOST + WAITING_STORIES[code] + "3 lose > 100 frames=1\n+12s\n", code), "of another host"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("code", WAITING)
+@pytest.mark.parametrize("code", WAITING_STORIES)
 def test_missing_request_may_be_in_skipped_or_lost_frames(code: str, loss: str) -> None:
-    assert not findings(SAME_HOST + WAITING[code] + f"{loss}\n+12s\n", code)
+    assert not findings(SAME_HOST + WAITING_STORIES[code] + f"{loss}\n+12s\n", code)
 
 
-@pytest.mark.parametrize("code", WAITING)
+@pytest.mark.parametrize("code", WAITING_STORIES)
 def test_missing_request_may_be_on_an_unobserved_connection(code: str) -> None:
     teller = Teller()
-    teller.tell(WAITING[code])
+    teller.tell(WAITING_STORIES[code])
     teller.inspector.lose_connections(run_gap(teller.at, "behind"), at=teller.at)
     teller.tell("+12s")
     assert not [line for line in teller.lines if getattr(line, "code", None) == code]
@@ -65,7 +65,7 @@ def test_missing_request_may_be_on_an_unobserved_connection(code: str) -> None:
 def test_small_sample_reports_no_missing_requests(sample: float | None, *, is_reported: bool) -> None:
     teller = Teller()
     teller.inspector.open(9, "10.0.0.9:50000", "10.0.0.1:9092", at=teller.at, sample=sample)
-    teller.tell(WAITING["E006"] + "+12s")
+    teller.tell(WAITING_STORIES["E006"] + "+12s")
     assert any(getattr(line, "code", None) == "E006" for line in teller.lines) is is_reported
 
 
@@ -84,7 +84,7 @@ def test_refusals_may_have_ended_with_a_skipped_response() -> None:
 OPEN = (
     '> InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 10000}\n'
     '< {"producer_id": 3, "producer_epoch": 0}\n'
-    f"> AddPartitionsToTxn v0 {ADDED}\n"
+    f"> AddPartitionsToTxn v0 {PARTITION_TO_ADD}\n"
     '< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_error_code": 0}]}]}\n'
 )
 END = 'EndTxn v1 {"transactional_id": "pay", "producer_id": 3, "producer_epoch": 0, "committed": true}\n'

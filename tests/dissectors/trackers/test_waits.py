@@ -1,4 +1,4 @@
-"""Reasons why a request waits, with their evidence."""
+"""Reasons why a request waits, and the evidence for them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OTHER_CONNECTION = "open 2 client=10.0.0.101:50002 server=10.0.0.1:9092\n"
 CONNECTION_TO_OTHER_BROKER = "open 2 client=10.0.0.101:50002 server=10.0.0.2:9092\n"
 
 
-def wait(story: str) -> Wait:
+def wait_of_late_request(story: str) -> Wait:
     """Return the wait of the only late request at the end of a story."""
     teller = Teller()
     teller.tell(story)
@@ -74,7 +74,7 @@ def wait(story: str) -> Wait:
     ],
 )
 def test_each_kind_of_wait_has_its_evidence(story: str, kind: WaitKind, text: str) -> None:
-    late_wait = wait(story)
+    late_wait = wait_of_late_request(story)
     assert late_wait.kind is kind
     assert text in late_wait.text.split("; ")
 
@@ -91,4 +91,4 @@ def test_partial_response_explains_the_wait() -> None:
 
 def test_ended_connections_are_not_evidence() -> None:
     ended_connection = f"{OTHER_CONNECTION}2> Heartbeat v4\n2< {{}}\n2 close by=client how=fin\n+6s"
-    assert wait("> Metadata v12\n" + ended_connection).kind is WaitKind.UNKNOWN
+    assert wait_of_late_request("> Metadata v12\n" + ended_connection).kind is WaitKind.UNKNOWN

@@ -1,4 +1,4 @@
-"""Schemas that come from anybody: nothing is fetched, and no schema or value takes long."""
+"""Untrusted schemas: nothing is fetched, and no schema or value takes long to process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cpu_time import cpu_seconds
 
 
 def decode_quickly(type_: str, text: str, payload: bytes) -> DecodedValue:
-    """A value by a schema that takes less than two CPU seconds."""
+    """Decode a value with a schema in less than two CPU seconds."""
     context = ValueContext("t", schemas={SchemaKey("id", 1): Schema(type_, text)})
     values: list[DecodedValue] = []
     assert cpu_seconds(lambda: values.append(decode(b"\0\0\0\0\1" + payload, context))) < 2
@@ -45,7 +45,7 @@ def test_references_are_not_fetched(
     text = json.dumps(schema)
     assert "first violates 'type'" in problem_text(decode_quickly("JSON", text, b'{"first": "x"}'))  # it is validated
     value = decode_quickly("JSON", text, b'{"first": 1, "second": 1}')
-    assert "violates" not in (value.problem.text if value.problem else "")  # as it would be by the file
+    assert "violates" not in (value.problem.text if value.problem else "")  # as it would if the file were read
     assert requests == []
 
 
@@ -88,7 +88,7 @@ RECURSIVE = {"type": "record", "name": "R", "fields": [{"name": "next", "type": 
         ({"type": "fixed", "name": "F", "size": 10**12}, b"abc"),
     ],
 )
-def test_hostile_avro_is_a_problem(schema: Any, payload: bytes) -> None:
+def test_hostile_avro_is_reported_as_a_problem(schema: Any, payload: bytes) -> None:
     assert problem_text(decode_quickly("AVRO", json.dumps(schema), payload))
 
 
@@ -99,7 +99,7 @@ def test_avro_defaults_are_not_copied_into_values() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"\x0a\x7f" * 20_000, b"\x0b" * 500_000])
-def test_deeply_nested_protobuf_is_a_problem(payload: bytes) -> None:
+def test_deeply_nested_protobuf_is_reported_as_a_problem(payload: bytes) -> None:
     assert problem_text(decode_quickly("PROTOBUF", 'syntax = "proto3"; message A { A a = 1; }', b"\0" + payload))
 
 

@@ -13,12 +13,12 @@ from dissectors.values import SchemaKey, ValueContext, decode, schema_keys
 
 WRITTEN = Path(__file__).with_name("kafka_topics") / "records.jsonl"
 RECORDS = [json.loads(line) for line in WRITTEN.read_text().splitlines()]
-#: Keys and the values that they have, if these have another type.
-KINDS = {"connector": "config", "task": "config", "status-task": "status"}
+#: The value types of keys whose values have another type.
+VALUE_TYPES = {"connector": "config", "task": "config", "status-task": "status"}
 
 
 def as_java_text(value: Any) -> str:
-    """As Java shows a map."""
+    """Return a value as Java prints it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}={as_java_text(inner)}" for key, inner in value.items()) + "}"
     return "[" + ", ".join(map(as_java_text, value)) + "]" if isinstance(value, list) else str(value)
@@ -42,7 +42,7 @@ def test_records_written_by_kafka_are_decoded(record: dict[str, str]) -> None:
         )
         expected = record["text"].replace("planted-1", "(redacted)").replace("planted-2", "(redacted)")
         assert expected in (f"{as_java_text(key.data)} {{{text}}}", f"{key.data} Struct{{{text.replace(', ', ',')}}}")
-        assert KINDS.get(str(key.type), key.type) == value.type
+        assert VALUE_TYPES.get(str(key.type), key.type) == value.type
         return
     assert key.format == value.format == "mirror-maker"
     data = key.data | value.data
@@ -94,7 +94,7 @@ def test_records_of_the_schema_registry_are_decoded(key: object, value: object, 
         ("connect-configs-x" * 1900 + "\n", b'{"properties": {}}'),  # must not take minutes
     ],
 )
-def test_other_records_in_topics_with_such_names_are_not_special(topic: str, data: bytes) -> None:
+def test_other_records_in_topics_with_these_names_are_not_special(topic: str, data: bytes) -> None:
     for is_key in (True, False):
         assert decode(data, ValueContext(topic, is_key)).format not in ("connect", "mirror-maker", "schema-registry")
 

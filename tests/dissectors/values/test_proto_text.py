@@ -1,4 +1,4 @@
-"""Descriptors from text are those of protoc: ``protoc --descriptor_set_out=NAME.binpb NAME.proto`` made the files."""
+"""Descriptors from text equal those that ``protoc --descriptor_set_out=NAME.binpb NAME.proto`` wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROTOC = Path(__file__).parent / "protoc"
 
 
 def message_facts(message: Any) -> Any:
-    """What decoding depends on."""
+    """Return the facts that decoding depends on."""
     fields = [
         (
             *(
@@ -60,7 +60,7 @@ def test_descriptors_from_text_equal_those_of_protoc(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "message", "{", "YWJj", "=" * 8, 'edition = "1999";', "message M { int32 a = 1;"])
-def test_rejects_text_that_is_not_a_schema(text: str) -> None:
+def test_text_that_is_not_a_schema_is_rejected(text: str) -> None:
     if text:
         with pytest.raises(SchemaError):
             file_descriptor("a.proto", text)

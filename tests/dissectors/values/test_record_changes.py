@@ -1,4 +1,4 @@
-"""Records that a gateway changed between Produce and Fetch, and those that Kafka itself may change."""
+"""Changes to records between Produce and Fetch: those of a gateway, and those that Kafka itself may make."""
 
 from __future__ import annotations
 

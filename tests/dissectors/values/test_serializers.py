@@ -15,11 +15,11 @@ from dissectors.values import Schema, SchemaKey, ValueContext, decode, schema_ke
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
-#: Go writes the fields of dynamic Protobuf messages in any order, and the size of Avro's blocks.
+#: Go writes the fields of dynamic Protobuf messages in any order, and Avro blocks with their size.
 REENCODINGS = (
     "equal",
     "differs: fields or map entries are in another order",
@@ -37,7 +37,7 @@ def decode_base64(line: dict[str, Any], part: str) -> bytes | None:
 
 
 def as_json_value(data: Any) -> Any:
-    """With base64 instead of bytes, as in JSON."""
+    """Return data with base64 instead of bytes, as in JSON."""
     if isinstance(data, dict):
         return {name: as_json_value(inner) for name, inner in data.items()}
     if isinstance(data, list):
@@ -53,9 +53,9 @@ def test_values_of_apicurio_for_java_are_decoded(line: dict[str, Any]) -> None:
     assert data is not None
     schema_ids = {"global_id": line["global_id"], "content_id": line["content_id"], "id": line["global_id"]}
     schemas = {SchemaKey(id_type, value): schema for id_type, value in schema_ids.items()}
-    forms = {"apicurio-content": "content_id", "apicurio-confluent": "id"}
+    id_types = {"apicurio-content": "content_id", "apicurio-confluent": "id"}
     types = {"AVRO": {"shop.Order"}, "PROTOBUF": {"shop.Order", "shop.Shipped"}, "JSON": {"Person"}}
-    key = SchemaKey(id_type := forms.get(line["topic"], "global_id"), schema_ids[id_type])
+    key = SchemaKey(id_type := id_types.get(line["topic"], "global_id"), schema_ids[id_type])
     assert key in schema_keys(data, ValueContext(line["topic"], headers=headers))
     value = decode(data, ValueContext(line["topic"], headers=headers, schemas=schemas))
     assert as_json_value(value.data) == line["expected"]
@@ -66,7 +66,7 @@ def test_values_of_apicurio_for_java_are_decoded(line: dict[str, Any]) -> None:
 
 def test_values_of_confluent_for_go_are_decoded_with_registered_schemas() -> None:
     go_lines = read_lines("go")
-    inspector = Inspector("go", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
+    inspector = Inspector("go", Detail.FULL, record_values=RecordValues(SchemaSources([]), Masks(())))
     inspector.open(0, "client", "server", at=0)
     shown_values = []
     for number, line in enumerate(go_lines):

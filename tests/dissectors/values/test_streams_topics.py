@@ -26,7 +26,7 @@ NUMBER = struct.pack(">q", 500)
 
 
 def as_hex_values(tree: Any) -> Any:
-    """Bytes as the fixtures have them."""
+    """Return a tree with its bytes as hex, as in the fixtures."""
     if isinstance(tree, dict):
         return {name: as_hex_values(inner) for name, inner in tree.items()}
     return tree.hex() if isinstance(tree, bytes) else tree
@@ -137,7 +137,6 @@ def test_schema_of_an_inner_key_is_not_that_of_the_value() -> None:
 
 
 def test_arbitrary_bytes_are_decoded_quickly_without_exception() -> None:
-    """They raise nothing, and take little time."""
     rng = random.Random(7)
     topics = sorted({record["topic"] for record in RECORDS})
     for record in RECORDS:

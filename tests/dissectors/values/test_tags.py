@@ -1,4 +1,4 @@
-"""Tags in schemas: the names of the fields that have them."""
+"""Find the names of tagged fields in schemas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dissectors.values.tags import tagged_names
         ("PROTOBUF", 'message A { option (confluent.message_meta).tags = "PII"; string a = 1; }', {"*"}),
     ],
 )  # fmt: skip
-def test_finds_the_names_of_tagged_fields(type_: str, text: str, names: set[str]) -> None:
+def test_names_of_tagged_fields_are_found(type_: str, text: str, names: set[str]) -> None:
     assert tagged_names(Schema(type_, text), ("P*",)) == names
     assert tagged_names(Schema("AVRO", "{}", references={"x": Schema(type_, text)}), ("PII",)) == names
     if text not in ("{", "CgVhLnByb3Rv"):

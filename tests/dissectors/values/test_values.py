@@ -1,4 +1,4 @@
-"""Keys and values as bytes of other writers: what `decode` makes of them, with and without schemas."""
+"""How `decode` reads keys and values of other writers, with and without schemas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDER = Schema(
         {"name": "counts", "type": {"type": "map", "values": "int"}}]}""",
     subject="orders-value",
 )
-#: Made by fastavro's schemaless_writer.
+#: Written by fastavro's schemaless_writer.
 ORDER_BYTES = bytes.fromhex("2202020668692104d3f4f4d7e285e3680402610262000202780d00")
 ORDER_DATA = {
     "id": 17,
@@ -174,7 +174,7 @@ LIST = Schema("AVRO", '{"type": "record", "name": "L", "fields": [{"name": "next
         (Schema("AVRO", '"bytes"'), b"\xfe" + b"\xff" * 7 + b"\1", "does not fit: 0 bytes left"),
     ],
 )
-def test_exhausting_avro_is_a_problem(schema: Schema, payload: bytes, text: str) -> None:
+def test_resource_exhausting_avro_is_a_problem(schema: Schema, payload: bytes, text: str) -> None:
     problem = decode(confluent_envelope(payload), context_with_schema(schema)).problem
     assert problem is not None
     assert problem.text.endswith(text)
@@ -299,7 +299,7 @@ def violation_of(schema: dict[str, Any], value: Any) -> str | None:
     return problem and problem.text.removesuffix(" of its JSON Schema")
 
 
-SLOW = {"a": "a" * 45 + "!"}  # for Python's re, with the pattern below: years
+SLOW = {"a": "a" * 45 + "!"}  # takes Python's re years with the pattern below
 _OWN_DIALECT = {"$schema": "http://json-schema.org/draft-06/schema#", "pattern": "^(a+)+$"}
 _DOUBLING = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 2} for i in range(30)} | {
     "d30": {"type": "null"}

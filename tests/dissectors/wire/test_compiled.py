@@ -35,7 +35,7 @@ def read_values(shape: Layout, text: str) -> dict[str, object]:
     return values
 
 
-def test_reads_every_fixed_width_type() -> None:
+def test_every_fixed_width_type_is_read() -> None:
     values = read_values(
         NUMBERS,
         """
@@ -134,7 +134,7 @@ def test_reads_every_fixed_width_type() -> None:
         ),
     ],
 )
-def test_reads_every_shape(shape: Layout, text: str, value: object) -> None:
+def test_every_shape_is_read(shape: Layout, text: str, value: object) -> None:
     assert read_values(shape, text) == {"it": value}
 
 

@@ -9,12 +9,12 @@ TOPIC = Layout(
 )
 
 
-def test_reads_valid_bytes_from_the_start_offset() -> None:
+def test_valid_bytes_are_read_from_the_start_offset() -> None:
     decoded = decode(TOPIC, unhex("00 00 00 07  00 03 03 68 69 01  ff"), 4)
     assert decoded == ({"error_code": 3, "name": "hi", "internal": True}, 10, None, (), ERROR_CODE)
 
 
-def test_keeps_the_fields_before_the_first_invalid_byte() -> None:
+def test_fields_before_the_first_invalid_byte_are_kept() -> None:
     values, end, error, decode_warnings, _ = decode(TOPIC, unhex("00 03 09 68 69 01"))
     assert values == {"error_code": 3}
     assert end == 2

@@ -49,7 +49,7 @@ from tests.dissectors.shapes import PORT, TAGGED, single_field
         pytest.param(single_field("struct", struct=PORT, nullable=True, length="int8"), None, "ff", id="absent"),
     ],
 )
-def test_writes_every_shape(shape: Layout, value: object, text: str) -> None:
+def test_every_shape_is_written(shape: Layout, value: object, text: str) -> None:
     assert encode(shape, {"it": value}) == unhex(text)
 
 
@@ -120,17 +120,17 @@ def test_tags_are_written_in_order_and_only_if_given() -> None:
         ),
     ],
 )
-def test_value_that_does_not_fit_is_an_error_with_its_field(shape: Layout, value: object, message: str) -> None:
+def test_error_for_a_value_that_does_not_fit_names_its_field(shape: Layout, value: object, message: str) -> None:
     with pytest.raises(EncodeError, match=f"^{message}"):
         encode(shape, {"it": value})
 
 
 @pytest.mark.parametrize("pair", [[-1, b""], [1 << 32, b""], ["1", b""], [1, "text"], [1], 7])
-def test_rejects_invalid_tags(pair: Any) -> None:
+def test_invalid_tag_is_rejected(pair: Any) -> None:
     with pytest.raises(EncodeError, match=r"^_tags: .* is not a tag and its bytes"):
         encode(TAGGED, {"_tags": [pair]})
 
 
-def test_invalid_tagged_value_is_an_error_with_its_field() -> None:
+def test_error_for_an_invalid_tagged_value_names_its_field() -> None:
     with pytest.raises(EncodeError, match=r"^where\.port: 'x' is not int8"):
         encode(TAGGED, {"where": {"port": "x"}})

@@ -32,7 +32,7 @@ def test_encode_error_without_a_field_names_the_message() -> None:
     assert str(EncodeError("not a mapping")) == "message: not a mapping"
 
 
-def test_elements_are_in_brackets_in_a_path() -> None:
+def test_indexes_are_in_brackets_in_a_path() -> None:
     assert render(("topics", "2", "partitions", "0", "leader_epoch")) == "topics[2].partitions[0].leader_epoch"
     assert render(("0", "name")) == "[0].name"
     assert render(()) == ""

@@ -35,24 +35,25 @@ def test_layout_has_the_fields_of_its_version_in_wire_order() -> None:
     ]
 
 
-def test_lengths_are_fixed_until_a_version_is_flexible() -> None:
-    old, new = layout("MetadataRequest", 8), layout("MetadataRequest", 9)
-    assert (old.flexible, find_field(old, "topics").length) == (False, "int32")
-    assert (new.flexible, find_field(new, "topics").length) == (True, "uvarint")
-    old_topic, new_topic = find_field(old, "topics").struct, find_field(new, "topics").struct
-    assert old_topic is not None
-    assert new_topic is not None
-    assert (old_topic.flexible, find_field(old_topic, "name").length) == (False, "int16")
-    assert (new_topic.flexible, find_field(new_topic, "name").length) == (True, "uvarint")
+def test_length_prefixes_are_fixed_width_before_flexible_versions() -> None:
+    fixed_layout, flexible_layout = layout("MetadataRequest", 8), layout("MetadataRequest", 9)
+    assert (fixed_layout.flexible, find_field(fixed_layout, "topics").length) == (False, "int32")
+    assert (flexible_layout.flexible, find_field(flexible_layout, "topics").length) == (True, "uvarint")
+    fixed_topic = find_field(fixed_layout, "topics").struct
+    flexible_topic = find_field(flexible_layout, "topics").struct
+    assert fixed_topic is not None
+    assert flexible_topic is not None
+    assert (fixed_topic.flexible, find_field(fixed_topic, "name").length) == (False, "int16")
+    assert (flexible_topic.flexible, find_field(flexible_topic, "name").length) == (True, "uvarint")
 
 
-def test_array_elements_have_their_own_length() -> None:
+def test_array_elements_have_their_own_length_encoding() -> None:
     assert (find_field(layout("DescribeGroupsRequest", 4), "groups").length) == "int32"
     assert (find_field(layout("DescribeGroupsRequest", 4), "groups").element_length) == "int16"
     assert (find_field(layout("DescribeGroupsRequest", 5), "groups").element_length) == "uvarint"
 
 
-def test_client_id_keeps_its_length_in_the_flexible_header() -> None:
+def test_client_id_keeps_its_length_encoding_in_the_flexible_header() -> None:
     header = layout("RequestHeader", 2)
     assert header.flexible
     assert find_field(header, "client_id").length == "int16"
@@ -84,7 +85,7 @@ def test_entity_type_tells_what_a_string_names() -> None:
     assert find_field(topics, "name").entity == "topicName"
 
 
-def test_default_is_that_of_the_definition_or_the_type() -> None:
+def test_default_comes_from_the_definition_or_the_type() -> None:
     fields = [
         {"name": "Says", "type": "int32", "versions": "0+", "default": -1},
         {"name": "Flag", "type": "bool", "versions": "0+"},

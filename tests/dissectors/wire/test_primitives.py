@@ -46,18 +46,18 @@ def test_truncated_varint_runs_out_of_bytes() -> None:
         read_uvarint(b"\x80", 1, 0x80)
 
 
-def test_uuid_is_printed_as_by_kafka() -> None:
+def test_uuid_is_printed_as_in_kafka() -> None:
     assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_text(unhex("fb ff fe") + bytes(13)) == "-__-AAAAAAAAAAAAAAAAAA"
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_printed_uuid_gives_its_bytes_back(raw: bytes) -> None:
+def test_printed_uuid_is_converted_back_to_its_bytes(raw: bytes) -> None:
     assert uuid_bytes(uuid_text(raw)) == raw
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAA==", "AAAAAAAAAAAAAAAAAAAAA!", "ü" * 22])
-def test_rejects_invalid_uuids(text: str) -> None:
+def test_invalid_uuid_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # base64's own message, or ours
         uuid_bytes(text)
 

@@ -11,7 +11,7 @@ NAMES = Layout("Names", (Field("names", "struct", array=True, nullable=True, len
 
 
 def outline(nodes: list[Node]) -> list[object]:
-    """Nodes as (name, start, end, value) or (name, start, end, [children])."""
+    """Return nodes as (name, start, end, value) or (name, start, end, [children])."""
     return [
         (node.name, node.start, node.end, outline(node.children) if node.children else node.value) for node in nodes
     ]
@@ -65,12 +65,12 @@ def test_nullable_struct_has_a_presence_marker() -> None:
     assert walk(shape, unhex("ff")).values == {"it": None}
 
 
-def test_tagged_struct_is_null_at_0() -> None:
+def test_tagged_struct_with_marker_0_is_null() -> None:
     assert walk(TAGGED, unhex("00 00  01 02 01 00")).values == {"error_code": 0, "where": None}
     assert walk(TAGGED, unhex("00 00  01 02 02 01 09")).values == {"error_code": 0, "where": {"port": 9}}
 
 
-def test_stops_at_the_given_end() -> None:
+def test_walk_stops_at_the_given_end() -> None:
     walked = walk(single_field("string", length="int16"), unhex("00 03 61 62 63"), 0, 4)
     assert str(walked.error) == "it at byte 0 (0x0000): length 3 does not fit: 2 bytes left"
 
@@ -167,7 +167,7 @@ def test_error_names_the_byte_where_reading_stopped(shape: Layout, text: str, me
     assert walked.end == walked.error.offset
 
 
-def test_keeps_the_fields_before_an_invalid_one() -> None:
+def test_fields_before_an_invalid_one_are_kept() -> None:
     walked = walk(NAMES, unhex("00 00 00 02 03 68 69 00 09 00"))
     assert walked.values == {"names": [{"name": "hi"}]}
     assert outline(walked.nodes) == [
@@ -178,14 +178,14 @@ def test_keeps_the_fields_before_an_invalid_one() -> None:
     assert outline(walked.nodes) == [("it", 0, 6, [("0", 4, 6, 1)])]
 
 
-def test_keeps_the_fields_of_an_incomplete_element() -> None:
+def test_fields_of_an_incomplete_element_are_kept() -> None:
     pair = Layout("Pair", (Field("a", "int8"), Field("b", "int16")))
     walked = walk(single_field("struct", array=True, length="uvarint", struct=pair), unhex("02 07 00"))
     assert walked.values == {"it": [{"a": 7}]}
     assert outline(walked.nodes) == [("it", 0, 2, [("0", 1, 2, [("a", 1, 2, 7)])])]
 
 
-def test_keeps_the_bytes_of_an_incomplete_length() -> None:
+def test_bytes_of_an_incomplete_length_are_kept() -> None:
     walked = walk(single_field("string", length="uvarint"), unhex("ff"))
     assert (walked.values, outline(walked.nodes)) == ({}, [("it", 0, 1, None)])
 

@@ -19,8 +19,8 @@ import org.apache.kafka.common.resource.*;
 import org.apache.kafka.common.serialization.*;
 
 /**
- * Kafka's Java client does one thing until it is killed: Faults HOST:PORT WORKLOAD. It never checks a result, which is
- * the subject of the test (tests/faults). A workload of the admin client ends after its call.
+ * Runs one workload with Kafka's Java client until the process is killed: Faults HOST:PORT WORKLOAD. It never checks a
+ * result: the test does (tests/faults). A workload of the admin client ends after its call.
  */
 class Faults {
     static final String TOPIC = "orders", GROUP = "shop";
@@ -53,18 +53,18 @@ class Faults {
         }
     }
 
-    static Map<String, Object> with(Map<String, ?>... more) {
+    static Map<String, Object> with(Map<String, ?>... overrides) {
         Map<String, Object> all = new HashMap<>(base);
-        for (Map<String, ?> each : more) all.putAll(each);
+        for (Map<String, ?> settings : overrides) all.putAll(settings);
         return all;
     }
 
-    static Producer<String, String> producer(Map<String, ?> more) {
-        return new KafkaProducer<>(with(more), new StringSerializer(), new StringSerializer());
+    static Producer<String, String> producer(Map<String, ?> overrides) {
+        return new KafkaProducer<>(with(overrides), new StringSerializer(), new StringSerializer());
     }
 
-    static Consumer<String, String> consumer(Map<String, ?>... more) {
-        Map<String, Object> all = with(more);
+    static Consumer<String, String> consumer(Map<String, ?>... overrides) {
+        Map<String, Object> all = with(overrides);
         all.putIfAbsent("group.id", GROUP);
         all.put("auto.offset.reset", "earliest");
         return new KafkaConsumer<>(all, new StringDeserializer(), new StringDeserializer());
@@ -74,13 +74,13 @@ class Faults {
         return new ProducerRecord<>(topic, null, "order " + number);
     }
 
-    static void produce(Map<String, ?> more) throws InterruptedException {
-        Producer<String, String> producer = producer(more);
+    static void produce(Map<String, ?> overrides) throws InterruptedException {
+        Producer<String, String> producer = producer(overrides);
         for (int number = 0; ; number++) {
             try {
                 producer.send(record(TOPIC, number));
             } catch (KafkaException refused) {
-                // the next one
+                // continue with the next record
             }
             Thread.sleep(50);
         }
@@ -92,22 +92,22 @@ class Faults {
         producer.close(Duration.ofSeconds(2));
     }
 
-    static Producer<String, String> transactional() {
+    static Producer<String, String> transactionalProducer() {
         Producer<String, String> producer = producer(Map.of("transactional.id", "checkout"));
         for (int attempt = 0; attempt < 3; attempt++) {
             try {
                 producer.initTransactions();
                 break;
             } catch (KafkaException refused) {
-                // again
+                // try again
             }
         }
         return producer;
     }
 
-    /** Without commit, three of four are aborted: a producer that commits none has a fault of its own (T004). */
+    /** Without commit, aborts three of four transactions: a producer that commits none has a fault of its own (T004). */
     static void transactions(boolean commit) throws InterruptedException {
-        Producer<String, String> producer = transactional();
+        Producer<String, String> producer = transactionalProducer();
         for (int number = 1; ; number++) {
             try {
                 producer.beginTransaction();
@@ -118,7 +118,7 @@ class Faults {
                     producer.abortTransaction();
                 }
             } catch (KafkaException | IllegalStateException refused) {
-                // the next one
+                // continue with the next record
             }
             Thread.sleep(200);
         }
@@ -128,7 +128,7 @@ class Faults {
         fill();
         Consumer<String, String> consumer = consumer(Map.of("enable.auto.commit", "false"));
         consumer.subscribe(List.of(TOPIC));
-        Producer<String, String> producer = transactional();
+        Producer<String, String> producer = transactionalProducer();
         for (int number = 0; ; number++) {
             ConsumerRecords<String, String> records = consumer.poll(Duration.ofSeconds(1));
             try {
@@ -137,21 +137,21 @@ class Faults {
                 producer.sendOffsetsToTransaction(Map.of(PARTITION, new OffsetAndMetadata(number)), consumer.groupMetadata());
                 producer.commitTransaction();
             } catch (KafkaException | IllegalStateException refused) {
-                // the next one
+                // continue with the next record
             }
         }
     }
 
-    static void consume(Map<String, ?> more) {
+    static void consume(Map<String, ?> overrides) {
         fill();
-        Consumer<String, String> consumer = consumer(Map.of("enable.auto.commit", "false"), more);
+        Consumer<String, String> consumer = consumer(Map.of("enable.auto.commit", "false"), overrides);
         consumer.subscribe(List.of(TOPIC));
         while (true) {
             try {
                 consumer.poll(Duration.ofSeconds(1));
                 if (!consumer.assignment().isEmpty()) consumer.commitSync();
             } catch (KafkaException refused) {
-                // again
+                // try again
             }
         }
     }
@@ -163,7 +163,7 @@ class Faults {
                 consumer.subscribe(List.of(TOPIC));
                 for (int poll = 0; poll < 3; poll++) consumer.poll(Duration.ofMillis(500));
             } catch (KafkaException refused) {
-                // again
+                // try again
             }
         }
     }
@@ -177,7 +177,7 @@ class Faults {
             try {
                 consumer.poll(Duration.ofSeconds(1));
             } catch (KafkaException refused) {
-                // again
+                // try again
             }
         }
     }
@@ -187,7 +187,7 @@ class Faults {
             ConfigResource group = new ConfigResource(ConfigResource.Type.GROUP, GROUP);
             admin.incrementalAlterConfigs(Map.of(group, List.of(set("share.auto.offset.reset", "earliest")))).all().get();
         } catch (Exception refused) {
-            // then from the latest
+            // then, the group begins at the latest offset
         }
         fill();
         Map<String, Object> all = with(Map.of("group.id", GROUP));
@@ -198,7 +198,7 @@ class Faults {
                 consumer.poll(Duration.ofSeconds(1));
                 consumer.commitSync();
             } catch (KafkaException refused) {
-                // again
+                // try again
             }
         }
     }
@@ -215,7 +215,7 @@ class Faults {
         try (Admin admin = Admin.create(with())) {
             call(admin, api).get();
         } catch (Exception refused) {
-            // as expected
+            // faults are expected
         }
     }
 

@@ -1,7 +1,7 @@
-"""confluent-kafka (librdkafka) runs one workload until it is killed.
+"""Run one workload with confluent-kafka (librdkafka) until the process is killed.
 
-``python -m tests.faults.clients.librdkafka HOST:PORT WORKLOAD``. It never checks a result, which is the subject of the
-test. A workload of the admin client ends after its call.
+``python -m tests.faults.clients.librdkafka HOST:PORT WORKLOAD``. It never checks a result: the test
+does. A workload of the admin client ends after its call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Call = Callable[[AdminClient], Any]
 
 
 def produce(base: Settings, **more: Any) -> None:
-    """Produce twenty records a second."""
+    """Produce twenty records per second."""
     producer = Producer(base | {"linger.ms": 5} | more)
     for number in itertools.count():
         producer.produce(TOPIC, f"order {number}", f"key {number}")
@@ -59,7 +59,7 @@ def produce(base: Settings, **more: Any) -> None:
 
 def transactions(base: Settings) -> None:
     """Commit one transaction after another."""
-    producer = _transactional(base)
+    producer = _transactional_producer(base)
     for number in itertools.count():
         with suppress(KafkaException):
             producer.begin_transaction()
@@ -71,7 +71,7 @@ def transactions(base: Settings) -> None:
 
 def aborted_transactions(base: Settings) -> None:
     """Abort three of four transactions: a producer that commits none has a fault of its own (T004)."""
-    producer = _transactional(base)
+    producer = _transactional_producer(base)
     for number in itertools.count(1):
         with suppress(KafkaException):
             producer.begin_transaction()
@@ -89,7 +89,7 @@ def transactional_offsets(base: Settings) -> None:
     _fill(base)
     consumer = Consumer(base | _GROUP | {"enable.auto.commit": False})
     consumer.subscribe([TOPIC])
-    producer = _transactional(base)
+    producer = _transactional_producer(base)
     while True:
         message = consumer.poll(1)
         if message is None or message.error():
@@ -102,7 +102,7 @@ def transactional_offsets(base: Settings) -> None:
             producer.commit_transaction(30)
 
 
-def _transactional(base: Settings) -> Producer:
+def _transactional_producer(base: Settings) -> Producer:
     producer = Producer(base | {"transactional.id": "checkout"})
     for _ in range(3):
         with suppress(KafkaException):
@@ -124,7 +124,7 @@ def consume(base: Settings, **more: Any) -> None:
 
 
 def consume_next_generation(base: Settings) -> None:
-    """Consume in a group of KIP-848."""
+    """Consume in a consumer group with the protocol of KIP-848."""
     _fill(base)
     consumer = Consumer(base | {"group.id": GROUP, "auto.offset.reset": "earliest", "group.protocol": "consumer"})
     consumer.subscribe([TOPIC])
@@ -153,7 +153,7 @@ def read(base: Settings) -> None:
 
 
 def watermarks(base: Settings) -> None:
-    """Query the first and the last offset."""
+    """Query the first and the last offset repeatedly."""
     consumer = Consumer(base | {"group.id": "none"})
     while True:
         with suppress(KafkaException):
@@ -186,12 +186,12 @@ def _acl_filter() -> AclBindingFilter:
     )
 
 
-def _config(*entries: ConfigEntry) -> list[ConfigResource]:
+def _config_edits(*entries: ConfigEntry) -> list[ConfigResource]:
     entries = entries or (ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET),)
     return [ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=list(entries))]
 
 
-def _old_config() -> list[ConfigResource]:
+def _full_config() -> list[ConfigResource]:
     return [ConfigResource(ConfigResource.Type.TOPIC, TOPIC, {"retention.ms": "60000"})]
 
 
@@ -202,8 +202,8 @@ _CALLS: Final[dict[str, Call]] = {
     "CreatePartitions": lambda admin: admin.create_partitions([NewPartitions(TOPIC, 4)]),
     "DeleteRecords": lambda admin: admin.delete_records([TopicPartition(TOPIC, 0, 0)]),
     "DescribeConfigs": lambda admin: admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, TOPIC)]),
-    "AlterConfigs": lambda admin: admin.alter_configs(_old_config()),
-    "IncrementalAlterConfigs": lambda admin: admin.incremental_alter_configs(_config()),
+    "AlterConfigs": lambda admin: admin.alter_configs(_full_config()),
+    "IncrementalAlterConfigs": lambda admin: admin.incremental_alter_configs(_config_edits()),
     "ListGroups": lambda admin: admin.list_consumer_groups(),
     "DescribeGroups": lambda admin: admin.describe_consumer_groups([GROUP]),
     "DeleteGroups": lambda admin: admin.delete_consumer_groups([GROUP]),

@@ -18,8 +18,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.*;
 
 /**
- * Plays variants of habits with Kafka's Java client: Habits HOST:PORT AT_ONCE CLIENT_ID... A client id is HABIT-bad-java or
- * HABIT-fixed-java, and also the name of its group.
+ * Plays variants of habits with Kafka's Java client: Habits HOST:PORT AT_ONCE CLIENT_ID... A client id is HABIT-bad-java
+ * or HABIT-fixed-java, and is also the name of the client's group.
  */
 class Habits {
     static final int RECORDS = 250;
@@ -28,20 +28,20 @@ class Habits {
     static String bootstrap;
 
     record Variant(String id, boolean bad) {
-        Map<String, Object> with(Map<String, ?> more) {
+        Map<String, Object> with(Map<String, ?> overrides) {
             Map<String, Object> all = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "client.id", id));
-            all.putAll(more);
+            all.putAll(overrides);
             return all;
         }
 
-        KafkaProducer<String, byte[]> producer(Map<String, ?> more) {
-            return new KafkaProducer<>(with(more), new StringSerializer(), new ByteArraySerializer());
+        KafkaProducer<String, byte[]> producer(Map<String, ?> overrides) {
+            return new KafkaProducer<>(with(overrides), new StringSerializer(), new ByteArraySerializer());
         }
 
-        KafkaConsumer<byte[], byte[]> consumer(Map<String, ?> more) {
+        KafkaConsumer<byte[], byte[]> consumer(Map<String, ?> overrides) {
             Map<String, Object> all = with(Map.of("group.id", id, "auto.offset.reset", "earliest", "enable.auto.commit", false,
                 "allow.auto.create.topics", false));
-            all.putAll(more);
+            all.putAll(overrides);
             return new KafkaConsumer<>(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         }
     }
@@ -66,82 +66,82 @@ class Habits {
 
     static void play(String id) throws Exception {
         boolean bad = id.endsWith("-bad-java");
-        Variant it = new Variant(id, bad);
+        Variant variant = new Variant(id, bad);
         switch (id.replaceAll("-(bad|fixed)-java$", "")) {
             case "client-per-message" -> {
-                for (int number = 0; number < (bad ? 25 : 1); number++) produce(it, Map.of(), "orders", bad ? 1 : 25, 1, false);
+                for (int number = 0; number < (bad ? 25 : 1); number++) produce(variant, Map.of(), "orders", bad ? 1 : 25, 1, false);
             }
-            case "producer-per-task" -> open(it, bad ? 24 : 1, Map.of());
-            case "flush-each" -> produce(it, bad ? Map.of() : LINGER, "orders", RECORDS, 1, bad);
-            case "no-linger" -> produce(it, bad ? HASTY : LINGER, "orders", 600, 500, false);
-            case "no-compression" -> produce(it, Map.of("linger.ms", 50, "batch.size", 200000, "compression.type", bad ? "none" : "lz4"), "orders", RECORDS, 8000, false);
-            case "acks-0" -> produce(it, bad ? Map.of("acks", "0", "enable.idempotence", false, "batch.size", 1) : LINGER, "orders", 400, 500, false);
-            case "acks-1-beside-all" -> produce(it, bad ? Map.of("acks", "1", "enable.idempotence", false) : Map.of(), "orders", 60, 1, true);
-            case "no-idempotence" -> produce(it, bad ? PLAIN : Map.of(), "orders", 60, 1, true);
-            case "in-flight" -> produce(it, bad ? HASTY : Map.of("linger.ms", 0, "batch.size", 1), "orders", 90, 500, false);
-            case "retry-reorders" -> produce(it, bad ? HASTY : LINGER, "orders", 90, 500, false);
+            case "producer-per-task" -> openProducers(variant, bad ? 24 : 1, Map.of());
+            case "flush-each" -> produce(variant, bad ? Map.of() : LINGER, "orders", RECORDS, 1, bad);
+            case "no-linger" -> produce(variant, bad ? HASTY : LINGER, "orders", 600, 500, false);
+            case "no-compression" -> produce(variant, Map.of("linger.ms", 50, "batch.size", 200000, "compression.type", bad ? "none" : "lz4"), "orders", RECORDS, 8000, false);
+            case "acks-0" -> produce(variant, bad ? Map.of("acks", "0", "enable.idempotence", false, "batch.size", 1) : LINGER, "orders", 400, 500, false);
+            case "acks-1-beside-all" -> produce(variant, bad ? Map.of("acks", "1", "enable.idempotence", false) : Map.of(), "orders", 60, 1, true);
+            case "no-idempotence" -> produce(variant, bad ? PLAIN : Map.of(), "orders", 60, 1, true);
+            case "in-flight" -> produce(variant, bad ? HASTY : Map.of("linger.ms", 0, "batch.size", 1), "orders", 90, 500, false);
+            case "retry-reorders" -> produce(variant, bad ? HASTY : LINGER, "orders", 90, 500, false);
             case "key-skew" -> {
                 IntFunction<String> key = number -> bad && number % 20 > 0 ? "unknown" : "" + number;
-                try (var producer = it.producer(LINGER)) {
+                try (var producer = variant.producer(LINGER)) {
                     for (int number = 0; number < 2000; number++) producer.send(new ProducerRecord<>("spread", key.apply(number), new byte[1]));
                 }
             }
             case "near-limit" -> {
-                create(it, "limited-" + id, "max.message.bytes", "20000");
-                produce(it, Map.of(), "limited-" + id, 4, bad ? 18000 : 9000, true);
+                create(variant, "limited-" + id, "max.message.bytes", "20000");
+                produce(variant, Map.of(), "limited-" + id, 4, bad ? 18000 : 9000, true);
             }
-            case "keyless" -> compacted(it, bad ? null : "k", new byte[1]);
-            case "empty-value" -> compacted(it, "k", bad ? new byte[0] : null);
-            case "aborts" -> transactions(it, 6, bad, 0);
-            case "long-transaction" -> transactions(it, 1, false, bad ? 1800 : 500);
-            case "auto-create" -> produce(it, Map.of(), bad ? "made-by-java" : "orders", 1, 1, false);
-            case "commit-each" -> consume(it, Map.of(), bad ? "record" : "poll", 0);
-            case "commit-nothing" -> consume(it, Map.of(), bad ? "always" : "poll", 0);
-            case "rare-commits" -> follow(it, "flow", bad ? 9000 : 4000, Map.of("session.timeout.ms", bad ? 1500 : 3000, "heartbeat.interval.ms", bad ? 400 : 800),
+            case "keyless" -> produceCompacted(variant, bad ? null : "k", new byte[1]);
+            case "empty-value" -> produceCompacted(variant, "k", bad ? new byte[0] : null);
+            case "aborts" -> transactions(variant, 6, bad, 0);
+            case "long-transaction" -> transactions(variant, 1, false, bad ? 1800 : 500);
+            case "auto-create" -> produce(variant, Map.of(), bad ? "made-by-java" : "orders", 1, 1, false);
+            case "commit-each" -> consume(variant, Map.of(), bad ? "record" : "poll", 0);
+            case "commit-nothing" -> consume(variant, Map.of(), bad ? "always" : "poll", 0);
+            case "rare-commits" -> follow(variant, "flow", bad ? 9000 : 4000, Map.of("session.timeout.ms", bad ? 1500 : 3000, "heartbeat.interval.ms", bad ? 400 : 800),
                 bad ? 2000 : 500, 0);
-            case "busy-poll" -> consume(it, bad ? Map.of("fetch.max.wait.ms", 1) : Map.of(), "poll", bad ? 8000 : 2000);
-            case "min-bytes" -> follow(it, "flow", 4000, bad ? Map.of("fetch.min.bytes", 100000, "fetch.max.wait.ms", 100) : Map.of(), 0, 0);
-            case "small-fetches" -> follow(it, "backlog", bad ? 3000 : 1000, bad ? Map.of("max.partition.fetch.bytes", 1000) : Map.of(), 0, 0);
-            case "huge-fetches" -> follow(it, "filled", 0, bad ? Map.of("max.partition.fetch.bytes", Integer.MAX_VALUE, "fetch.max.bytes", Integer.MAX_VALUE) : Map.of(), 0, 0);
-            case "poll-gap" -> follow(it, "flow", bad ? 13000 : 6000, Map.of("max.poll.interval.ms", 3000, "auto.offset.reset", "latest"), 0, bad ? 2600 : 500);
-            case "few-heartbeats" -> follow(it, "flow", bad ? 8000 : 4000, Map.of("session.timeout.ms", 3000, "heartbeat.interval.ms", bad ? 1300 : 500), 0, 0);
-            case "not-static" -> restarts(it, bad ? 4 : 1);
-            case "consumer-per-message" -> restarts(it, bad ? 7 : 1);
-            case "eager" -> joining(it, Map.of("partition.assignment.strategy", List.of(bad ? RangeAssignor.class : CooperativeStickyAssignor.class)));
-            case "subscriptions" -> pair(it, "filled", bad ? "other" : "filled", RANGE, RANGE);
-            case "assignors" -> pair(it, "filled", "filled", RANGE, bad ? List.of(RoundRobinAssignor.class, RangeAssignor.class) : RANGE);
-            case "manual-commits" -> beside(it);
+            case "busy-poll" -> consume(variant, bad ? Map.of("fetch.max.wait.ms", 1) : Map.of(), "poll", bad ? 8000 : 2000);
+            case "min-bytes" -> follow(variant, "flow", 4000, bad ? Map.of("fetch.min.bytes", 100000, "fetch.max.wait.ms", 100) : Map.of(), 0, 0);
+            case "small-fetches" -> follow(variant, "backlog", bad ? 3000 : 1000, bad ? Map.of("max.partition.fetch.bytes", 1000) : Map.of(), 0, 0);
+            case "huge-fetches" -> follow(variant, "filled", 0, bad ? Map.of("max.partition.fetch.bytes", Integer.MAX_VALUE, "fetch.max.bytes", Integer.MAX_VALUE) : Map.of(), 0, 0);
+            case "poll-gap" -> follow(variant, "flow", bad ? 13000 : 6000, Map.of("max.poll.interval.ms", 3000, "auto.offset.reset", "latest"), 0, bad ? 2600 : 500);
+            case "few-heartbeats" -> follow(variant, "flow", bad ? 8000 : 4000, Map.of("session.timeout.ms", 3000, "heartbeat.interval.ms", bad ? 1300 : 500), 0, 0);
+            case "not-static" -> restartConsumer(variant, bad ? 4 : 1);
+            case "consumer-per-message" -> restartConsumer(variant, bad ? 7 : 1);
+            case "eager" -> rejoinGroup(variant, Map.of("partition.assignment.strategy", List.of(bad ? RangeAssignor.class : CooperativeStickyAssignor.class)));
+            case "subscriptions" -> runPair(variant, "filled", bad ? "other" : "filled", RANGE, RANGE);
+            case "assignors" -> runPair(variant, "filled", "filled", RANGE, bad ? List.of(RoundRobinAssignor.class, RangeAssignor.class) : RANGE);
+            case "manual-commits" -> commitBesideMember(variant);
             case "commit-back" -> {
-                try (var consumer = it.consumer(Map.of())) {
+                try (var consumer = variant.consumer(Map.of())) {
                     consumer.subscribe(List.of("filled"));
                     waitForRecord(consumer);
                     for (long offset : new long[] {bad ? 30 : 10, 20}) consumer.commitSync(Map.of(FILLED, new OffsetAndMetadata(offset)));
                 }
             }
             case "reset-to-the-end" -> {
-                try (var consumer = it.consumer(Map.of("auto.offset.reset", "latest"))) {
+                try (var consumer = variant.consumer(Map.of("auto.offset.reset", "latest"))) {
                     consumer.assign(List.of(FILLED));
                     consumer.seek(FILLED, bad ? 100000 : 0);
                     for (int count = 0; count < 20; count++) consumer.poll(SHORT);
                 }
             }
             case "missing-topic" -> {
-                try (var consumer = it.consumer(Map.of())) {
+                try (var consumer = variant.consumer(Map.of())) {
                     consumer.subscribe(List.of(bad ? "nowhere" : "filled"));
                     for (long end = System.currentTimeMillis() + (bad ? 9000 : 1000); System.currentTimeMillis() < end; ) consumer.poll(SHORT);
                 }
             }
             case "default-id" -> {
-                Map<String, Object> config = it.with(Map.of());
+                Map<String, Object> config = variant.with(Map.of());
                 if (bad) config.remove("client.id");
                 try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
                     producer.send(new ProducerRecord<>("orders", "v")).get();
                 }
             }
-            case "many-connections" -> open(it, bad ? 25 : 1, PLAIN);
+            case "many-connections" -> openProducers(variant, bad ? 25 : 1, PLAIN);
             case "cadence" -> {
                 for (int number = 0; number < (bad ? 7 : 1); number++) {
-                    try (var producer = it.producer(Map.of())) {
+                    try (var producer = variant.producer(Map.of())) {
                         for (int record = 0; record < (bad ? 4 : 16); record++) {
                             producer.send(new ProducerRecord<>("orders", new byte[1])).get();
                             Thread.sleep(300);
@@ -150,26 +150,26 @@ class Habits {
                 }
             }
             case "metadata-storm" -> {
-                try (var consumer = it.consumer(Map.of())) {
+                try (var consumer = variant.consumer(Map.of())) {
                     for (int number = 0; number < (bad ? 80 : 1); number++) consumer.listTopics();
                 }
             }
             case "metadata-only" -> {
                 for (int number = 0; number < (bad ? 12 : 1); number++) {
-                    try (var consumer = it.consumer(Map.of())) {
+                    try (var consumer = variant.consumer(Map.of())) {
                         consumer.listTopics();
                     }
                 }
             }
             case "same-question" -> {
-                try (var consumer = it.consumer(Map.of())) {
+                try (var consumer = variant.consumer(Map.of())) {
                     for (int number = 0; number < (bad ? 40 : 2); number++) consumer.endOffsets(List.of(FILLED));
                 }
             }
-            case "throttled" -> produce(it, Map.of(), "orders", 5, 1, true);
+            case "throttled" -> produce(variant, Map.of(), "orders", 5, 1, true);
             case "no-backoff" -> {
                 Map<String, Object> hasty = Map.of("retry.backoff.ms", 1, "retry.backoff.max.ms", 1, "retries", 40, "enable.idempotence", false);
-                produce(it, bad ? hasty : Map.of(), "orders", 1, 1, false);
+                produce(variant, bad ? hasty : Map.of(), "orders", 1, 1, false);
             }
             default -> throw new IllegalArgumentException(id);
         }
@@ -177,8 +177,8 @@ class Habits {
 
     static final List<Class<?>> RANGE = List.of(RangeAssignor.class);
 
-    static void produce(Variant it, Map<String, ?> config, String topic, int records, int size, boolean flushEach) throws Exception {
-        try (var producer = it.producer(config)) {
+    static void produce(Variant variant, Map<String, ?> config, String topic, int records, int size, boolean flushEach) throws Exception {
+        try (var producer = variant.producer(config)) {
             for (int number = 0; number < records; number++) {
                 Future<?> sent = producer.send(new ProducerRecord<>(topic, Arrays.copyOf((number + " ").getBytes(), Math.max(size, 8))));
                 if (flushEach) sent.get();
@@ -186,34 +186,34 @@ class Habits {
         }
     }
 
-    static void open(Variant it, int count, Map<String, ?> config) throws Exception {
+    static void openProducers(Variant variant, int count, Map<String, ?> config) throws Exception {
         List<KafkaProducer<String, byte[]>> producers = new ArrayList<>();
-        for (int number = 0; number < count; number++) producers.add(it.producer(config));
+        for (int number = 0; number < count; number++) producers.add(variant.producer(config));
         for (var each : producers) each.send(new ProducerRecord<>("orders", new byte[1])).get();
         for (var each : producers) each.close();
     }
 
-    static void create(Variant it, String topic, String config, String value) throws Exception {
-        try (Admin admin = Admin.create(it.with(Map.of()))) {
+    static void create(Variant variant, String topic, String config, String value) throws Exception {
+        try (Admin admin = Admin.create(variant.with(Map.of()))) {
             admin.createTopics(List.of(new NewTopic(topic, 1, (short) 1).configs(Map.of(config, value)))).all().get();
         }
     }
 
-    static void compacted(Variant it, String key, byte[] value) throws Exception {
-        create(it, "compacted-" + it.id, "cleanup.policy", "compact");
-        try (var producer = it.producer(Map.of())) {
+    static void produceCompacted(Variant variant, String key, byte[] value) throws Exception {
+        create(variant, "compacted-" + variant.id, "cleanup.policy", "compact");
+        try (var producer = variant.producer(Map.of())) {
             for (int number = 0; number < 5; number++) {
                 try {
-                    producer.send(new ProducerRecord<>("compacted-" + it.id, key, value)).get();
+                    producer.send(new ProducerRecord<>("compacted-" + variant.id, key, value)).get();
                 } catch (ExecutionException refused) {
-                    // that is the subject
+                    // the refusal is the subject of the test
                 }
             }
         }
     }
 
-    static void transactions(Variant it, int count, boolean abort, int pause) throws Exception {
-        try (var producer = it.producer(Map.of("transactional.id", it.id, "transaction.timeout.ms", 2000))) {
+    static void transactions(Variant variant, int count, boolean abort, int pause) throws Exception {
+        try (var producer = variant.producer(Map.of("transactional.id", variant.id, "transaction.timeout.ms", 2000))) {
             producer.initTransactions();
             for (int number = 0; number < count; number++) {
                 producer.beginTransaction();
@@ -234,8 +234,8 @@ class Habits {
         throw new IllegalStateException("no record");
     }
 
-    static void consume(Variant it, Map<String, ?> config, String commit, int pause) {
-        try (var consumer = it.consumer(config)) {
+    static void consume(Variant variant, Map<String, ?> config, String commit, int pause) {
+        try (var consumer = variant.consumer(config)) {
             consumer.subscribe(List.of("filled"));
             for (int read = 0; read < RECORDS; ) {
                 var records = consumer.poll(SHORT);
@@ -249,12 +249,12 @@ class Habits {
         }
     }
 
-    static void follow(Variant it, String topic, int time, Map<String, ?> config, int commitEvery, int work) throws Exception {
-        try (var consumer = it.consumer(config)) {
+    static void follow(Variant variant, String topic, int time, Map<String, ?> config, int commitEvery, int work) throws Exception {
+        try (var consumer = variant.consumer(config)) {
             consumer.subscribe(List.of(topic));
             waitForRecord(consumer);
-            long begun = System.currentTimeMillis(), committed = begun;
-            for (long now = begun; now < begun + time; now = System.currentTimeMillis()) {
+            long started = System.currentTimeMillis(), committed = started;
+            for (long now = started; now < started + time; now = System.currentTimeMillis()) {
                 poll(consumer);
                 Thread.sleep(work);
                 if (commitEvery > 0 && now > committed + commitEvery) {
@@ -265,9 +265,9 @@ class Habits {
         }
     }
 
-    static void restarts(Variant it, int count) throws Exception {
+    static void restartConsumer(Variant variant, int count) throws Exception {
         for (int number = 0; number < count; number++) {
-            try (var consumer = it.consumer(Map.of())) {
+            try (var consumer = variant.consumer(Map.of())) {
                 consumer.subscribe(List.of("filled"));
                 waitForRecord(consumer);
             }
@@ -275,16 +275,16 @@ class Habits {
         }
     }
 
-    static void joining(Variant it, Map<String, ?> config) throws Exception {
+    static void rejoinGroup(Variant variant, Map<String, ?> config) throws Exception {
         Map<String, Object> first = new HashMap<>(config);
-        first.put("client.id", it.id + "-first");
-        try (var staying = it.consumer(first)) {
+        first.put("client.id", variant.id + "-first");
+        try (var staying = variant.consumer(first)) {
             staying.subscribe(List.of("spread"));
             while (staying.assignment().isEmpty()) poll(staying);
             for (int number = 0; number < 3; number++) {
-                Map<String, Object> other = new HashMap<>(config);
-                other.put("client.id", it.id + "-" + number);
-                try (var coming = it.consumer(other)) {
+                Map<String, Object> second = new HashMap<>(config);
+                second.put("client.id", variant.id + "-" + number);
+                try (var coming = variant.consumer(second)) {
                     coming.subscribe(List.of("spread"));
                     while (coming.assignment().isEmpty()) {
                         poll(coming);
@@ -296,11 +296,11 @@ class Habits {
         }
     }
 
-    static void pair(Variant it, String one, String other, List<Class<?>> its, List<Class<?>> others) {
-        try (var first = it.consumer(Map.of("partition.assignment.strategy", its));
-             var second = it.consumer(Map.of("partition.assignment.strategy", others))) {
-            first.subscribe(List.of(one));
-            second.subscribe(List.of(other));
+    static void runPair(Variant variant, String firstTopic, String otherTopic, List<Class<?>> firstAssignors, List<Class<?>> otherAssignors) {
+        try (var first = variant.consumer(Map.of("partition.assignment.strategy", firstAssignors));
+             var second = variant.consumer(Map.of("partition.assignment.strategy", otherAssignors))) {
+            first.subscribe(List.of(firstTopic));
+            second.subscribe(List.of(otherTopic));
             for (long end = System.currentTimeMillis() + 6000; System.currentTimeMillis() < end; ) {
                 poll(first);
                 poll(second);
@@ -308,18 +308,18 @@ class Habits {
         }
     }
 
-    static void beside(Variant it) {
-        try (var member = it.consumer(Map.of("client.id", it.id + "-member"));
-             var other = it.consumer(Map.of("group.id", it.bad ? it.id : it.id + "-own"))) {
+    static void commitBesideMember(Variant variant) {
+        try (var member = variant.consumer(Map.of("client.id", variant.id + "-member"));
+             var standalone = variant.consumer(Map.of("group.id", variant.bad ? variant.id : variant.id + "-own"))) {
             member.subscribe(List.of("filled"));
             waitForRecord(member);
-            other.assign(List.of(FILLED));
+            standalone.assign(List.of(FILLED));
             for (int number = 0; number < 8; number++) {
-                poll(other);
+                poll(standalone);
                 try {
-                    other.commitSync(Map.of(FILLED, new OffsetAndMetadata(number)));
+                    standalone.commitSync(Map.of(FILLED, new OffsetAndMetadata(number)));
                 } catch (KafkaException refused) {
-                    // the coordinator refuses it
+                    // the coordinator refuses the commit
                 }
             }
         }

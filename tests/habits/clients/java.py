@@ -1,4 +1,4 @@
-"""Java: `Habits.java` plays the variants in one JVM."""
+"""The Java client: `Habits.java` plays the variants in one JVM."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import absent, cache
 
 _SOURCE = Path(__file__).with_name("Habits.java")
-_SECONDS = 150
-#: Variants that run at the same time: most of them wait.
+_TIMEOUT_S = 150
+#: The number of variants that run at the same time; they mostly wait.
 AT_ONCE = 8
 
 
 def missing_program() -> str | None:
-    """Why it cannot run here, or None."""
+    """Return why Java clients cannot run here, or None."""
     return absent("java", "javac", "mvn")
 
 
 def start(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> subprocess.Popen[str]:
     """Start to play both variants of each habit, `at_once` of them concurrently."""
     class_directory, classpath = cache() / "habits-java", class_path(RELEASES[0])
-    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_SOURCE)]
-    subprocess.run(compile_, check=True, timeout=120)
+    compiler_command = ["javac", "-nowarn", "-Xlint:none", "-cp", classpath, "-d", str(class_directory), str(_SOURCE)]
+    subprocess.run(compiler_command, check=True, timeout=120)
     names = [client_id(habit, variant, JAVA) for habit in habits if JAVA in HABITS[habit].clients
              for variant in (BAD, FIXED)]  # fmt: skip
     command = [
@@ -48,6 +48,6 @@ def start(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> subpr
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    """Wait until all have been played."""
-    printed, _ = process.communicate(timeout=_SECONDS)
+    """Wait until all variants have been played."""
+    printed, _ = process.communicate(timeout=_TIMEOUT_S)
     assert process.returncode == 0, printed

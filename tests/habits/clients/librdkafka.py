@@ -19,13 +19,13 @@ from tests.peers.processes import until
 kafka = pytest.importorskip("confluent_kafka")
 admin = pytest.importorskip("confluent_kafka.admin")
 
-SECONDS = 30
+TIMEOUT_S = 30
 RECORDS = 250
 TEXT = json.dumps([{"customer": number, "status": "delivered"} for number in range(200)]).encode()
 LINGER = {"linger.ms": 50}
 SAFE = {"enable.idempotence": True}
 EARLIEST = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
-#: What the clients write and read: topics and their partitions.
+#: The topics that clients write and read, and their numbers of partitions.
 TOPICS = {"orders": 1, "spread": 6, "filled": 1, "backlog": 1, "flow": 1, "other": 1}
 Config = dict[str, Any]
 Variant = Callable[[Config], None]
@@ -57,8 +57,8 @@ class Scenery:
             self._producer.produce("filled", b"v")
             self._producer.produce("backlog", b"%d" % number * 200)
             self._producer.produce("orders", b"v")
-        assert self._producer.flush(SECONDS) == 0
-        reader = kafka.Consumer(common | {"group.id": "scenery"})  # Kafka creates the topic of offsets now
+        assert self._producer.flush(TIMEOUT_S) == 0
+        reader = kafka.Consumer(common | {"group.id": "scenery"})  # this makes Kafka create its topic for offsets
         until("groups have a coordinator", lambda: has_coordinator(reader))
         reader.close()
         self._stop = threading.Event()
@@ -74,12 +74,12 @@ class Scenery:
         """Stop writing."""
         self._stop.set()
         self._thread.join()
-        self._producer.flush(SECONDS)
+        self._producer.flush(TIMEOUT_S)
 
 
 def has_coordinator(reader: Any) -> bool:
     try:
-        reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+        reader.committed([kafka.TopicPartition("filled", 0)], timeout=TIMEOUT_S)
     except kafka.KafkaException:
         return False
     return True
@@ -87,7 +87,7 @@ def has_coordinator(reader: Any) -> bool:
 
 def create_topic(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
     client = admin.AdminClient(common)
-    client.create_topics([admin.NewTopic(topic, partitions, 1, config=config or {})])[topic].result(SECONDS)
+    client.create_topics([admin.NewTopic(topic, partitions, 1, config=config or {})])[topic].result(TIMEOUT_S)
 
 
 def produce(
@@ -99,11 +99,11 @@ def produce(
         for number in range(records):
             producer.produce(topic, b"%d " % number + value, key(number))
             if flush_each:
-                producer.flush(SECONDS)
+                producer.flush(TIMEOUT_S)
             elif number % 100 == 99:
                 producer.poll(0)
             time.sleep(pause)
-        producer.flush(SECONDS)
+        producer.flush(TIMEOUT_S)
 
     return produce_records
 
@@ -118,20 +118,20 @@ def repeat_variant(variant: Variant, times: int, pause: float = 0) -> Variant:
 
 
 def open_producers(count: int, config: Config) -> Variant:
-    """Producers that are all open at the same time."""
+    """Return a variant with producers that are all open at the same time."""
 
     def produce_with_all(common: Config) -> None:
         producers = [kafka.Producer(common | config) for _ in range(count)]
         for producer in producers:
             producer.produce("orders", b"v", partition=0)
         for producer in producers:
-            assert producer.flush(SECONDS) == 0
+            assert producer.flush(TIMEOUT_S) == 0
 
     return produce_with_all
 
 
 def produce_to_limited_topic(size: int) -> Variant:
-    """Batches for a topic of 20,000 bytes at most."""
+    """Return a variant that produces to a topic whose batches may have 20,000 bytes at most."""
 
     def create_and_produce(common: Config) -> None:
         topic = f"limited-{common['client.id']}"
@@ -148,7 +148,7 @@ def produce_to_compacted_topic(key: bytes | None, value: bytes | None) -> Varian
         producer = kafka.Producer(common)
         for _ in range(5):
             producer.produce(topic, value, key)
-            producer.flush(SECONDS)
+            producer.flush(TIMEOUT_S)
 
     return create_and_produce
 
@@ -157,16 +157,16 @@ def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Vari
     def run_transactions(common: Config) -> None:
         producer_config = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
         producer = kafka.Producer(common | producer_config)
-        producer.init_transactions(SECONDS)
+        producer.init_transactions(TIMEOUT_S)
         for _ in range(count):
             producer.begin_transaction()
             producer.produce("orders", b"v", partition=0)
-            producer.flush(SECONDS)
+            producer.flush(TIMEOUT_S)
             time.sleep(seconds)
             if abort:
-                producer.abort_transaction(SECONDS)
+                producer.abort_transaction(TIMEOUT_S)
             else:
-                producer.commit_transaction(SECONDS)
+                producer.commit_transaction(TIMEOUT_S)
 
     return run_transactions
 
@@ -179,7 +179,7 @@ def open_consumer(common: Config, topic: str, config: Config | None = None) -> A
 
 
 def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
-    """A consumer of `RECORDS` records; it commits after each record, once per poll, or also when nothing was read."""
+    """Return a consumer of `RECORDS` records that commits each record, once per poll, or even without new records."""
 
     def consume_records(common: Config) -> None:
         reader = open_consumer(common, "filled", config)
@@ -202,13 +202,13 @@ def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) 
 
 
 def follow(topic: str, seconds: float, config: Config, *, commit_every: float = 0) -> Variant:
-    """A consumer that polls for so long after its first record."""
+    """Return a consumer that polls for `seconds` after its first record."""
 
     def follow_topic(common: Config) -> None:
         reader = open_consumer(common, topic, config)
-        begun = wait_for_record(reader)
-        committed = begun
-        while time.monotonic() < begun + seconds:
+        started = wait_for_record(reader)
+        committed = started
+        while time.monotonic() < started + seconds:
             reader.poll(0.05)
             if commit_every and time.monotonic() > committed + commit_every:
                 reader.commit(asynchronous=False)
@@ -219,7 +219,7 @@ def follow(topic: str, seconds: float, config: Config, *, commit_every: float = 
 
 
 def wait_for_record(reader: Any) -> float:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         message = reader.poll(0.1)
         if message is not None and message.error() is None:
@@ -228,7 +228,7 @@ def wait_for_record(reader: Any) -> float:
 
 
 def restart_consumer(count: int, config: Config) -> Variant:
-    """A consumer that is closed when it has read a record, and made again."""
+    """Return a consumer that is closed once it has read a record, and then created again."""
 
     def run_restarts(common: Config) -> None:
         for number in range(count):
@@ -241,7 +241,7 @@ def restart_consumer(count: int, config: Config) -> Variant:
 
 
 def rejoin_group(count: int, config: Config) -> Variant:
-    """A group of one consumer that stays and one that comes and goes."""
+    """Return a group in which one consumer stays and another repeatedly joins and leaves."""
 
     def run_rejoins(common: Config) -> None:
         first = open_consumer(common, "spread", config | {"client.id": f"{common['client.id']}-first"})
@@ -266,14 +266,14 @@ def rejoin_group(count: int, config: Config) -> Variant:
 
 
 def wait_for_assignment(reader: Any) -> None:
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + TIMEOUT_S
     while not reader.assignment():
         reader.poll(0.05)
         assert time.monotonic() < end, "no partitions"
 
 
 def run_pair(first: tuple[str, Config], second: tuple[str, Config]) -> Variant:
-    """Two members of a group, each with its topic and configuration."""
+    """Return two members of a group, each with its own topic and configuration."""
 
     def poll_both(common: Config) -> None:
         readers = [open_consumer(common, topic, config) for topic, config in (first, second)]
@@ -288,7 +288,7 @@ def run_pair(first: tuple[str, Config], second: tuple[str, Config]) -> Variant:
 
 
 def commit_beside_group(group: str) -> Variant:
-    """A group with a member, and a consumer with a partition of its own choice that commits."""
+    """Return a group with one member, and a standalone consumer that assigns itself a partition and commits offsets."""
 
     def commit_repeatedly(common: Config) -> None:
         member = open_consumer(common, "filled", {"client.id": f"{common['client.id']}-member"})
@@ -328,7 +328,7 @@ def begin_at(offset: int) -> Variant:
 
 
 def poll_topic(topic: str, seconds: float = 9) -> Variant:
-    """A consumer that waits for records of a topic until an error has lasted, or for a moment if there is none."""
+    """Return a consumer that polls a topic until it gets a record, or for `seconds`."""
 
     def poll_until_end(common: Config) -> None:
         reader = open_consumer(common, topic, {"allow.auto.create.topics": False})
@@ -346,12 +346,12 @@ def request_metadata(count: int, *, new_client: bool = False) -> Variant:
     def list_topics(common: Config) -> None:
         client = kafka.Producer(common)
         for _ in range(count):
-            client.list_topics("orders", timeout=SECONDS)
+            client.list_topics("orders", timeout=TIMEOUT_S)
             if new_client:
                 client = kafka.Producer(common)
         if not new_client:
             client.produce("orders", b"v", partition=0)
-            client.flush(SECONDS)
+            client.flush(TIMEOUT_S)
 
     return list_topics
 
@@ -360,7 +360,7 @@ def request_offsets(count: int) -> Variant:
     def request_committed(common: Config) -> None:
         reader = kafka.Consumer(common | EARLIEST | {"group.id": common["client.id"]})
         for _ in range(count):
-            reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+            reader.committed([kafka.TopicPartition("filled", 0)], timeout=TIMEOUT_S)
         reader.close()
 
     return request_committed
@@ -383,14 +383,14 @@ SESSION = {"session.timeout.ms": 3000, "max.poll.interval.ms": 10_000}
 HASTY = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 1, "message.send.max.retries": 40}
 ONE_BATCH_EACH = {"linger.ms": 0, "batch.num.messages": 1}
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
-SOON = {"heartbeat.interval.ms": 500}
+FREQUENT_HEARTBEATS = {"heartbeat.interval.ms": 500}
 RANGE = {"partition.assignment.strategy": "range"}
 HUGE = {
     "fetch.max.bytes": 1 << 30,
     "fetch.message.max.bytes": 1_000_000_000,
     "receive.message.max.bytes": (1 << 30) + 512,
 }
-#: By habit: the bad variant and the fixed one.
+#: The bad and the fixed variant, by habit.
 VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "client-per-message": (repeat_variant(produce({}, records=1), 25), produce({}, records=25)),
     "producer-per-task": (open_producers(24, SAFE), open_producers(1, SAFE)),
@@ -425,7 +425,7 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
                        follow("flow", 4, SESSION | {"heartbeat.interval.ms": 500})),
     "not-static": (restart_consumer(4, {}), restart_consumer(1, {})),
     "consumer-per-message": (restart_consumer(7, {}), consume(commit="poll")),
-    "eager": (rejoin_group(4, RANGE | SOON), rejoin_group(4, COOPERATIVE | SOON)),
+    "eager": (rejoin_group(4, RANGE | FREQUENT_HEARTBEATS), rejoin_group(4, COOPERATIVE | FREQUENT_HEARTBEATS)),
     "subscriptions": (run_pair(("filled", RANGE), ("other", RANGE)), run_pair(("filled", RANGE), ("filled", RANGE))),
     "assignors": (run_pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
                   run_pair(("filled", RANGE), ("filled", RANGE))),

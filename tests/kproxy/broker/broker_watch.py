@@ -1,4 +1,4 @@
-"""What kproxy says of the conversation between a scripted client and the built-in broker."""
+"""The findings of kproxy about the conversation between a scripted client and the built-in broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kproxy.frames import request
 
 
 class Step(NamedTuple):
-    """A request; the answer to one that is not to be `answered` is waited for no longer than it might take."""
+    """A request. If it is not to be `answered`, the client waits only briefly for a response."""
 
     api: str
     version: int
@@ -29,9 +29,9 @@ class Step(NamedTuple):
 async def watch_steps(
     quirks: Iterable[str], steps: Iterable[Step], *, record_values: RecordValues | None = None, **options: Any
 ) -> list[FindingEntry | FindingLine]:
-    """Ask a broker with these quirks one step after the other, on a connection that kproxy looks at; its findings."""
+    """Send the steps to a broker with these quirks, over a connection that kproxy inspects; return the findings."""
     inspector = Inspector("test", record_values=record_values)
-    timestamps = itertools.count(time.time_ns(), 1_000_000)  # findings are not about the machine
+    timestamps = itertools.count(time.time_ns(), 1_000_000)  # so that no finding depends on the machine's speed
     lines: list[Line] = []
     async with Broker(quirks=tuple(quirks), **options) as broker:
         [port] = broker.ports

@@ -1,4 +1,4 @@
-"""A valid request of every API at every version, after the requests that it depends on."""
+"""A valid request for every API in every version, preceded by the requests that it depends on."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kproxy.broker.topics import Topics
 from tests.kproxy.broker.data_asked import batch
 from tests.kproxy.broker.socket_client import SocketClient
 
-#: The versions that the broker serves of each API.
+#: The versions of each API that the broker serves.
 APIS = {api.api.name: range(api.lowest, api.highest + 1) for api in served_apis().values()}
-#: A broker that serves them all: it has the topic ``t``.
+#: Options of a broker that serves all of them and has the topic ``t``.
 OPTIONS: Mapping[str, Any] = {
     "topics": {"t": 2},
     "acls": True,
     "super_users": ("User:ANONYMOUS", "User:alice"),
     "configs": {"group.initial.rebalance.delay.ms": "0", "delegation.token.secret.key": "key"},
 }
-#: The same, where clients log in as alice.
+#: The same options, but clients log in as alice.
 WITH_LOGIN: Mapping[str, Any] = OPTIONS | {"sasl": ("PLAIN",), "users": {"alice": "secret"}}
 
 PREREQUISITES = {
@@ -70,17 +70,17 @@ _ASSIGNMENT = b"\0\1" + encode(
 
 
 def needs_login(api: str) -> bool:
-    """Whether the API needs a broker with `WITH_LOGIN`."""
+    """Return whether the API needs a broker with `WITH_LOGIN`."""
     return api.startswith("Sasl") or api.endswith("DelegationToken")
 
 
-class Client:
+class ApiClient:
     """Sends requests to a broker with `OPTIONS` or `WITH_LOGIN`; its groups and transactions are named after `name`."""
 
-    def __init__(self, ask: SocketClient, name: str) -> None:
-        topic = ask.broker.cluster.part(Topics).named("t")
+    def __init__(self, client: SocketClient, name: str) -> None:
+        topic = client.broker.cluster.part(Topics).named("t")
         assert topic is not None
-        self._ask = ask
+        self._client = client
         self._name = name
         self._topic_id = topic.id
         self._member_id = ""
@@ -88,14 +88,14 @@ class Client:
         self._hmac = b""
         self._telemetry: Mapping[str, Any] = {"client_instance_id": topic.id, "subscription_id": 0}
 
-    async def ask(self, api: str, version: int) -> Any:
+    async def request(self, api: str, version: int) -> Any:
         """Send the prerequisites and then the request; return the response."""
         for prerequisite in PREREQUISITES.get(api, ()):
             await self._send(prerequisite, APIS[prerequisite][-1])
         return await self._send(api, version)
 
     async def _send(self, api: str, version: int) -> Any:
-        response = await self._ask(api, version, self.body(api, version))
+        response = await self._client(api, version, self.body(api, version))
         if api == "JoinGroup":
             self._member_id = response["member_id"]
             if response["error_code"] == Error.MEMBER_ID_REQUIRED:
@@ -105,14 +105,14 @@ class Client:
         elif api == "CreateDelegationToken":
             self._hmac = response["hmac"]
         elif api == "GetTelemetrySubscriptions":
-            self._telemetry = {each: response[each] for each in self._telemetry}
+            self._telemetry = {name: response[name] for name in self._telemetry}
         return response
 
     def body(self, api: str, version: int) -> Mapping[str, Any]:
-        """The request."""
+        """Return the body of a request."""
         group, new_topic = f"g-{self._name}", f"made-{self._name}-{version}"
         topic = {"name": "t", "topic": "t", "topic_name": "t", "topic_id": self._topic_id}
-        first = {"partition": 0, "partition_index": 0, "index": 0}
+        partition_0 = {"partition": 0, "partition_index": 0, "index": 0}
         member = {
             "group_id": group,
             "member_id": self._member_id,
@@ -123,28 +123,28 @@ class Client:
         }
         producer = {"transactional_id": group, "producer_id": self._producer_id, "producer_epoch": 0}
         topic_partitions = [topic | {"partitions": [0], "partition_indexes": [0]}]
-        committed = [topic | {"partitions": [first | {"committed_offset": 1, "committed_metadata": "m"}]}]
+        committed = [topic | {"partitions": [partition_0 | {"committed_offset": 1, "committed_metadata": "m"}]}]
         acl = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a"}
         acl |= {"host": "*", "operation": 3, "permission_type": 3}
         acls = {"resource_type_filter": 2, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
         retention = {"name": "retention.ms", "value": "1000", "config_operation": 0}
-        share = {"group_id": f"s-{self._name}", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
+        share_member = {"group_id": f"s-{self._name}", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
         bodies: dict[str, Mapping[str, Any]] = {
             "Produce": {
                 "acks": -1,
                 "timeout_ms": 1000,
-                "topic_data": [topic | {"partition_data": [first | {"records": batch(magic=_magic(version))}]}],
+                "topic_data": [topic | {"partition_data": [partition_0 | {"records": batch(magic=_magic(version))}]}],
             },
             "Fetch": {
                 "max_wait_ms": 10,
                 "min_bytes": 1,
                 "max_bytes": 1 << 20,
                 "session_epoch": -1,
-                "topics": [topic | {"partitions": [first | {"fetch_offset": 0, "partition_max_bytes": 1 << 20}]}],
+                "topics": [topic | {"partitions": [partition_0 | {"fetch_offset": 0, "partition_max_bytes": 1 << 20}]}],
             },
             "ListOffsets": {
                 "replica_id": -1,
-                "topics": [topic | {"partitions": [first | {"timestamp": -1, "max_num_offsets": 1}]}],
+                "topics": [topic | {"partitions": [partition_0 | {"timestamp": -1, "max_num_offsets": 1}]}],
             },
             "Metadata": {"topics": [{"name": "t"}]},
             "OffsetCommit": member | {"topics": committed},
@@ -175,10 +175,10 @@ class Client:
                 "topics": [{"name": f"made-{self._name}-7"}],
                 "timeout_ms": 1000,
             },
-            "DeleteRecords": {"topics": [topic | {"partitions": [first | {"offset": -1}]}], "timeout_ms": 1000},
+            "DeleteRecords": {"topics": [topic | {"partitions": [partition_0 | {"offset": -1}]}], "timeout_ms": 1000},
             "InitProducerId": {"transactional_id": group, "transaction_timeout_ms": 10_000},
-            "OffsetForLeaderEpoch": {"topics": [topic | {"partitions": [first | {"leader_epoch": 0}]}]},
-            "AddPartitionsToTxn": {f"v3_and_below_{each}": value for each, value in producer.items()}
+            "OffsetForLeaderEpoch": {"topics": [topic | {"partitions": [partition_0 | {"leader_epoch": 0}]}]},
+            "AddPartitionsToTxn": {f"v3_and_below_{name}": value for name, value in producer.items()}
             | {
                 "v3_and_below_topics": topic_partitions,
                 "transactions": [producer | {"topics": topic_partitions, "verify_only": False}],
@@ -215,9 +215,9 @@ class Client:
             "IncrementalAlterConfigs": {
                 "resources": [{"resource_type": 2, "resource_name": "t", "configs": [retention]}]
             },
-            "AlterPartitionReassignments": {"topics": [topic | {"partitions": [first | {"replicas": [1]}]}]},
+            "AlterPartitionReassignments": {"topics": [topic | {"partitions": [partition_0 | {"replicas": [1]}]}]},
             "ListPartitionReassignments": {"topics": topic_partitions},
-            "OffsetDelete": {"group_id": group, "topics": [topic | {"partitions": [first]}]},
+            "OffsetDelete": {"group_id": group, "topics": [topic | {"partitions": [partition_0]}]},
             "DescribeClientQuotas": {"components": [{"entity_type": "user", "match_type": 2}]},
             "AlterClientQuotas": {
                 "entries": [
@@ -233,13 +233,13 @@ class Client:
                     {"name": "a", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"s" * 32}
                 ]
             },
-            "DescribeQuorum": {"topics": [{"topic_name": "__cluster_metadata", "partitions": [first]}]},
+            "DescribeQuorum": {"topics": [{"topic_name": "__cluster_metadata", "partitions": [partition_0]}]},
             "UpdateFeatures": {"feature_updates": [{"feature": "group.version", "max_version_level": 1}]},
             "DescribeProducers": {"topics": topic_partitions},
             "UnregisterBroker": {"broker_id": 9},
             "DescribeTransactions": {"transactional_ids": [group]},
             "ListTransactions": {"transactional_id_pattern": None},
-            "ConsumerGroupHeartbeat": share
+            "ConsumerGroupHeartbeat": share_member
             | {
                 "group_id": f"c-{self._name}",
                 "member_epoch": 0,
@@ -251,27 +251,27 @@ class Client:
             "GetTelemetrySubscriptions": {"client_instance_id": self._topic_id},
             "PushTelemetry": self._telemetry,
             "DescribeTopicPartitions": {"topics": [{"name": "t"}]},
-            "ShareGroupHeartbeat": share | {"member_epoch": 0, "subscribed_topic_names": ["t"]},
-            "ShareGroupDescribe": {"group_ids": [share["group_id"]], "include_authorized_operations": True},
-            "ShareFetch": share
+            "ShareGroupHeartbeat": share_member | {"member_epoch": 0, "subscribed_topic_names": ["t"]},
+            "ShareGroupDescribe": {"group_ids": [share_member["group_id"]], "include_authorized_operations": True},
+            "ShareFetch": share_member
             | {
                 "max_wait_ms": 10,
                 "max_bytes": 1 << 20,
                 "max_records": 10,
                 "batch_size": 10,
-                "topics": [{"topic_id": self._topic_id, "partitions": [first]}],
+                "topics": [{"topic_id": self._topic_id, "partitions": [partition_0]}],
             },
-            "ShareAcknowledge": share
-            | {"share_session_epoch": 1, "topics": [{"topic_id": self._topic_id, "partitions": [first]}]},
-            "InitializeShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
-            "ReadShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
-            "WriteShareGroupState": share
+            "ShareAcknowledge": share_member
+            | {"share_session_epoch": 1, "topics": [{"topic_id": self._topic_id, "partitions": [partition_0]}]},
+            "InitializeShareGroupState": share_member | {"topics": [topic | {"partitions": [partition_0]}]},
+            "ReadShareGroupState": share_member | {"topics": [topic | {"partitions": [partition_0]}]},
+            "WriteShareGroupState": share_member
             | {
                 "topics": [
                     topic
                     | {
                         "partitions": [
-                            first
+                            partition_0
                             | {
                                 "state_batches": [
                                     {"first_offset": 0, "last_offset": 4, "delivery_state": 2, "delivery_count": 1}
@@ -281,11 +281,14 @@ class Client:
                     }
                 ]
             },
-            "DeleteShareGroupState": share | {"topics": [topic | {"partitions": [first]}]},
-            "ReadShareGroupStateSummary": share | {"topics": [topic | {"partitions": [first]}]},
-            "DescribeShareGroupOffsets": {"groups": [{"group_id": share["group_id"], "topics": topic_partitions}]},
-            "AlterShareGroupOffsets": share | {"topics": [topic | {"partitions": [first | {"start_offset": 0}]}]},
-            "DeleteShareGroupOffsets": {"group_id": share["group_id"]} | {"topics": [topic]},
+            "DeleteShareGroupState": share_member | {"topics": [topic | {"partitions": [partition_0]}]},
+            "ReadShareGroupStateSummary": share_member | {"topics": [topic | {"partitions": [partition_0]}]},
+            "DescribeShareGroupOffsets": {
+                "groups": [{"group_id": share_member["group_id"], "topics": topic_partitions}]
+            },
+            "AlterShareGroupOffsets": share_member
+            | {"topics": [topic | {"partitions": [partition_0 | {"start_offset": 0}]}]},
+            "DeleteShareGroupOffsets": {"group_id": share_member["group_id"]} | {"topics": [topic]},
         }
         return bodies.get(api, {})
 

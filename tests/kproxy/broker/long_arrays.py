@@ -1,4 +1,4 @@
-"""Requests whose arrays are long."""
+"""Requests with long arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from dissectors.wire.layout import Field, Layout
 
-#: Fields that are different in each element, so that none is a duplicate.
+#: Fields that differ in each element, so that no element is a duplicate.
 _DISTINCT = frozenset(
     (
         *("name", "topic", "topic_name", "resource_name", "member_id", "group_id", "transactional_id", "key"),
@@ -18,7 +18,7 @@ _DISTINCT = frozenset(
 
 
 def array_paths(layout: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The path of each array in a message."""
+    """Yield the path of each array in a message."""
     for field in (*layout.fields, *layout.tagged):
         if field.array:
             yield (*path, field.name)
@@ -27,7 +27,7 @@ def array_paths(layout: Layout, path: tuple[str, ...] = ()) -> Iterator[tuple[st
 
 
 def with_long_array(body: Mapping[str, Any], layout: Layout, path: tuple[str, ...], length: int) -> dict[str, Any]:
-    """A copy of a request in which the array at a path has this length; outer arrays have one element."""
+    """Return a copy of a request in which the array at a path has this length; outer arrays have one element."""
     name, *inner_path = path
     [field] = (field for field in (*layout.fields, *layout.tagged) if field.name == name)
     current = body.get(name)

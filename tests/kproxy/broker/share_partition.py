@@ -13,7 +13,7 @@ from kproxy.broker.shares.shares import Shares
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Partition, Topics
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.journals import InMemoryJournal, cluster
+from tests.kproxy.broker.groups.journals import InMemoryJournal, make_cluster
 
 
 class SharePartitionHarness:
@@ -29,8 +29,8 @@ class SharePartitionHarness:
 
     def restart(self) -> None:
         """Restore the stored state in a new cluster; the log is empty."""
-        new_cluster = self.cluster = cluster(self.clock, self.journal, **self._configs)
-        self.states = new_cluster.part(ShareStates)
+        cluster = self.cluster = make_cluster(self.clock, self.journal, **self._configs)
+        self.states = cluster.part(ShareStates)
 
     @property
     def _partition(self) -> Partition:
@@ -65,15 +65,15 @@ class SharePartitionHarness:
     def acquire(
         self, member: str = "a", records: int = 500, batch_size: int = 500, *, strict: bool = False
     ) -> list[tuple[int, int, int]]:
-        """First offset, last offset and delivery count of each run of records that a member acquires."""
+        """Acquire records; return the first offset, last offset and delivery count of each run."""
         share, log = self.share, self.log
         if not share.has_room:
             return []
         if share.next_offset < log.start_offset:
             share.move_start(log.start_offset)
         offset = share.next_offset
-        batches = log.read(offset, log.end_offset, 1 << 20, one_at_least=True)
-        return [tuple(each) for each in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
+        batches = log.read(offset, log.end_offset, 1 << 20, at_least_one=True)
+        return [tuple(run) for run in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
 
     def acknowledge(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:
         """Acknowledge records; return the error and its message."""

@@ -1,4 +1,4 @@
-"""Requests to a built-in broker over a real socket, in the schemas' own names."""
+"""Requests to a built-in broker over a real socket, with the field names of the schemas."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tests.kproxy.frames import request
 
 
 class SocketClient:
-    """A client with a connection to each nodeof `broker`, over TLS with `tls`."""
+    """A client with a connection to each node of `broker`, over TLS if `tls` is given."""
 
     def __init__(self, broker: Broker, client_id: str | None, tls: ssl.SSLContext | None = None) -> None:
         self.broker = broker
         self.tls = tls
         self.client_id = client_id
         self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        self._turns: dict[int, asyncio.Lock] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
         self._correlation_id = 0
 
     async def __call__(self, api: str, version: int, body: Mapping[str, Any] | None = None, *, node: int = 1) -> Any:
         """Send a request to a node and return the body of the response; concurrent calls wait for each other."""
-        async with self._turns.setdefault(node, asyncio.Lock()):
+        async with self._locks.setdefault(node, asyncio.Lock()):
             await self.send(api, version, body, node=node)
             return await self.receive(api, version, node=node)
 
@@ -45,7 +45,7 @@ class SocketClient:
         await writer.drain()
 
     async def receive(self, api: str, version: int, *, node: int = 1) -> Any:
-        """The body of the next response, which must decode to its last byte.
+        """Return the body of the next response, which must decode to its last byte.
 
         Raises:
             asyncio.IncompleteReadError: The broker closed the connection.
@@ -62,7 +62,7 @@ class SocketClient:
         return body.values
 
     async def streams(self, node: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection to a node."""
+        """Return the connection to a node; open it if there is none."""
         if node not in self._streams:
             port = self.broker.ports[node - 1]
             self._streams[node] = await asyncio.open_connection("127.0.0.1", port, ssl=self.tls)
@@ -75,7 +75,7 @@ class SocketClient:
         await writer.wait_closed()
 
     def second_client(self, client_id: str = "other") -> SocketClient:
-        """A second client of the same broker; the caller must close its connections."""
+        """Return a second client of the same broker; the caller must close its connections."""
         return SocketClient(self.broker, client_id, self.tls)
 
 
@@ -83,7 +83,7 @@ class SocketClient:
 async def broker_client(
     client_id: str = "test", *, reports: list[str] | None = None, tls: ssl.SSLContext | None = None, **options: Any
 ) -> AsyncIterator[SocketClient]:
-    """A client of a new broker. Any report of the broker is an error unless `reports` collects it."""
+    """Yield a client of a new broker. Any report from the broker is an error unless `reports` collects it."""
     unexpected: list[str] = []
     async with Broker(report=(unexpected if reports is None else reports).append, **options) as broker:
         client = SocketClient(broker, client_id, tls)

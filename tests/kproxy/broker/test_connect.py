@@ -17,11 +17,11 @@ class InProcessClient(SocketClient):
 
     def __init__(self, broker: Broker, host: str, certificate: Mapping[str, Any] | None = None) -> None:
         super().__init__(broker, "test")
-        self._from = host, certificate
+        self._origin = host, certificate
 
     async def streams(self, node: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if node not in self._streams:
-            sock = await self.broker.connect(self.broker.listeners[0], node, *self._from)
+            sock = await self.broker.connect(self.broker.listeners[0], node, *self._origin)
             self._streams[node] = await asyncio.open_unix_connection(sock=sock)
         return self._streams[node]
 

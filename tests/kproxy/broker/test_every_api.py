@@ -13,17 +13,17 @@ from dissectors.connections.events import Direction
 from kproxy.broker.errors import Error
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
-from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, needs_login
+from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, ApiClient, needs_login
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
-#: Families of findings about what a broker refuses.
+#: Families of findings about requests that a broker refuses.
 REFUSALS = ("E", "G")
 
 #: Errors that a correct single broker must return.
 REFUSED = {
     "AlterReplicaLogDirs": Error.LOG_DIR_NOT_FOUND,
     "ElectLeaders": Error.ELECTION_NOT_NEEDED,
-    "OffsetCommit": Error.UNKNOWN_MEMBER_ID,  # version 0 says no member, and the group has some
+    "OffsetCommit": Error.UNKNOWN_MEMBER_ID,  # version 0 names no member, but the group has members
     "UnregisterBroker": Error.BROKER_ID_NOT_REGISTERED,
 }
 
@@ -31,10 +31,10 @@ REFUSED = {
 class WatchedClient(SocketClient):
     """A client with one connection that an inspector reads; `lines` holds the trace lines."""
 
-    def __init__(self, ask: SocketClient, inspector: Inspector, number: int) -> None:
-        super().__init__(ask.broker, "test")
-        self.lines = inspector.open(number, "127.0.0.1:50000", f"127.0.0.1:{ask.broker.ports[0]}", at=time.time_ns())
-        self._see: Callable[[Direction, bytes], None] = lambda direction, data: self.lines.extend(
+    def __init__(self, client: SocketClient, inspector: Inspector, number: int) -> None:
+        super().__init__(client.broker, "test")
+        self.lines = inspector.open(number, "127.0.0.1:50000", f"127.0.0.1:{client.broker.ports[0]}", at=time.time_ns())
+        self._inspect: Callable[[Direction, bytes], None] = lambda direction, data: self.lines.extend(
             inspector.data(number, direction, data, at=time.time_ns())
         )
         self.inspector = inspector
@@ -42,39 +42,39 @@ class WatchedClient(SocketClient):
 
     async def streams(self, node: int) -> Any:
         reader, writer = await super().streams(node)
-        return _Reader(reader, self._see), _Writer(writer, self._see)
+        return _WatchedReader(reader, self._inspect), _WatchedWriter(writer, self._inspect)
 
     async def close(self) -> None:
         await self.hang_up()
         self.lines += self.inspector.close(self.number, at=time.time_ns(), by="client", how="fin")
 
 
-class _Reader:
-    def __init__(self, reader: asyncio.StreamReader, see: Callable[[Direction, bytes], None]) -> None:
+class _WatchedReader:
+    def __init__(self, reader: asyncio.StreamReader, inspect: Callable[[Direction, bytes], None]) -> None:
         self._reader = reader
-        self._see = see
+        self._inspect = inspect
 
     async def readexactly(self, count: int) -> bytes:
         data = await self._reader.readexactly(count)
-        self._see(Direction.RESPONSE, data)
+        self._inspect(Direction.RESPONSE, data)
         return data
 
 
-class _Writer:
-    def __init__(self, writer: asyncio.StreamWriter, see: Callable[[Direction, bytes], None]) -> None:
+class _WatchedWriter:
+    def __init__(self, writer: asyncio.StreamWriter, inspect: Callable[[Direction, bytes], None]) -> None:
         self._writer = writer
-        self._see = see
+        self._inspect = inspect
 
     def write(self, data: bytes) -> None:
         self._writer.write(data)
-        self._see(Direction.REQUEST, data)
+        self._inspect(Direction.REQUEST, data)
 
     async def drain(self) -> None:
         await self._writer.drain()
 
 
 def serious_findings(lines: list[Line]) -> list[str]:
-    """Findings of warning and above, and any about a layout."""
+    """Return the findings above severity info, and all findings about layouts."""
     findings: list[FindingEntry | FindingLine] = []
     for line in lines:
         if isinstance(line, FindingLine):
@@ -89,7 +89,7 @@ def serious_findings(lines: list[Line]) -> list[str]:
 
 
 def codes(value: Any) -> Iterator[int]:
-    """Every error code of a response."""
+    """Yield every error code in a response."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name == "error_code":
@@ -103,10 +103,10 @@ def codes(value: Any) -> Iterator[int]:
 
 @pytest.mark.parametrize("api", sorted(APIS))
 async def test_every_version_gets_a_response_without_findings(api: str) -> None:
-    async with broker_client(**(WITH_LOGIN if needs_login(api) else OPTIONS)) as ask:
+    async with broker_client(**(WITH_LOGIN if needs_login(api) else OPTIONS)) as client:
         for version in APIS[api]:
-            watched = WatchedClient(ask, Inspector("test"), version)
-            response = await Client(watched, f"{api}-{version}").ask(api, version)
+            watched = WatchedClient(client, Inspector("test"), version)
+            response = await ApiClient(watched, f"{api}-{version}").request(api, version)
             await watched.close()
             assert [text for text in serious_findings(watched.lines) if text[:1] not in REFUSALS] == [], version
             assert set(codes(response)) <= {Error.NONE, REFUSED.get(api)}, version

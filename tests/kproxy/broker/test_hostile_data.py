@@ -28,12 +28,12 @@ DATA = (
 )
 
 
-def extreme(field: Field, topic: str) -> st.SearchStrategy[Any]:
-    """Values of a field: valid ones, and the maximum and minimum of its type."""
+def field_values(field: Field, topic: str) -> st.SearchStrategy[Any]:
+    """Return a strategy for a field: valid values, and the maximum and minimum of its type."""
     if field.name in ("max_wait_ms", "timeout_ms"):
         return st.just(0)
     if field.struct is not None:
-        element: st.SearchStrategy[Any] = body(field.struct, topic)
+        element: st.SearchStrategy[Any] = struct_values(field.struct, topic)
     elif field.type in BITS:
         limit = 1 << BITS[field.type] - 1
         element = st.sampled_from([0, 0, 0, 1, 2, -1, -2, limit - 1, -limit])
@@ -48,28 +48,32 @@ def extreme(field: Field, topic: str) -> st.SearchStrategy[Any]:
     return value | st.none() if field.nullable else value
 
 
-def body(layout_: Layout, topic: str) -> st.SearchStrategy[dict[str, Any]]:
-    """A struct with such fields; tagged fields are optional."""
-    required = {field.name: extreme(field, topic) for field in layout_.fields}
-    return st.fixed_dictionaries(required, optional={field.name: extreme(field, topic) for field in layout_.tagged})
+def struct_values(layout_: Layout, topic: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Return a strategy for a struct with such fields; tagged fields are optional."""
+    required = {field.name: field_values(field, topic) for field in layout_.fields}
+    return st.fixed_dictionaries(
+        required, optional={field.name: field_values(field, topic) for field in layout_.tagged}
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
 async def test_every_request_gets_a_response(api: str) -> None:
     api_info = schemas.api_by_name(api)
     assert api_info is not None
-    async with broker_client(topics={"t": 2}) as ask:
-        topic, drawn = topic_id(ask, "t"), []
+    async with broker_client(topics={"t": 2}) as client:
+        topic, drawn = topic_id(client, "t"), []
 
         @settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
         @given(st.data())
         def draw(data: st.DataObject) -> None:
             versions = range(api_info.min_version, api_info.max_version + 1)
-            drawn.extend((version, data.draw(body(layout(f"{api}Request", version), topic))) for version in versions)
+            drawn.extend(
+                (version, data.draw(struct_values(layout(f"{api}Request", version), topic))) for version in versions
+            )
 
         draw()
         for version, values in drawn:
             if values.get("acks") == 0:
                 continue
-            await ask(api, version, values)
+            await client(api, version, values)
         assert len(drawn) > 20

@@ -1,4 +1,4 @@
-"""Arrays of any request: work grows linearly with their length, and other clients are served meanwhile."""
+"""Arrays in any request: work grows linearly with their length, and other clients are served meanwhile."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kproxy.broker import auto_creation, connection, pacing
 from kproxy.broker.apis import describe_configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import MAX_NEW_PARTITIONS, Topics
-from tests.kproxy.broker.every_api import APIS, OPTIONS, PREREQUISITES, WITH_LOGIN, Client, needs_login
+from tests.kproxy.broker.every_api import APIS, OPTIONS, PREREQUISITES, WITH_LOGIN, ApiClient, needs_login
 from tests.kproxy.broker.long_arrays import array_paths, with_long_array
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
-#: Handled at once: what they cost for each element is little, and their requests concern one group or entity.
+#: APIs whose arrays are handled in one go: an element costs little, and a request concerns one group or entity.
 AT_ONCE = {
     "AddPartitionsToTxn",
     "ConsumerGroupHeartbeat",
@@ -43,7 +43,7 @@ AT_ONCE = {
     "SyncGroup",
     "UpdateFeatures",
 }
-#: Arrays inside of elements, of which one has few in a valid request.
+#: Arrays nested in elements. In a valid request, each of them is short.
 AT_ONCE_IN_ELEMENTS = {
     "acknowledge_types",
     "acknowledgement_batches",
@@ -64,7 +64,7 @@ def is_paced(api: str, path: tuple[str, ...]) -> bool:
 
 @contextmanager
 def count_calls() -> Iterator[list[int]]:
-    """Count the calls of kproxy's functions; those of asyncio depend on when data arrives."""
+    """Count the calls of kproxy's functions, but not of asyncio's, which depend on when data arrives."""
     calls = [0]
 
     def count_call(frame: FrameType, event: str, _: object) -> None:
@@ -77,39 +77,39 @@ def count_calls() -> Iterator[list[int]]:
         sys.setprofile(None)
 
 
-async def prepare_client(ask: SocketClient, api: str) -> Client:
-    """A client that has sent the prerequisites of an API."""
-    client = Client(ask, "g")
+async def prepare_client(client: SocketClient, api: str) -> ApiClient:
+    """Return a client that has sent the prerequisites of an API."""
+    api_client = ApiClient(client, "g")
     for prerequisite in PREREQUISITES.get(api, ()):
-        await client._send(prerequisite, APIS[prerequisite][-1])
-    return client
+        await api_client._send(prerequisite, APIS[prerequisite][-1])
+    return api_client
 
 
 @pytest.mark.parametrize("api", sorted(APIS))
-async def test_work_is_linear_in_the_array_and_other_clients_are_served(
+async def test_work_is_linear_in_the_array_length_and_other_clients_are_served(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pacing, "_STEP_S", 0)  # others may have a turn after each element
+    monkeypatch.setattr(pacing, "_STEP_S", 0)  # other clients may get a turn after each element
     version = APIS[api][-1]
     request_layout = layout(f"{api}Request", version)
     paths = list(array_paths(request_layout))
     if not paths:
         return
     options = WITH_LOGIN if needs_login(api) else OPTIONS
-    configs = options["configs"] | {"auto.create.topics.enable": "false"}  # creation is in the background
-    async with broker_client(reports=[], **options | {"configs": configs}) as ask:
-        client = await prepare_client(ask, api)
-        other = ask.second_client()
+    configs = options["configs"] | {"auto.create.topics.enable": "false"}  # topics would be created in the background
+    async with broker_client(reports=[], **options | {"configs": configs}) as client:
+        api_client = await prepare_client(client, api)
+        other = client.second_client()
         await other("ApiVersions", 0)
         requests_sent = 0
         for path in paths:
             calls, order = [], []
             for length in (25, 30, 60, 120):  # the first one fills caches
-                body = with_long_array(client.body(api, version), request_layout, path, length)
+                body = with_long_array(api_client.body(api, version), request_layout, path, length)
                 if api == "ShareAcknowledge":
                     body["share_session_epoch"] += requests_sent
                 with count_calls() as count:
-                    order = await race(ask, api, version, body, other)
+                    order = await race(client, api, version, body, other)
                 calls.append(count[0])
                 requests_sent += 1
             first, second = calls[2] - calls[1], calls[3] - calls[2]
@@ -119,32 +119,32 @@ async def test_work_is_linear_in_the_array_and_other_clients_are_served(
         await other.hang_up()
 
 
-async def race(ask: SocketClient, api: str, version: int, body: dict[str, Any], other: SocketClient) -> list[str]:
+async def race(client: SocketClient, api: str, version: int, body: dict[str, Any], other: SocketClient) -> list[str]:
     """Send a request, then a small one from a second client; return the APIs in the order of the responses."""
     order: list[str] = []
 
-    async def await_response(who: SocketClient, what: str, number: int) -> None:
+    async def await_response(racer: SocketClient, racer_api: str, racer_version: int) -> None:
         try:
-            await who.receive(what, number)
+            await racer.receive(racer_api, racer_version)
         except asyncio.IncompleteReadError:  # some requests close the connection
-            await who.hang_up()
-        order.append(what)
+            await racer.hang_up()
+        order.append(racer_api)
 
-    await ask.send(api, version, body)
+    await client.send(api, version, body)
     await other.send("ApiVersions", 0)
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(await_response(ask, api, version))
+        tasks.create_task(await_response(client, api, version))
         tasks.create_task(await_response(other, "ApiVersions", 0))
     return order
 
 
 async def test_metadata_request_creates_no_more_topics_than_kafka() -> None:
-    async with broker_client(auto_create_delay_ms=1) as ask:
+    async with broker_client(auto_create_delay_ms=1) as client:
         names = [{"name": f"new.{number}"} for number in range(MAX_NEW_PARTITIONS + 1)]
-        response = await ask("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
+        response = await client("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
         assert {topic["error_code"] for topic in response["topics"]} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
-        await ask("Metadata", 4, {"topics": names[:5], "allow_auto_topic_creation": True})
-        topics = ask.broker.cluster.part(Topics)
+        await client("Metadata", 4, {"topics": names[:5], "allow_auto_topic_creation": True})
+        topics = client.broker.cluster.part(Topics)
         while len(list(topics)) < 5:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.001)
         assert {topic.name for topic in topics} == {name["name"] for name in names[:5]}
@@ -152,26 +152,26 @@ async def test_metadata_request_creates_no_more_topics_than_kafka() -> None:
 
 async def test_other_clients_are_served_while_many_topics_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_creation, "_STEP_S", 0)
-    async with broker_client(auto_create_delay_ms=1) as ask:
+    async with broker_client(auto_create_delay_ms=1) as client:
         names = [{"name": f"new.{number}"} for number in range(50)]
-        await ask("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
-        topics, counts = ask.broker.cluster.part(Topics), set()
+        await client("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
+        topics, counts = client.broker.cluster.part(Topics), set()
         while len(list(topics)) < 50:
-            await ask("ApiVersions", 0)
+            await client("ApiVersions", 0)
             counts.add(len(list(topics)))
         assert len(counts) > 5
 
 
 async def test_request_may_create_ten_thousand_partitions_in_total() -> None:
-    async with broker_client() as ask:
+    async with broker_client() as client:
         half = MAX_NEW_PARTITIONS // 2 + 1
-        both = [{"name": name, "num_partitions": half, "replication_factor": 1} for name in "ab"]
-        response = await ask("CreateTopics", 5, {"topics": both, "validate_only": True})
+        topics = [{"name": name, "num_partitions": half, "replication_factor": 1} for name in "ab"]
+        response = await client("CreateTopics", 5, {"topics": topics, "validate_only": True})
         assert [(topic["name"], topic["error_code"]) for topic in response["topics"]] == [
             ("a", Error.POLICY_VIOLATION),
             ("b", Error.POLICY_VIOLATION),
         ]
-        response = await ask("CreateTopics", 5, {"topics": both[:1], "validate_only": True})
+        response = await client("CreateTopics", 5, {"topics": topics[:1], "validate_only": True})
         assert [topic["error_code"] for topic in response["topics"]] == [Error.NONE]
 
 
@@ -183,18 +183,18 @@ async def test_large_response_is_encoded_in_a_thread(monkeypatch: pytest.MonkeyP
         return encode(*args)
 
     monkeypatch.setattr(connection, "response_frame", encode_and_record)
-    async with broker_client(topics={"t": 1}) as ask:
+    async with broker_client(topics={"t": 1}) as client:
         resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}]
         for count in (1, 300):
-            await ask("DescribeConfigs", 4, {"resources": resources * count})
+            await client("DescribeConfigs", 4, {"resources": resources * count})
     assert [thread is threading.current_thread() for thread in threads] == [True, False]
 
 
 async def test_describe_configs_response_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(describe_configs, "_MAX_CONFIGS", 40)
-    async with broker_client(topics={"t": 1}) as ask:
+    async with broker_client(topics={"t": 1}) as client:
         resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}] * 3
-        results = (await ask("DescribeConfigs", 4, {"resources": resources}))["results"]
+        results = (await client("DescribeConfigs", 4, {"resources": resources}))["results"]
     assert [result["error_code"] for result in results] == [Error.NONE, Error.NONE, Error.INVALID_REQUEST] or [
         result["error_code"] for result in results
     ] == [Error.NONE, Error.INVALID_REQUEST, Error.INVALID_REQUEST]

@@ -13,35 +13,36 @@ from tests.kproxy.broker.data_asked import append_transactional, batch, fetch, l
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 
-async def list_offset(ask: SocketClient, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
-    """The ListOffsets response for ``t-0``, or for a partition that `values` name."""
+async def list_offset(client: SocketClient, timestamp: int, *, version: int = 9, node: int = 1, **values: Any) -> Any:
+    """Return the ListOffsets response for ``t-0``, or for the partition in `values`."""
     partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1, "max_num_offsets": 5}
     partition |= {name: values.pop(name) for name in list(values) if name in partition}
     topics = [{"name": values.pop("topic", "t"), "partitions": [partition]}]
-    body = await ask("ListOffsets", version, {"replica_id": -1, "topics": topics} | values, node=node)
+    body = await client("ListOffsets", version, {"replica_id": -1, "topics": topics} | values, node=node)
     return body["topics"][0]["partitions"][0]
 
 
-async def delete_records(ask: SocketClient, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
+async def delete_records(client: SocketClient, offset: int, topic: str = "t", partition: int = 0) -> tuple[int, int]:
     topics = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
-    body = await ask("DeleteRecords", 2, {"timeout_ms": 1000, "topics": topics})
+    body = await client("DeleteRecords", 2, {"timeout_ms": 1000, "topics": topics})
     [result] = body["topics"][0]["partitions"]
     return result["error_code"], result["low_watermark"]
 
 
-async def epoch_end(ask: SocketClient, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
+async def epoch_end(client: SocketClient, epoch: int, *, version: int = 4, current: int = -1, node: int = 1) -> Any:
     partition = {"partition": 0, "leader_epoch": epoch, "current_leader_epoch": current}
     topics = [{"topic": "t", "partitions": [partition]}]
-    body = await ask("OffsetForLeaderEpoch", version, {"replica_id": -1, "topics": topics}, node=node)
+    body = await client("OffsetForLeaderEpoch", version, {"replica_id": -1, "topics": topics}, node=node)
     [result] = body["topics"][0]["partitions"]
     return result["error_code"], result.get("leader_epoch"), result["end_offset"]
 
 
 @pytest.mark.parametrize("version", range(12))
 async def test_lists_the_first_and_the_last_offset(version: int) -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, batch(5))
-        latest, earliest = await list_offset(ask, -1, version=version), await list_offset(ask, -2, version=version)
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, batch(5))
+        latest = await list_offset(client, -1, version=version)
+        earliest = await list_offset(client, -2, version=version)
     if version == 0:
         assert (latest["old_style_offsets"], earliest["old_style_offsets"]) == ([5, 0], [0])
     else:
@@ -55,110 +56,110 @@ async def test_lists_the_first_and_the_last_offset(version: int) -> None:
 )
 @pytest.mark.parametrize("version", range(1, 12))
 async def test_special_timestamps_depend_on_the_version(version: int, special: int, since: int, offset: int) -> None:
-    at = now()
-    sent_records = [{"value": b"", "timestamp": at + later} for later in (0, 9, 5)]
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, encode([{"records": sent_records}]))
-        response = await list_offset(ask, special, version=version)
+    start = now()
+    sent_records = [{"value": b"", "timestamp": start + delay} for delay in (0, 9, 5)]
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, encode([{"records": sent_records}]))
+        response = await list_offset(client, special, version=version)
     if version < since:
         assert (response["error_code"], response["offset"]) == (Error.UNSUPPORTED_VERSION, -1)
     else:
         assert (response["error_code"], response["offset"]) == (Error.NONE, offset)
-        assert response["timestamp"] == (at + 9 if special == -3 else -1)
+        assert response["timestamp"] == (start + 9 if special == -3 else -1)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
 async def test_finds_the_record_at_a_timestamp(codec: str) -> None:
-    at = now()
-    sent_records = [{"value": b"", "timestamp": at + later} for later in (0, 10, 20)]
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, encode([{"records": sent_records, "compression": codec}]))
-        results = [await list_offset(ask, at + later) for later in (-99, 0, 1, 10, 20, 21)]
+    start = now()
+    sent_records = [{"value": b"", "timestamp": start + delay} for delay in (0, 10, 20)]
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, encode([{"records": sent_records, "compression": codec}]))
+        results = [await list_offset(client, start + delay) for delay in (-99, 0, 1, 10, 20, 21)]
     assert [(result["offset"], result["timestamp"]) for result in results] == [
-        (0, at), (0, at), (1, at + 10), (1, at + 10), (2, at + 20), (-1, -1),
+        (0, start), (0, start), (1, start + 10), (1, start + 10), (2, start + 20), (-1, -1),
     ]  # fmt: skip
     assert all(result["error_code"] == Error.NONE for result in results)
 
 
 async def test_empty_log_has_no_timestamps() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        assert (await list_offset(ask, 0))["offset"] == (await list_offset(ask, -3))["offset"] == -1
-        assert (await list_offset(ask, -1, version=0))["old_style_offsets"] == [0]
+    async with broker_client(topics={"t": 1}) as client:
+        assert (await list_offset(client, 0))["offset"] == (await list_offset(client, -3))["offset"] == -1
+        assert (await list_offset(client, -1, version=0))["old_style_offsets"] == [0]
 
 
 async def test_version_0_lists_offsets_of_segments() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, batch(5))
-        assert (await list_offset(ask, now() + 99, version=0))["old_style_offsets"] == [5, 0]
-        assert (await list_offset(ask, 5, version=0))["old_style_offsets"] == []
-        assert (await list_offset(ask, -1, version=0, max_num_offsets=1))["old_style_offsets"] == [5]
-        assert (await list_offset(ask, -1, version=0, max_num_offsets=-1))["old_style_offsets"] == []
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, batch(5))
+        assert (await list_offset(client, now() + 99, version=0))["old_style_offsets"] == [5, 0]
+        assert (await list_offset(client, 5, version=0))["old_style_offsets"] == []
+        assert (await list_offset(client, -1, version=0, max_num_offsets=1))["old_style_offsets"] == [5]
+        assert (await list_offset(client, -1, version=0, max_num_offsets=-1))["old_style_offsets"] == []
 
 
 async def test_read_committed_stops_at_open_transactions() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, batch(3))
-        append_transactional(ask, 7, count=2)
-        assert (await list_offset(ask, -1, isolation_level=1))["offset"] == 3
-        assert (await list_offset(ask, -1, isolation_level=0))["offset"] == 5
-        later = (await list_offset(ask, -3, isolation_level=0))["timestamp"]
-        assert (await list_offset(ask, later + 1, isolation_level=1))["offset"] == -1
-        log_of(ask).append_marker(7, 0, 0, commit=True)
-        assert (await list_offset(ask, -1, isolation_level=1))["offset"] == 6
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, batch(3))
+        append_transactional(client, 7, count=2)
+        assert (await list_offset(client, -1, isolation_level=1))["offset"] == 3
+        assert (await list_offset(client, -1, isolation_level=0))["offset"] == 5
+        last_timestamp = (await list_offset(client, -3, isolation_level=0))["timestamp"]
+        assert (await list_offset(client, last_timestamp + 1, isolation_level=1))["offset"] == -1
+        log_of(client).append_marker(7, 0, 0, commit=True)
+        assert (await list_offset(client, -1, isolation_level=1))["offset"] == 6
 
 
 async def test_list_offsets_rejects_invalid_requests() -> None:
-    async with broker_client(brokers=2, topics={"t": 1}) as ask:
-        assert (await list_offset(ask, -1, topic="none"))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await list_offset(ask, -1, partition_index=7))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await list_offset(ask, -1, current_leader_epoch=7))["error_code"] == Error.UNKNOWN_LEADER_EPOCH
-        assert (await list_offset(ask, -1, node=2))["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
-        twice = [{"partition_index": 0, "timestamp": -1}] * 2
-        body = await ask("ListOffsets", 5, {"replica_id": -1, "topics": [{"name": "t", "partitions": twice}]})
+    async with broker_client(brokers=2, topics={"t": 1}) as client:
+        assert (await list_offset(client, -1, topic="none"))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await list_offset(client, -1, partition_index=7))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await list_offset(client, -1, current_leader_epoch=7))["error_code"] == Error.UNKNOWN_LEADER_EPOCH
+        assert (await list_offset(client, -1, node=2))["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
+        duplicates = [{"partition_index": 0, "timestamp": -1}] * 2
+        body = await client("ListOffsets", 5, {"replica_id": -1, "topics": [{"name": "t", "partitions": duplicates}]})
     assert [partition["error_code"] for partition in body["topics"][0]["partitions"]] == [Error.INVALID_REQUEST] * 2
 
 
 @pytest.mark.parametrize("version", range(5))
 async def test_returns_the_end_offset_of_an_epoch(version: int) -> None:
-    async with broker_client(brokers=2, topics={"t": 1}) as ask:
-        await produce(ask, batch(3))
-        ask.broker.move_leader("t", 0, 2)
-        await produce(ask, batch(2), node=2)
+    async with broker_client(brokers=2, topics={"t": 1}) as client:
+        await produce(client, batch(3))
+        client.broker.move_leader("t", 0, 2)
+        await produce(client, batch(2), node=2)
         has_leader_epoch = version >= 1
-        assert await epoch_end(ask, 0, version=version, node=2) == (Error.NONE, 0 if has_leader_epoch else None, 3)
-        assert await epoch_end(ask, 1, version=version, node=2) == (Error.NONE, 1 if has_leader_epoch else None, 5)
-        assert await epoch_end(ask, 2, version=version, node=2) == (Error.NONE, -1 if has_leader_epoch else None, -1)
+        assert await epoch_end(client, 0, version=version, node=2) == (Error.NONE, 0 if has_leader_epoch else None, 3)
+        assert await epoch_end(client, 1, version=version, node=2) == (Error.NONE, 1 if has_leader_epoch else None, 5)
+        assert await epoch_end(client, 2, version=version, node=2) == (Error.NONE, -1 if has_leader_epoch else None, -1)
 
 
 async def test_offset_for_leader_epoch_rejects_invalid_requests() -> None:
-    async with broker_client(brokers=2, topics={"t": 1}) as ask:
-        assert await epoch_end(ask, 0, node=2) == (Error.NOT_LEADER_OR_FOLLOWER, -1, -1)
-        assert await epoch_end(ask, 0, current=4) == (Error.UNKNOWN_LEADER_EPOCH, -1, -1)
-        ask.broker.move_leader("t", 0, 2)
-        ask.broker.move_leader("t", 0, 1)
-        assert await epoch_end(ask, 0, current=0) == (Error.FENCED_LEADER_EPOCH, -1, -1)
+    async with broker_client(brokers=2, topics={"t": 1}) as client:
+        assert await epoch_end(client, 0, node=2) == (Error.NOT_LEADER_OR_FOLLOWER, -1, -1)
+        assert await epoch_end(client, 0, current=4) == (Error.UNKNOWN_LEADER_EPOCH, -1, -1)
+        client.broker.move_leader("t", 0, 2)
+        client.broker.move_leader("t", 0, 1)
+        assert await epoch_end(client, 0, current=0) == (Error.FENCED_LEADER_EPOCH, -1, -1)
 
 
 async def test_delete_records_moves_the_start_offset() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        await produce(ask, batch(5))
-        await produce(ask, batch(5))
-        assert await delete_records(ask, 3) == (Error.NONE, 3)
-        assert await delete_records(ask, 1) == (Error.NONE, 3)
-        assert (await fetch(ask, offset=2))["error_code"] == Error.OFFSET_OUT_OF_RANGE
-        response = await fetch(ask, offset=3)
+    async with broker_client(topics={"t": 1}) as client:
+        await produce(client, batch(5))
+        await produce(client, batch(5))
+        assert await delete_records(client, 3) == (Error.NONE, 3)
+        assert await delete_records(client, 1) == (Error.NONE, 3)
+        assert (await fetch(client, offset=2))["error_code"] == Error.OFFSET_OUT_OF_RANGE
+        response = await fetch(client, offset=3)
         assert (response["log_start_offset"], offsets(response)) == (3, list(range(10)))
-        assert (await list_offset(ask, -2))["offset"] == 3
-        assert await delete_records(ask, -1) == (Error.NONE, 10)
-        assert (await list_offset(ask, -2))["offset"] == 10
-        assert (await produce(ask, batch()))["base_offset"] == 10
+        assert (await list_offset(client, -2))["offset"] == 3
+        assert await delete_records(client, -1) == (Error.NONE, 10)
+        assert (await list_offset(client, -2))["offset"] == 10
+        assert (await produce(client, batch()))["base_offset"] == 10
 
 
 async def test_delete_records_rejects_invalid_requests() -> None:
-    async with broker_client(topics={"t": 1, "compacted": 1}) as ask:
-        ask.broker.cluster.part(Configs).set("topic", "compacted", {"cleanup.policy": "compact"})
-        assert await delete_records(ask, 1) == (Error.OFFSET_OUT_OF_RANGE, -1)
-        assert await delete_records(ask, -2) == (Error.OFFSET_OUT_OF_RANGE, -1)
-        assert await delete_records(ask, 0, "none") == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        assert await delete_records(ask, 0, "t", 9) == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
-        assert await delete_records(ask, 0, "compacted") == (Error.POLICY_VIOLATION, -1)
+    async with broker_client(topics={"t": 1, "compacted": 1}) as client:
+        client.broker.cluster.part(Configs).set("topic", "compacted", {"cleanup.policy": "compact"})
+        assert await delete_records(client, 1) == (Error.OFFSET_OUT_OF_RANGE, -1)
+        assert await delete_records(client, -2) == (Error.OFFSET_OUT_OF_RANGE, -1)
+        assert await delete_records(client, 0, "none") == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert await delete_records(client, 0, "t", 9) == (Error.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert await delete_records(client, 0, "compacted") == (Error.POLICY_VIOLATION, -1)

@@ -1,4 +1,4 @@
-"""The broker as Python code uses it: with asyncio, without, and as a pytest fixture."""
+"""The broker as Python code uses it: with asyncio, without asyncio, and as a pytest fixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kproxy.broker.socket_client import broker_client
 
 
 def request_api_versions(bootstrap: str) -> bytes:
-    """What a broker answers to ApiVersions v0, by a blocking client."""
+    """Send ApiVersions v0 with a blocking client; return the first bytes of the response."""
     host, _, port = bootstrap.partition(",")[0].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
         client.sendall(bytes.fromhex("0000000b 0012 0000 00000007 0001 61"))
@@ -24,7 +24,7 @@ def request_api_versions(bootstrap: str) -> bytes:
 async def test_broker_starts_fast_and_closes_its_port_at_exit() -> None:
     started_at = time.process_time()
     async with kproxy.Broker() as broker:
-        assert time.process_time() - started_at < 1  # it says 0.1 s; a machine may be busy
+        assert time.process_time() - started_at < 1  # normally 0.1 s, but the machine may be busy
         [port] = broker.ports
         assert broker.bootstrap == f"127.0.0.1:{port}"
     with pytest.raises(ConnectionRefusedError):
@@ -40,8 +40,8 @@ def test_broker_thread_works_without_asyncio() -> None:
 
 
 def test_occupied_port_raises_and_leaves_nothing_running() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         with pytest.raises(OSError, match="in use"), BrokerThread(brokers=2, ports=(0, port)):
             pass
 
@@ -56,12 +56,12 @@ def test_marker_configures_the_fixture(kproxy_broker: BrokerThread) -> None:
 
 
 async def test_stopping_a_node_moves_its_partitions() -> None:
-    async with broker_client(brokers=3, topics={"orders": 3}) as ask:
-        initial = await ask("Metadata", 12, {"topics": None}, node=2)
-        await ask.broker.stop_node(1)
-        without_node = await ask("Metadata", 12, {"topics": None}, node=2)
-        await ask.broker.start_node(1)
-        restored = await ask("Metadata", 12, {"topics": None}, node=1)
+    async with broker_client(brokers=3, topics={"orders": 3}) as client:
+        initial = await client("Metadata", 12, {"topics": None}, node=2)
+        await client.broker.stop_node(1)
+        without_node = await client("Metadata", 12, {"topics": None}, node=2)
+        await client.broker.start_node(1)
+        restored = await client("Metadata", 12, {"topics": None}, node=1)
     assert {partition["leader_id"] for partition in initial["topics"][0]["partitions"]} == {1, 2, 3}
     assert {partition["leader_id"] for partition in without_node["topics"][0]["partitions"]} == {2, 3}
     assert [broker["node_id"] for broker in without_node["brokers"]] == [2, 3]
@@ -70,12 +70,12 @@ async def test_stopping_a_node_moves_its_partitions() -> None:
 
 
 async def test_move_leader_changes_the_leader() -> None:
-    async with broker_client(brokers=2, topics={"orders": 1}, configs={"default.replication.factor": "1"}) as ask:
-        ask.broker.move_leader("orders", 0, 1)
-        ask.broker.move_leader("orders", 0, 2)
-        body = await ask("Metadata", 12, {"topics": None})
+    async with broker_client(brokers=2, topics={"orders": 1}, configs={"default.replication.factor": "1"}) as client:
+        client.broker.move_leader("orders", 0, 1)
+        client.broker.move_leader("orders", 0, 2)
+        body = await client("Metadata", 12, {"topics": None})
         with pytest.raises(KeyError, match="unknown partition orders-1"):
-            ask.broker.move_leader("orders", 1, 2)
+            client.broker.move_leader("orders", 1, 2)
     [partition] = body["topics"][0]["partitions"]
     assert partition["leader_id"] == 2
     assert sorted(partition["replica_nodes"]) == [1, 2]

@@ -18,7 +18,7 @@ RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "va
 SUBSCRIPTION = bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")
 
 
-def versions(version: int) -> Step:
+def api_versions(version: int) -> Step:
     return Step("ApiVersions", version, {"client_software_name": "scripted", "client_software_version": "1"})
 
 
@@ -60,7 +60,7 @@ def join(version: int) -> Step:
     )
 
 
-def coordinator(version: int) -> Step:
+def find_coordinator(version: int) -> Step:
     return Step("FindCoordinator", version, {"key": "g"})
 
 
@@ -82,28 +82,28 @@ RECORD = ("R007", "responses[0].partitions[0].records[0].records[0].length", "re
 CHANGED = ("R003", "responses[0].partitions[0].records[0].crc", None)
 
 EXPECTED: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]] = {
-    "apiversions-v0-throttle": ([versions(0), versions(2), metadata(5)], [THROTTLE_IN_V0]),
-    "apiversions-v3-nonflex": ([versions(3), versions(0)], [("L010", "api_keys", "flexibility")]),
-    "apiversions-header-v1": ([versions(3), versions(0)], [("L008", "header._tags", "header_version")]),
+    "apiversions-v0-throttle": ([api_versions(0), api_versions(2), metadata(5)], [THROTTLE_IN_V0]),
+    "apiversions-v3-nonflex": ([api_versions(3), api_versions(0)], [("L010", "api_keys", "flexibility")]),
+    "apiversions-header-v1": ([api_versions(3), api_versions(0)], [("L008", "header._tags", "header_version")]),
     "metadata-throttle-first": (
         [metadata(0), metadata(2)],
         [("L005", "throttle_time_ms", "field_from_version")] * 2,
     ),
     "metadata-v0-v1fields": ([metadata(0)], [("L006", "brokers[0].rack", "body_version")]),
-    "findcoordinator-v0-v1fields": ([coordinator(0)], [COORDINATOR]),
+    "findcoordinator-v0-v1fields": ([find_coordinator(0)], [COORDINATOR]),
     "joingroup-v2-throttle-end": ([join(2)], [JOIN]),
     "joingroup-v2-throttle-dup": ([join(2)], [("L035", "throttle_time_ms", "field_duplicated")]),
     "produce-throttle-first": ([produce(7)], [PRODUCE]),
     "batch-int32-length": ([produce(7), fetch(11)], [CHANGED, RECORD]),
-    "advertised-mismatch": ([metadata(5), coordinator(0)], []),  # unreachable addresses show up only later
-    "corrid-wrong": ([coordinator(0), metadata(5)], [("C001", "header.correlation_id", None)]),
+    "advertised-mismatch": ([metadata(5), find_coordinator(0)], []),  # unreachable addresses show up only later
+    "corrid-wrong": ([find_coordinator(0), metadata(5)], [("C001", "header.correlation_id", None)]),
     "flex-header-missing": ([metadata(8), metadata(9)], [("L008", "header._tags", "header_version")]),
     "go-gateway": (
-        [versions(0), metadata(0), metadata(1)],
+        [api_versions(0), metadata(0), metadata(1)],
         [THROTTLE_IN_V0, ("L006", "brokers[0].rack", "body_version")],
     ),
     "old-gateway": (
-        [coordinator(0), join(2), list_offsets(2)],
+        [find_coordinator(0), join(2), list_offsets(2)],
         [COORDINATOR, JOIN, ("L006", "throttle_time_ms", "body_version")],
     ),
     "rust-server": (
@@ -114,7 +114,7 @@ EXPECTED: dict[str, tuple[list[Step], list[tuple[str, str | None, str | None]]]]
 
 
 async def run_steps(quirks: list[str], steps: list[Step]) -> list[tuple[str, str | None, str | None]]:
-    handshake = [] if steps[0].api == "ApiVersions" else [versions(2)]
+    handshake = [] if steps[0].api == "ApiVersions" else [api_versions(2)]
     findings = await watch_steps(quirks, [*handshake, *steps], topics={"orders": 1})
     edits = [getattr(finding, "edit", None) for finding in findings]
     return [
@@ -149,9 +149,9 @@ async def test_no_findings_without_the_quirk_set(name: str) -> None:
         ("Metadata:9+:length_encoding:*arrays:fixed", metadata(9), "L010", "length_encoding"),
         ("Metadata:5:length_encoding:*strings:int32", metadata(5), "L010", "length_encoding"),
         ("Metadata:5:length_encoding:brokers[].host:int32", metadata(5), "L010", "length_encoding"),
-        ("FindCoordinator:duplicated_prefix:correlation_id", coordinator(2), "L030", "duplicated_prefix"),
-        ("ApiVersions:3:tag_size:_tags:1:2", versions(3), "L017", "tag_size"),
-        ("ApiVersions:3:tag_size:_tags:1:-1", versions(3), "L017", "tag_size"),
+        ("FindCoordinator:duplicated_prefix:correlation_id", find_coordinator(2), "L030", "duplicated_prefix"),
+        ("ApiVersions:3:tag_size:_tags:1:2", api_versions(3), "L017", "tag_size"),
+        ("ApiVersions:3:tag_size:_tags:1:-1", api_versions(3), "L017", "tag_size"),
         ("Metadata:5:truncated:7", metadata(5), "L002", "truncated"),
         (
             'Metadata:5:{"kind":"field_missing","field":"topics[].is_internal","detail":{"where":2}}',
@@ -178,7 +178,7 @@ async def test_quirk_drops_schema_ids_or_headers_of_records(quirk: str, changes:
     headers = [{"key": "trace", "value": b"1"}]
     records = [{"timestamp": 1_700_000_000_000, "value": value, "headers": headers} for value in (None, ORDER)]
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": encode([{"records": records}])}]}]
-    steps = [versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
+    steps = [api_versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
     values = RecordValues(registered(), Masks(()))
     findings = await watch_steps([quirk], steps, topics={"orders": 1}, record_values=values)
     texts = [finding.message.split(" is not as it was produced: ")[1] for finding in findings if finding.code == "P011"]
@@ -187,17 +187,17 @@ async def test_quirk_drops_schema_ids_or_headers_of_records(quirk: str, changes:
 
 async def test_error_quirk_sets_the_partition_error_and_appends_nothing() -> None:
     quirk = "Produce:error:NOT_LEADER_OR_FOLLOWER,times=1"
-    async with broker_client(topics={"orders": 1}, quirks=[quirk]) as ask:
-        first = await ask("Produce", 7, produce(7).body)
-        second = await ask("Produce", 7, produce(7).body)
+    async with broker_client(topics={"orders": 1}, quirks=[quirk]) as client:
+        first = await client("Produce", 7, produce(7).body)
+        second = await client("Produce", 7, produce(7).body)
     assert first["responses"][0]["partition_responses"][0]["error_code"] == 6
     assert second["responses"][0]["partition_responses"][0]["error_code"] == 0
     assert second["responses"][0]["partition_responses"][0]["base_offset"] == 0
 
 
 async def test_value_quirk_can_empty_an_array() -> None:
-    async with broker_client(topics={"orders": 1}, quirks=["Metadata:value:topics:[]"]) as ask:
-        metadata_of_orders = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+    async with broker_client(topics={"orders": 1}, quirks=["Metadata:value:topics:[]"]) as client:
+        metadata_of_orders = await client("Metadata", 5, {"topics": [{"name": "orders"}]})
     assert metadata_of_orders["topics"] == []
     assert metadata_of_orders["brokers"]
 
@@ -207,20 +207,20 @@ async def test_error_quirk_finds_error_fields_with_other_names() -> None:
     topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
     added = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
              "v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}  # fmt: skip
-    async with broker_client(topics={"orders": 1}, quirks=quirks) as ask:
-        created = await ask("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
-        partitions = await ask("AddPartitionsToTxn", 0, added)
+    async with broker_client(topics={"orders": 1}, quirks=quirks) as client:
+        created = await client("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
+        partitions = await client("AddPartitionsToTxn", 0, added)
     assert [topic["error_code"] for topic in created["topics"]] == [44]
     [result] = partitions["results_by_topic_v3_and_below"]
-    assert [each["partition_error_code"] for each in result["results_by_partition"]] == [51]
+    assert [partition["partition_error_code"] for partition in result["results_by_partition"]] == [51]
 
 
 async def test_conditions_select_the_affected_responses() -> None:
     quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
-    async with broker_client(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:
-        other = ask.second_client()
-        affected = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
-        other_topic = await ask("Metadata", 5, {"topics": [{"name": "bills"}]})
+    async with broker_client(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as client:
+        other = client.second_client()
+        affected = await client("Metadata", 5, {"topics": [{"name": "orders"}]})
+        other_topic = await client("Metadata", 5, {"topics": [{"name": "bills"}]})
         other_client = await other("Metadata", 5, {"topics": [{"name": "orders"}]})
         await other.hang_up()
 

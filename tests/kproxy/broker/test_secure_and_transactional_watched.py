@@ -1,4 +1,4 @@
-"""kproxy finds nothing wrong with logins, ACLs, users, tokens and transactions of its own broker."""
+"""kproxy finds nothing wrong with logins, ACLs, users, tokens and transactions in its own broker."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_transactions_cause_no_unexpected_findings(version: int) -> None:
         Step("DescribeProducers", 0, {"topics": [{"name": "a", "partition_indexes": [1, 0, 7]}]}),
     ]
     findings = await watch_steps((), steps, topics={"a": 2})
-    # There is no transactional id "nobody", and no partition 7.
+    # The transactional id "nobody" and partition 7 do not exist.
     assert {finding.name for finding in findings} == {"request-refused"}
 
 

@@ -1,4 +1,4 @@
-"""Trace lines of the members of a group and the broker; and lines that no real client would send."""
+"""Trace lines of a group's members and their broker, and lines that no real client would send."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.timestamps import nanoseconds, timestamp
-from tests.kproxy.browse.sample_overviews import closed, feed, missed
+from tests.kproxy.browse.sample_overviews import closed, feed, make_gap
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
-#: Traces of librdkafka 2.16.0 behind kproxy, only the lines of the group, from kproxy's broker or Kafka 4.3.1:
-#: killed-member (Kafka; three members, one gets SIGKILL, another joins while its session lasts),
-#: partitions-not-given-up (Kafka; KIP-848, one does not poll for 25 s when another joins),
-#: application-does-not-poll (one of two does not poll for 18 s when a third joins),
-#: frozen-process (one of two gets SIGSTOP for 15 s, with a session timeout of 10 s).
+#: Traces of librdkafka 2.16.0 behind kproxy, reduced to the lines of the group, with kproxy's broker or Kafka 4.3.1:
+#: killed-member (Kafka; three members: one gets SIGKILL, another joins before its session expires),
+#: partitions-not-given-up (Kafka; KIP-848; one member does not poll for 25 s while another joins),
+#: application-does-not-poll (one of two members does not poll for 18 s while a third joins),
+#: frozen-process (one of two members is stopped with SIGSTOP for 15 s, with a session timeout of 10 s).
 DATA = Path(__file__).parents[2] / "data" / "groups"
 
-#: The end of a member id of librdkafka.
+#: What librdkafka appends to the client id to form a member id.
 TAIL = "-5dc89100-0000-4000-8000-000000000000"
 
-#: Sizes of SyncGroup requests and JoinGroup responses: those of the leader list all members.
+#: Sizes of SyncGroup requests and JoinGroup responses: the leader's list all members.
 LEADER, MEMBER = 600, 90
 
 
 class Story:
-    """Collects lines; times are seconds since the story began."""
+    """Collects trace lines; times are seconds since the start of the story."""
 
     def __init__(self, group: str = "billing") -> None:
         self.lines: list[Line] = []
@@ -50,13 +50,13 @@ class Story:
         self._ids = count(1)
 
     def ask(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
-        """Member `who` sends a request; `member` is its member id, by default made from its name."""
-        line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._what(who, member), **more})
+        """Add a request from member `who`; `member` is its member id, derived from its name by default."""
+        line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._member_columns(who, member), **more})
         self.lines.append(line)
         return line
 
     def answer(self, request_line: RequestLine, at: float, *, error: str = "", **more: Any) -> None:
-        """The broker responds to a request."""
+        """Add the broker's response to a request."""
         after_us = (BEGAN + int(at * SECOND) - nanoseconds(request_line.ts)) // 1000
         facts = {name: getattr(request_line, name) for name in ("group_id", "member_id", "generation_id")} | {
             "size": MEMBER
@@ -65,22 +65,22 @@ class Story:
         self.lines.append(response(request_line, after_us=after_us, errors=errors, **facts | more))
 
     def say(
-        self, at: float, who: str, api: str, *, error: str = "", to: int | None = None, answer_size: int = MEMBER,
-        **more: Any,
+        self, at: float, who: str, api: str, *, error: str = "", response_generation: int | None = None,
+        answer_size: int = MEMBER, **more: Any,
     ) -> None:  # fmt: skip
-        """A request and its response a millisecond later, which may have the generation `to`."""
-        generation = {} if to is None else {"generation_id": to}
+        """Add a request and, a millisecond later, its response, with generation `response_generation` if given."""
+        generation = {} if response_generation is None else {"generation_id": response_generation}
         self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
     def joined(self, at: float, *members: str, generation: int = 1) -> None:
-        """All of them join, the first as the leader, and get their assignment."""
+        """Let all members join, the first as the leader, and get their assignments."""
         joins = [self.ask(at, member, "JoinGroup") for member in members]
         for position, join in enumerate(joins):
             self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
         self.synced(at + 0.002, *members, generation=generation)
 
     def synced(self, at: float, *members: str, generation: int = 1) -> None:
-        """All of them send SyncGroup, the first as the leader, and get their assignment."""
+        """Let all members send SyncGroup, the first as the leader, and get their assignments."""
         syncs = [
             self.ask(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
             for position, member in enumerate(members)
@@ -88,8 +88,8 @@ class Story:
         for sync in syncs:
             self.answer(sync, at + 0.001)
 
-    def beats(self, start: float, end: float, *members: str, error: str = "", generation: int = 1) -> None:
-        """Each of them sends a heartbeat every second, from `start` up to `end`."""
+    def send_heartbeats(self, start: float, end: float, *members: str, error: str = "", generation: int = 1) -> None:
+        """Let each member send a heartbeat every second from `start` up to `end`."""
         at = start
         while at < end:
             for member in members:
@@ -97,18 +97,18 @@ class Story:
             at += 1
 
     def epochs(self, start: float, end: float, who: str, epoch: int) -> None:
-        """Successful KIP-848 heartbeats every five seconds."""
+        """Add a successful KIP-848 heartbeat of member `who` every five seconds."""
         at = start
         while at < end:
             self.say(at, who, "ConsumerGroupHeartbeat", generation_id=epoch)
             at += 5
 
-    def closes(self, at: float, who: str, *, by: str | None = "client") -> None:
-        """The connection of `who` ends."""
+    def close_connection(self, at: float, who: str, *, by: str | None = "client") -> None:
+        """Close the connection of `who`."""
         self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
-    def finds(self, at: float, who: str, code: str, message: str) -> None:
-        """A rule reports a finding that belongs to no frame."""
+    def add_finding(self, at: float, who: str, code: str, message: str) -> None:
+        """Add a finding that belongs to no frame."""
         self.lines.append(
             FindingLine(
                 v=1,
@@ -123,21 +123,23 @@ class Story:
         )
 
     def misses(self, at: float, who: str | None) -> None:
-        """Responses on the connection of `who` are missing; lines of all connections if it is None."""
-        self.lines.append(missed(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND)))
+        """Add a gap: responses to `who` are missing or, if it is None, lines of all connections."""
+        self.lines.append(
+            make_gap(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND))
+        )
 
     def view(self, now: float) -> GroupView:
-        """The group as it is at `now`."""
+        """Return the view of the group at `now`."""
         lines = sorted(self.lines, key=lambda line: line.ts)
         view = feed(GroupsOverview(), lines).view(self.group, BEGAN + int(now * SECOND))
         assert view is not None
         return view
 
     def stalls(self, now: float) -> list[Stall]:
-        """The stalls of the group up to `now`."""
+        """Return the stalls of the group up to `now`."""
         return list(self.view(now).stalls)
 
-    def _what(self, who: str, member: str | None) -> dict[str, Any]:
+    def _member_columns(self, who: str, member: str | None) -> dict[str, Any]:
         return {
             "connection_id": f"n-{who}",
             "client": f"10.0.0.1:{4000 + sum(map(ord, who))}",
@@ -149,7 +151,7 @@ class Story:
 
 
 def lines_of(name: str) -> list[Line]:
-    """The lines of a trace of real clients and brokers, below tests/data/groups."""
+    """Return the lines of a trace of real clients and brokers in tests/data/groups."""
     with gzip.open(DATA / f"{name}.jsonl.gz") as file:
         return [line for raw in file if (line := parse_partial(raw)) is not None]
 
@@ -159,13 +161,13 @@ _errors = st.sampled_from([
     "MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID",
     "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "\x1b",
 ])  # fmt: skip
-_base = {
+_common = {
     "v": st.just(1),
     "ts": st.integers(-1, 120).map(lambda second: timestamp(BEGAN + second * SECOND)) | st.just("no time at all"),
     "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
 }
-_ends = {"client": st.sampled_from(["10.0.0.1:1", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
-_frame = _base | _ends | {
+_endpoints = {"client": st.sampled_from(["10.0.0.1:1", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_frame_columns = _common | _endpoints | {
     "api": st.sampled_from([
         "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "OffsetFetch", "FindCoordinator",
         "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
@@ -183,19 +185,20 @@ _frame = _base | _ends | {
 }  # fmt: skip
 
 #: Inconsistent lines about groups, in any order, on any rows.
-torn = st.lists(
+inconsistent_lines = st.lists(
     st.tuples(
         st.one_of(
-            st.builds(RequestLine, **_frame),
+            st.builds(RequestLine, **_frame_columns),
             st.builds(
-                ResponseLine, **_frame, request_ts=st.none() | _base["ts"],
+                ResponseLine, **_frame_columns, request_ts=st.none() | _common["ts"],
                 request_offset=st.sampled_from([None, 0, 1]), latency_us=st.none() | st.integers(-1, 9),
                 errors=st.just([]) | st.builds(ErrorEntry, _texts, st.just(1), _errors).map(lambda error: [error]),
             ),
-            st.builds(FindingLine, **_base, code=st.sampled_from(["S013", "S019"]), name=_texts,
+            st.builds(FindingLine, **_common, code=st.sampled_from(["S013", "S019"]), name=_texts,
                       severity=st.sampled_from(["error", "?"]), message=_texts),
-            st.builds(GapLine, **_base, direction=_texts, bytes=st.integers(), reason=_texts),
-            st.builds(CloseLine, **_base, **_ends, by=st.none() | st.sampled_from(["client", "server", "proxy"])),
+            st.builds(GapLine, **_common, direction=_texts, bytes=st.integers(), reason=_texts),
+            st.builds(CloseLine, **_common, **_endpoints,
+                      by=st.none() | st.sampled_from(["client", "server", "proxy"])),
         ),
         st.integers(0, 9),
     ),
@@ -204,5 +207,5 @@ torn = st.lists(
 
 
 def kinds(stalls: Iterable[Stall]) -> list[str]:
-    """The kind of each stall."""
+    """Return the kind of each stall."""
     return [str(stall.kind) for stall in stalls]

@@ -7,14 +7,14 @@ CLIENT, SERVER = "10.0.0.1:5000", "10.0.0.2:9092"
 
 
 def line(second: float, connection: str = "web-1-1") -> bytes:
-    """The opening of a connection, this many seconds after midnight."""
+    """Return the line of a connection that opens this many seconds after midnight."""
     return encode_line(
         OpenLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER),
     )
 
 
 def close(second: float, connection: str = "web-1-1") -> bytes:
-    """The end of a connection."""
+    """Return the line of a connection that closes this many seconds after midnight."""
     return encode_line(CloseLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER))
 
 

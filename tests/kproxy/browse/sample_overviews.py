@@ -1,4 +1,4 @@
-"""Overviews fed with lines, and lines that no real client would send."""
+"""Helpers that feed lines to overviews, and lines that no real client would send."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Overview(Protocol):
 
 OverviewT = TypeVar("OverviewT", bound=Overview)
 
-#: Captures of real clients that differ: groups, transactions, SASL, errors, departures, connections without an end.
+#: Varied captures of real clients: groups, transactions, SASL, errors, deviations, connections without an end.
 CAPTURES = (
     *(DATA / "bugs" / f"{name}.pcap.gz" for name in (
         "advertised-mismatch--librdkafka", "batch-int32-length--java", "corrid-wrong--librdkafka",
@@ -52,7 +52,7 @@ CAPTURES = (
 
 @functools.cache
 def captured() -> tuple[Line, ...]:
-    """The lines of all captures, one capture after another."""
+    """Return the lines of all captures, one capture after another."""
     return tuple(line for path in CAPTURES for line in lines_of(path))
 
 
@@ -60,7 +60,7 @@ _indexes: weakref.WeakKeyDictionary[Any, RowIndex] = weakref.WeakKeyDictionary()
 
 
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
-    """Feed lines with the rows, times and requests that a session passes; may be called again with later lines."""
+    """Feed lines with the rows, times and requests that a session passes; call it again to add later lines."""
     index = _indexes.setdefault(overview, RowIndex())
     for line in lines:
         at = time_of(line.ts)
@@ -70,7 +70,7 @@ def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
 
 
 def _supported_arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
-    """The arguments without the requests, if the overview does not take them."""
+    """Return the arguments, without the requests if the overview does not take them."""
     return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
@@ -84,24 +84,27 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
                      **more)  # type: ignore[arg-type]  # fmt: skip
 
 
-def missed(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
-    """Bytes of a connection are missing; without a connection id, lines of all connections."""
+def make_gap(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
+    """Return a gap in the bytes of a connection or, without a connection id, in the lines of all connections."""
     return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
 
 
 _texts = st.one_of(st.sampled_from(["", "a", "b", "SaslHandshake", "SaslAuthenticate", "\x1b[2J"]), st.text(max_size=3))
 _numbers = st.one_of(st.integers(-2, 3), st.sampled_from([-(2**31), 2**31 - 1, 2**63, 18, 35]))
-_base = {
+_common = {
     "v": st.just(1),
     "ts": st.one_of(st.integers(0, 5 * 10**9).map(lambda ns: timestamp(BEGAN + ns)), st.just("no time at all")),
     "connection_id": st.sampled_from(["", "n-1", "n-2", "n-3"]),
 }
-_ends = {"client": st.sampled_from(["10.0.0.1:1", "[::1]:2", "unix:", ""]), "server": st.sampled_from(["s:1", "s:2"])}
+_endpoints = {
+    "client": st.sampled_from(["10.0.0.1:1", "[::1]:2", "unix:", ""]),
+    "server": st.sampled_from(["s:1", "s:2"]),
+}
 _finding = st.builds(
     FindingEntry, st.sampled_from(["L001", "V002"]), _texts, st.sampled_from(["error", "warning", "info", "x"]), _texts,
     path=st.none() | _texts,
 )  # fmt: skip
-_frame = _base | _ends | {
+_frame_columns = _common | _endpoints | {
     "api": st.none() | _texts,
     "api_key": st.none() | _numbers,
     "api_version": st.none() | _numbers,
@@ -113,24 +116,24 @@ _frame = _base | _ends | {
 }  # fmt: skip
 
 _lines = st.one_of(
-        st.builds(OpenLine, **_base, **_ends, midstream=st.booleans()),
-        st.builds(RequestLine, **_frame, acks=st.none() | st.integers(-1, 1),
+        st.builds(OpenLine, **_common, **_endpoints, midstream=st.booleans()),
+        st.builds(RequestLine, **_frame_columns, acks=st.none() | st.integers(-1, 1),
                   software_name=st.none() | _texts, software_version=st.none() | _texts),
-        st.builds(ResponseLine, **_frame, request_ts=st.none() | _base["ts"], latency_us=st.none() | _numbers,
+        st.builds(ResponseLine, **_frame_columns, request_ts=st.none() | _common["ts"], latency_us=st.none() | _numbers,
                   errors=st.lists(st.builds(ErrorEntry, _texts, _numbers, _texts), max_size=2),
                   throttle_time_ms=st.none() | _numbers),
-        st.builds(FindingLine, **_base, code=st.just("C001"), name=_texts, severity=_texts, message=_texts),
-        st.builds(GapLine, **_base, direction=_texts, bytes=_numbers, reason=_texts),
-        st.builds(CloseLine, **_base, **_ends,
+        st.builds(FindingLine, **_common, code=st.just("C001"), name=_texts, severity=_texts, message=_texts),
+        st.builds(GapLine, **_common, direction=_texts, bytes=_numbers, reason=_texts),
+        st.builds(CloseLine, **_common, **_endpoints,
                   repeated=st.lists(st.builds(RepeatEntry, st.sampled_from(["L001", "Z9"]), _texts, _numbers))),
 )  # fmt: skip
 
 #: Lines of a torn or forged trace, in any order, on any rows.
-torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
+inconsistent_lines = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 
 
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
-    """Feed inconsistent lines."""
+    """Feed inconsistent lines, each with an arbitrary row."""
     for line, row in lines:
         overview.observe(*_supported_arguments(overview, line, row, time_of(line.ts), (row,)))
     return overview

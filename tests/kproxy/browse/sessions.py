@@ -41,7 +41,7 @@ class LinesSource(Source):
 
 
 def session_of(lines: Iterable[Line], **more: Any) -> BrowseSession:
-    """A session that has read these lines."""
+    """Return a session that has read these lines."""
     session = BrowseSession(LinesSource(lines, **more))
     read(session)
     return session
@@ -57,7 +57,7 @@ def read(session: BrowseSession) -> None:
 
 
 def request(number: int, *, at: float = 0, api: str = "Fetch", api_key: int = 1, **more: Any) -> RequestLine:
-    """A request of connection n-1, `at` seconds after the beginning."""
+    """Return a request on connection n-1, sent `at` seconds after `BEGAN`."""
     facts: dict[str, Any] = {
         "connection_id": "n-1", "client": "10.0.0.1:4000", "server": "10.0.0.2:9092", "api_version": 12,
         "client_id": "shop", "size": 100, "offset": number * 100,
@@ -67,7 +67,7 @@ def request(number: int, *, at: float = 0, api: str = "Fetch", api_key: int = 1,
 
 
 def response(request_line: RequestLine, *, after_us: int = 1000, **more: Any) -> ResponseLine:
-    """The response to a request."""
+    """Return the response to a request."""
     facts: dict[str, Any] = {
         name: getattr(request_line, name)
         for name in ("connection_id", "client", "server", "api", "api_key", "api_version", "client_id")

@@ -12,14 +12,14 @@ _TS = "2026-03-01T00:00:00.000000Z"
 
 
 def request_line(frame: bytes | None, **more: Any) -> RequestLine:
-    """The line of a request at raw detail; `more` are other columns."""
-    key, version = (int.from_bytes((frame or b"")[at : at + 2], "big", signed=True) for at in (4, 6))
+    """Return the line of a request with its raw frame; `more` are other columns."""
+    key, version = (int.from_bytes((frame or b"")[offset : offset + 2], "big", signed=True) for offset in (4, 6))
     return RequestLine(v=1, ts=_TS, connection_id="c-1", client="a:1", server="b:2", size=len(frame or b""), offset=0,
                        **(_columns(frame, key, version) | more))  # fmt: skip
 
 
 def response_line(frame: bytes | None, key: int, version: int, **more: Any) -> ResponseLine:
-    """The line of a response to a request of that API and version."""
+    """Return the line of a response to a request of that API and version."""
     return ResponseLine(v=1, ts=_TS, connection_id="c-1", client="a:1", server="b:2", size=len(frame or b""), offset=0,
                         **(_columns(frame, key, version) | more))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Stories of groups: one for each kind of stall, and some that look like a stall but are none."""
+"""Stories of groups: one for each kind of stall, and some that only look like a stall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
 
 
 def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
-    """A story of a group, and when (s) its trace ends."""
+    """Register the story of a group whose trace ends at `now` (s)."""
 
     def register(build: Callable[[Story], None]) -> Callable[[Story], None]:
         CASES[build.__name__] = build, now
@@ -30,7 +30,7 @@ def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], No
 
 def start_two_members(story: Story, until: float = 10) -> None:
     story.joined(0, "a", "b")
-    story.beats(1, until, "a", "b")
+    story.send_heartbeats(1, until, "a", "b")
 
 
 @case(30)
@@ -43,12 +43,12 @@ def healthy_group(story: Story) -> None:
 def member_ignores_the_rebalance(story: Story) -> None:
     start_two_members(story)
     waiting_join = story.ask(11, "a", "JoinGroup")
-    story.beats(11.5, 30, "b", error="REBALANCE_IN_PROGRESS")
+    story.send_heartbeats(11.5, 30, "b", error="REBALANCE_IN_PROGRESS")
     late_join = story.ask(30, "b", "JoinGroup")
     for join in (waiting_join, late_join):
         story.answer(join, 30.1, generation_id=2)
     story.synced(30.2, "a", "b", generation=2)
-    story.beats(31, 40, "a", "b", generation=2)
+    story.send_heartbeats(31, 40, "a", "b", generation=2)
 
 
 @case(17)
@@ -60,10 +60,10 @@ def member_is_silent_during_a_join(story: Story) -> None:
 @case(30)
 def member_is_killed_during_a_join(story: Story) -> None:
     start_two_members(story)
-    story.closes(10.2, "b")
+    story.close_connection(10.2, "b")
     story.answer(story.ask(11, "a", "JoinGroup"), 21, generation_id=2)
     story.synced(21.1, "a", generation=2)
-    story.beats(22, 30, "a", generation=2)
+    story.send_heartbeats(22, 30, "a", generation=2)
 
 
 @case(10)
@@ -86,7 +86,7 @@ def member_is_left_out(story: Story) -> None:
     start_two_members(story)
     story.ask(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
-    story.beats(13, 20, "a", "b", generation=2)
+    story.send_heartbeats(13, 20, "a", "b", generation=2)
 
 
 @case(16)
@@ -97,7 +97,7 @@ def leader_does_not_sync(story: Story) -> None:
     sync = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     story.synced(12, "a")
     story.answer(sync, 12.002)
-    story.beats(13, 16, "a", "b")
+    story.send_heartbeats(13, 16, "a", "b")
 
 
 @case(61)
@@ -120,25 +120,25 @@ def coordinator_keeps_the_assignment(story: Story) -> None:
 @case(22)
 def rebalance_without_a_waiting_member(story: Story) -> None:
     start_two_members(story, 5)
-    story.beats(5, 20, "a")
-    story.beats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
+    story.send_heartbeats(5, 20, "a")
+    story.send_heartbeats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
     story.joined(21, "a", "b", generation=2)
 
 
 @case(30)
 def heartbeats_stop_and_come_back(story: Story) -> None:
     start_two_members(story)
-    story.beats(10, 30, "b")
-    story.beats(21, 30, "a")
+    story.send_heartbeats(10, 30, "b")
+    story.send_heartbeats(21, 30, "a")
 
 
 @case(30)
 def heartbeat_is_answered_late(story: Story) -> None:
     start_two_members(story)
     heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
-    story.beats(11, 21, "b")
+    story.send_heartbeats(11, 21, "b")
     story.answer(heartbeat, 21)
-    story.beats(22, 30, "a", "b")
+    story.send_heartbeats(22, 30, "a", "b")
 
 
 @case(40)
@@ -146,30 +146,30 @@ def bytes_are_missing(story: Story) -> None:
     start_two_members(story)
     story.ask(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
-    story.beats(11, 40, "b")
+    story.send_heartbeats(11, 40, "b")
 
 
 @case(35)
 def member_is_lost(story: Story) -> None:
     start_two_members(story)
-    story.closes(10, "a")
-    story.beats(10, 30, "b")
+    story.close_connection(10, "a")
+    story.send_heartbeats(10, 30, "b")
     story.joined(31, "b", generation=2)
-    story.beats(32, 35, "b", generation=2)
+    story.send_heartbeats(32, 35, "b", generation=2)
 
 
 @case(60)
 def observation_ends(story: Story) -> None:
     start_two_members(story)
     for member in "ab":
-        story.closes(10, member, by=None)
+        story.close_connection(10, member, by=None)
 
 
 @case(13)
 def member_leaves(story: Story) -> None:
     start_two_members(story)
     story.say(10, "a", "LeaveGroup", member=None)
-    story.closes(10.5, "a")
+    story.close_connection(10.5, "a")
     story.joined(11, "b", generation=2)
     story.say(12, "b", "LeaveGroup", member=None)
 
@@ -212,32 +212,32 @@ def commit_is_rejected_then_accepted(story: Story) -> None:
 
 @case(7)
 def fenced_member_rejoins(story: Story) -> None:
-    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, response_generation=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
-    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
+    story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, response_generation=2)
 
 
 @case(31)
 def epoch_stays_behind(story: Story) -> None:
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 30, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
     story.epochs(11, 30, "b", 2)
-    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
 
 
 @case(20)
 def epoch_is_reached_in_time(story: Story) -> None:
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 14, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
     story.epochs(11, 20, "b", 2)
-    story.say(15, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(15, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
 
 
 @case(36)
 def heartbeats_start_in_a_burst_and_stop(story: Story) -> None:
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     for number in range(5):
         story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
     story.epochs(5.4, 20, "a", 1)
@@ -256,16 +256,16 @@ def coordinator_has_moved(story: Story) -> None:
     start_two_members(story, 3)
     for second in range(3, 9):
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
-    story.beats(9, 12, "a", "b")
+    story.send_heartbeats(9, 12, "a", "b")
 
 
 def recorded_stalls(lines: Iterable[Line], now: int) -> list[StallLine]:
-    """The stall lines that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
+    """Return the stall lines, in order of time, that inspection would add to these lines up to `now` (ns)."""
     return [line for line in recorded_with_findings(lines, now) if isinstance(line, StallLine)]
 
 
 def recorded_with_findings(lines: Iterable[Line], now: int) -> list[Line]:
-    """The stall lines, each with its finding."""
+    """Return the stall lines and their findings."""
     stalls = StallLines()
     recorded_lines: list[Line] = []
     for line in lines:
@@ -285,14 +285,14 @@ def _tick_until(stalls: StallLines, until: int) -> Iterable[Line]:
 
 
 def detect_stalls(lines: Iterable[Line], group: str, now: int) -> list[DetectedStall]:
-    """The stalls of a group up to `now` (ns)."""
+    """Return the stalls of a group up to `now` (ns)."""
     view = feed(GroupsOverview(), lines).view(group, now)
     assert view is not None
     return stalls_of_view(view)
 
 
 def stalls_of_view(view: GroupView) -> list[DetectedStall]:
-    """The stalls in the view of a group."""
+    """Return the stalls in the view of a group."""
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     return sorted(
         (

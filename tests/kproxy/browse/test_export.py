@@ -1,4 +1,4 @@
-"""Exchanges copied as text, and rows saved as a trace or a capture."""
+"""Copying exchanges as text, and saving rows as a trace or a capture."""
 
 import base64
 import errno
@@ -87,7 +87,7 @@ def test_copied_markdown_has_the_finding_and_escapes_hostile_text(session: Brows
     assert "````json" in escaped_text
 
 
-def test_copies_no_hex_and_no_command_without_a_frame() -> None:
+def test_exchange_without_a_frame_has_no_hex_and_no_command() -> None:
     exchange = Exchange(0, 1, request(1))
     assert copies.as_hex(request(1)) is None
     assert copies.as_command(exchange, request=True) is None
@@ -95,7 +95,7 @@ def test_copies_no_hex_and_no_command_without_a_frame() -> None:
     assert "size" in copies.as_json(exchange)
 
 
-def test_saves_the_visible_rows_with_their_notes(session: BrowseSession, tmp_path: Path) -> None:
+def test_visible_rows_are_saved_with_their_notes(session: BrowseSession, tmp_path: Path) -> None:
     session.visible.choose(parse("finding=L005 and got~'bytes'"))
     read(session)
     session.annotate(session.visible[0], Note(text="here"))
@@ -113,7 +113,7 @@ def test_saves_the_visible_rows_with_their_notes(session: BrowseSession, tmp_pat
     assert len(path.read_bytes().splitlines()) == 4
 
 
-def test_saves_a_partly_invalid_line_unchanged(tmp_path: Path) -> None:
+def test_partly_invalid_line_is_saved_unchanged(tmp_path: Path) -> None:
     source = LinesSource([request(1)])
     invalid_line = encode_line(request(2)).replace(b'"size"', b'"body":[],"size"')
     source.spool.append(invalid_line)
@@ -156,7 +156,7 @@ def test_saved_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: s
 
 
 def _ones_complement_sum(data: bytes) -> int:
-    """The ones' complement sum of 16-bit words (RFC 1071)."""
+    """Return the ones' complement sum of 16-bit words (RFC 1071)."""
     total = 0
     for (word,) in struct.iter_unpack(">H", data + bytes(len(data) % 2)):
         total += word
@@ -174,7 +174,7 @@ def test_saved_capture_of_selected_rows_has_no_gaps(tmp_path: Path) -> None:
     assert not [line for line in saved if line.__struct_config__.tag == "gap"]
 
 
-def test_saves_long_frames_and_unusual_addresses_but_no_row_without_bytes(tmp_path: Path) -> None:
+def test_long_frames_and_unusual_addresses_can_be_saved_as_a_capture(tmp_path: Path) -> None:
     data = b"\0\0\xc3\x50" + bytes(50_000)
     frame = base64.b64encode(data).decode()
     endpoints = [

@@ -9,7 +9,7 @@ from kproxy.control.protocol import LateResponse
 from kproxy.trace.lines import Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 
 
 def _late_response(request_line: RequestLine) -> LateResponse:
@@ -19,7 +19,7 @@ def _late_response(request_line: RequestLine) -> LateResponse:
     )
 
 
-def test_only_a_late_request_has_the_reason_as_a_fact() -> None:
+def test_only_a_late_request_has_a_reason() -> None:
     first, second = request(1), request(2, at=1)
     for lines, late_request in (([first], first), ([first, response(first), second], first)):
         session = session_of(lines, phase=SourcePhase.LIVE)
@@ -36,7 +36,7 @@ def test_only_a_late_request_has_the_reason_as_a_fact() -> None:
 
 
 def test_share_groups_show_the_records_that_members_hold() -> None:
-    session = session_of(told("""
+    session = session_of(lines_of_story("""
 > ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "m-1", "member_epoch": 0}
 < {"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}
 > ShareFetch v1 {"group_id": "work", "member_id": "m-1", "share_session_epoch": 0, "topics": []}
@@ -63,7 +63,7 @@ def test_clients_have_columns_for_bytes_in_and_out() -> None:
 
 
 def _stored_batch(number: int, partition: int, at: float) -> list[Line]:
-    """A batch of 9 bytes that the broker stores."""
+    """Return the exchange of a batch of 9 bytes that the broker stores."""
     entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], offsets=[number])
     request_line = request(number, at=at, api="Produce", api_key=0, topics=[entry])
     return [request_line, response(request_line, topics=[entry])]
@@ -75,7 +75,7 @@ def _not_read_fact(*lines: Line, seconds: float) -> str:
     return dict(row.facts)["not read"]
 
 
-def test_topics_show_partitions_that_no_reader_reads() -> None:
+def test_topics_show_partitions_that_nobody_reads() -> None:
     writes = [*_stored_batch(1, 0, 0), *_stored_batch(2, 1, 1), *_stored_batch(3, 1, 2)]
     fetch = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])
     reads = [fetch, response(fetch, topics=[TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9])])]

@@ -1,4 +1,4 @@
-"""Lines with impossible numbers and times, from reading them to showing them as text."""
+"""Lines with impossible numbers and times can be read, counted and shown as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbe
 
 
 def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
-    """Lines in which every number is `number`."""
+    """Return lines in which every number is `number`."""
     endpoints = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
     topic = dict.fromkeys(("bytes", "records", "batches", "lag"), number)
     topics = [
@@ -97,7 +97,7 @@ def view_everything(session: BrowseSession) -> None:
 
 
 @pytest.mark.parametrize("number", [10**400, -(10**400), 2**63, -(2**63) - 1, -1], ids=lambda number: str(number)[:6])
-def test_shows_lines_with_impossible_numbers(number: int) -> None:
+def test_lines_with_impossible_numbers_are_shown(number: int) -> None:
     source = LinesSource()
     source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines_with_number(number)))
     session = BrowseSession(source)
@@ -107,7 +107,7 @@ def test_shows_lines_with_impossible_numbers(number: int) -> None:
 
 
 @pytest.mark.parametrize("year", ["0001", "1969", "2262", "9999"])
-def test_shows_lines_with_impossible_times(year: str) -> None:
+def test_lines_with_impossible_times_are_shown(year: str) -> None:
     source = LinesSource()
     all_lines = lines_with_number(5) + lines_with_number(6, ts=f"{year}-12-31T23:59:59.999999Z") + lines_with_number(7)
     source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in all_lines))

@@ -1,4 +1,4 @@
-"""Rows of frames that repeat a finding, and of requests that wait."""
+"""Rows are marked for frames that repeat a finding and for waiting requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views that share one index."""
+"""Several views of one session, which share its index."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tests.kproxy.browse.sessions import LinesSource, read, request, session_of
 
 def test_views_of_a_session_are_independent_and_see_later_rows() -> None:
     session = session_of([request(1, api="Fetch"), request(2, api="Metadata", api_key=3)], phase=SourcePhase.LIVE)
-    fetches, texts = session.new_view(), session.new_view()
-    session.views += [fetches, texts]
+    fetches, text_search = session.new_view(), session.new_view()
+    session.views += [fetches, text_search]
     fetches.visible.choose(parse("api=Fetch"))
-    texts.visible.choose(parse("metadata"))
+    text_search.visible.choose(parse("metadata"))
     read(session)
-    assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (2, [0], [1])
+    assert (len(session.visible), list(fetches.visible), list(text_search.visible)) == (2, [0], [1])
     assert fetches.matching is not None
     source = session.source
     assert isinstance(source, LinesSource)
     source.add(request(3, api="Fetch"))
     read(session)
-    assert (len(session.visible), list(fetches.visible), list(texts.visible)) == (3, [0, 2], [1])
+    assert (len(session.visible), list(fetches.visible), list(text_search.visible)) == (3, [0, 2], [1])
     assert [(api.api, api.requests) for api in fetches.matching.apis.rows()] == [("Fetch", 2)]
     assert session.matching is None

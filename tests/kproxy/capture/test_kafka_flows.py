@@ -1,4 +1,4 @@
-"""Flows of a capture: which ones are Kafka, which side is the client, and their lines."""
+"""Flows in a capture: which ones are Kafka, which side is the client, and which lines they yield."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ METADATA = request("Metadata", 4, {"topics": [{"name": "orders"}]})
 METADATA_RESPONSE = response("Metadata", 4, {})
 
 
-def run(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
+def dissect(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
     dissector = Dissector(Inspector("x"), **options)  # type: ignore[arg-type]
     lines = [line for event in events for line in dissector.process(event)]  # type: ignore[arg-type]
     return lines + dissector.flush(), dissector
@@ -29,17 +29,17 @@ def flow(*, midstream: bool = False, swapped: bool = False) -> Flow:
     return Flow(0, (SERVER, CLIENT) if swapped else (CLIENT, SERVER), midstream)
 
 
-def exchange(flow: Flow, client: int = 0) -> list[object]:
+def exchange(flow: Flow, client_direction: int = 0) -> list[object]:
     return [
         FlowOpened(flow, 1),
-        BytesCaptured(flow, client, 2, METADATA),
-        BytesCaptured(flow, 1 - client, 3, METADATA_RESPONSE),
-        FlowEnded(flow, 4, "fin", client),
+        BytesCaptured(flow, client_direction, 2, METADATA),
+        BytesCaptured(flow, 1 - client_direction, 3, METADATA_RESPONSE),
+        FlowEnded(flow, 4, "fin", client_direction),
     ]
 
 
 def test_flow_that_starts_with_a_request_is_kafka_on_any_port() -> None:
-    lines, dissector = run(exchange(flow()))
+    lines, dissector = dissect(exchange(flow()))
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert (lines[0].client, lines[0].server) == ("10.0.0.1:50000", "10.0.0.2:19092")  # type: ignore[union-attr]
     assert (lines[-1].by, lines[-1].how) == ("client", "fin")  # type: ignore[union-attr]
@@ -48,8 +48,8 @@ def test_flow_that_starts_with_a_request_is_kafka_on_any_port() -> None:
 
 def test_request_in_small_pieces_is_recognised() -> None:
     tcp_flow = flow()
-    pieces = [BytesCaptured(tcp_flow, 0, at, METADATA[at : at + 1]) for at in range(len(METADATA))]
-    assert kinds(run([FlowOpened(tcp_flow, 0), *pieces])[0]) == [OpenLine, RequestLine]
+    pieces = [BytesCaptured(tcp_flow, 0, index, METADATA[index : index + 1]) for index in range(len(METADATA))]
+    assert kinds(dissect([FlowOpened(tcp_flow, 0), *pieces])[0]) == [OpenLine, RequestLine]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_request_in_small_pieces_is_recognised() -> None:
 )
 def test_other_protocols_are_only_counted(data: bytes, name: str) -> None:
     tcp_flow = flow()
-    lines, dissector = run(
+    lines, dissector = dissect(
         [
             FlowOpened(tcp_flow, 1),
             BytesCaptured(tcp_flow, 0, 2, data),
@@ -74,20 +74,20 @@ def test_other_protocols_are_only_counted(data: bytes, name: str) -> None:
     assert dissector.other == {name: 1}
 
 
-def test_other_protocols_on_a_kafka_port_are_findings() -> None:
+def test_other_protocols_on_a_kafka_port_are_reported() -> None:
     tcp_flow = flow()
-    lines, _ = run(
+    lines, _ = dissect(
         [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 0, 2, b"GET / HTTP/1.1\r\n")], ports=frozenset({19092})
     )
     assert kinds(lines) == [OpenLine, FindingLine]
 
 
-def test_with_given_ports_other_flows_are_ignored() -> None:
-    assert run(exchange(flow()), ports=frozenset({9092}))[0] == []
+def test_flows_on_other_ports_are_ignored_if_ports_are_given() -> None:
+    assert dissect(exchange(flow()), ports=frozenset({9092}))[0] == []
 
 
 def test_midstream_flow_is_reversed_if_the_client_was_guessed_wrong() -> None:
-    lines, _ = run(exchange(flow(midstream=True, swapped=True), client=1))
+    lines, _ = dissect(exchange(flow(midstream=True, swapped=True), client_direction=1))
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert lines[0].client == "10.0.0.1:50000"  # type: ignore[union-attr]
     assert lines[-1].by == "client"  # type: ignore[union-attr]
@@ -96,14 +96,16 @@ def test_midstream_flow_is_reversed_if_the_client_was_guessed_wrong() -> None:
 def test_response_before_the_first_request_becomes_a_gap() -> None:
     tcp_flow = flow(midstream=True)
     early_response = response("Heartbeat", 0, {}, correlation_id=77)
-    lines, _ = run([FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 1, 2, early_response), *exchange(tcp_flow)[1:]])
+    lines, _ = dissect(
+        [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 1, 2, early_response), *exchange(tcp_flow)[1:]]
+    )
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
 
 
 def test_reports_lost_bytes() -> None:
     tcp_flow = flow()
     events = [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 0, 2, METADATA), BytesLost(tcp_flow, 0, 3, 10)]
-    lines, _ = run(events)
+    lines, _ = dissect(events)
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine]  # K001
 
 
@@ -111,7 +113,7 @@ def test_differing_retransmissions_are_reported_once_per_direction_and_counted()
     tcp_flow = flow()
     differing = [SegmentDiffers(tcp_flow, direction, 4, 8, 24, 3) for direction in (0, 0, 1, 0)]
     opened, request_bytes, response_bytes, ended = exchange(tcp_flow)
-    lines, _ = run([opened, request_bytes, response_bytes, *differing, ended])
+    lines, _ = dissect([opened, request_bytes, response_bytes, *differing, ended])
     findings = [line for line in lines if isinstance(line, FindingLine)]
     assert [(line.code, line.direction, line.offset) for line in findings] == [
         ("K008", "request", 8),
@@ -123,7 +125,7 @@ def test_differing_retransmissions_are_reported_once_per_direction_and_counted()
     assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 2)]
 
 
-def test_differing_bytes_before_the_protocol_is_known_are_reported_later() -> None:
+def test_early_differing_bytes_are_reported_once_the_protocol_is_known() -> None:
     tcp_flow = flow()
     opened, *later_events = exchange(tcp_flow)
     early_events = [
@@ -131,7 +133,7 @@ def test_differing_bytes_before_the_protocol_is_known_are_reported_later() -> No
         BytesCaptured(tcp_flow, 0, 2, METADATA[:9]),
         SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3),
     ]
-    lines, _ = run([opened, *early_events, BytesCaptured(tcp_flow, 0, 3, METADATA[9:]), *later_events[1:]])
+    lines, _ = dissect([opened, *early_events, BytesCaptured(tcp_flow, 0, 3, METADATA[9:]), *later_events[1:]])
     assert kinds(lines) == [OpenLine, FindingLine, RequestLine, ResponseLine, CloseLine]
 
 
@@ -140,14 +142,14 @@ def test_recognises_tls_despite_differing_retransmissions() -> None:
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
     events = [FlowOpened(tcp_flow, 1), SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3), BytesCaptured(tcp_flow, 0, 2, hello)]
     decryptors: list[str] = []
-    run([*events, FlowEnded(tcp_flow, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
+    dissect([*events, FlowEnded(tcp_flow, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
     assert decryptors == ["made"]
 
 
 def test_limits_the_differences_kept_until_the_protocol_is_known() -> None:
     tcp_flow = flow(midstream=True)
     differing = [SegmentDiffers(tcp_flow, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
-    lines, _ = run([FlowOpened(tcp_flow, 1), *differing, *exchange(tcp_flow)[1:]])
+    lines, _ = dissect([FlowOpened(tcp_flow, 1), *differing, *exchange(tcp_flow)[1:]])
     close_line = lines[-1]
     assert isinstance(close_line, CloseLine)
     assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 4)]
@@ -160,14 +162,14 @@ def test_gives_up_on_a_flow_of_unknown_protocol() -> None:
         FlowOpened(tcp_flow, 1),
         *(BytesCaptured(tcp_flow, 0, 2, chunk) for _ in range(MAX_UNDECIDED // len(chunk) + 1)),
     ]
-    lines, dissector = run(events)
+    lines, dissector = dissect(events)
     assert lines == []
     assert dissector.other == {"unknown": 1}
 
 
 def test_connection_without_data_has_no_lines() -> None:
     tcp_flow = flow()
-    lines, dissector = run([FlowOpened(tcp_flow, 1), FlowEnded(tcp_flow, 2, "fin", 0)])
+    lines, dissector = dissect([FlowOpened(tcp_flow, 1), FlowEnded(tcp_flow, 2, "fin", 0)])
     assert lines == []
     assert dissector.other == {}
 
@@ -176,7 +178,7 @@ BROKERS_REQUEST = request("Metadata", 8, {"topics": None})
 BROKERS_RESPONSE = response("Metadata", 8, {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}]})
 
 
-def attempt(number: int, port: int, how: str) -> list[object]:
+def failed_attempt(number: int, port: int, how: str) -> list[object]:
     failed_flow = Flow(number, ((CLIENT[0], 50000 + number), ("10.0.0.7", port)), midstream=False)
     return [FlowOpened(failed_flow, 5), FlowEnded(failed_flow, 6, how, 1, 1)]  # type: ignore[arg-type]
 
@@ -191,7 +193,9 @@ def learn_broker_address() -> list[object]:
 
 
 def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
-    lines, dissector = run([*learn_broker_address(), *attempt(1, 9092, "refused"), *attempt(2, 80, "refused")])
+    lines, dissector = dissect(
+        [*learn_broker_address(), *failed_attempt(1, 9092, "refused"), *failed_attempt(2, 80, "refused")]
+    )
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
     close_line = lines[-1]
     assert isinstance(close_line, CloseLine)
@@ -200,12 +204,12 @@ def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
 
 
 def test_failed_attempts_on_a_given_port_have_lines() -> None:
-    lines, _ = run(attempt(1, 9092, "no answer"), ports=frozenset({9092}))
+    lines, _ = dissect(failed_attempt(1, 9092, "no answer"), ports=frozenset({9092}))
     assert kinds(lines) == [OpenLine, CloseLine]
 
 
-def test_unresolvable_name_is_a_finding() -> None:
-    lines, _ = run(
+def test_unresolvable_name_is_reported() -> None:
+    lines, _ = dissect(
         [*learn_broker_address(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)]
     )
     [finding] = [line for line in lines if isinstance(line, FindingLine) and line.code == "S001"]

@@ -1,4 +1,4 @@
-"""The lines of a capture are yielded as soon as their packets arrive, and in spite of internal errors."""
+"""The lines of a capture are yielded as soon as their packets arrive, and despite internal errors."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class PacketPerRead(io.BytesIO):
     def __init__(self, packets: list[Packet]) -> None:
         super().__init__(pcap(packets))
         self.sizes = iter([16 + len(packet.data) for packet in packets])
-        self.packets = 0
+        self.packets_read = 0
 
     def read1(self, size: int | None = -1, /) -> bytes:
-        self.packets += 1
+        self.packets_read += 1
         return super().read1(next(self.sizes, 0))
 
 
@@ -52,7 +52,7 @@ def test_yields_a_line_as_soon_as_its_packet_arrives() -> None:
         for line in CaptureLines(capture, Inspector("c")):
             if isinstance(line, RequestLine | ResponseLine):
                 frames += 1
-                assert line.ts == timestamp(packets[source.packets - 1].at)
+                assert line.ts == timestamp(packets[source.packets_read - 1].at)
     assert frames > 20
 
 
@@ -66,16 +66,16 @@ def test_internal_error_affects_only_its_packet(
     original_receive = tcp.Reassembler._receive_unusual
     original_class = tcp.BytesCaptured
 
-    def fail(at: int) -> None:
+    def fail_if_due(at: int) -> None:
         if at == failing_at:
             raise TypeError("a bug")
 
     def receive_or_fail(self: tcp.Reassembler, packet: Packet) -> Any:
-        fail(packet.at)
+        fail_if_due(packet.at)
         return original_receive(self, packet)
 
     def captured_or_fail(flow: Any, direction: int, at: int, data: bytes) -> Any:
-        fail(at)
+        fail_if_due(at)
         return original_class(flow, direction, at, data)
 
     monkeypatch.setattr(tcp.Reassembler, "_receive_unusual", receive_or_fail)
@@ -88,7 +88,7 @@ def test_internal_error_affects_only_its_packet(
 
 
 def test_yields_the_lines_before_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For instance TLS without the package for it: a block also has packets of other connections."""
+    """One such error is a missing package for TLS: the block also has packets of other connections."""
     expected_lines, process = lines_of(SAMPLE), Dissector.process
     count = 0
 

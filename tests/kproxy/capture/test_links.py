@@ -44,13 +44,13 @@ def test_finds_tcp_behind_each_link_layer(link_type: int, head4: bytes, head6: b
     assert segment(link_type, head6 + ipv6(TCP)) == Segment(KEY6, 7, 9, 0x18, b"kafka", 0)
 
 
-def test_passes_over_options_of_ip_and_tcp() -> None:
+def test_skips_ip_and_tcp_options() -> None:
     with_options = TCP[:12] + b"\x80" + TCP[13:20] + bytes(12) + b"kafka"
     assert segment(1, ethernet(ipv4(with_options, options=8))) == Segment(KEY4, 7, 9, 0x18, b"kafka", 0)
     assert segment(1, ethernet(ipv4(with_options))) == Segment(KEY4, 7, 9, 0x18, b"kafka", 0)
 
 
-def test_passes_over_ipv6_extension_headers() -> None:
+def test_skips_ipv6_extension_headers() -> None:
     hop_by_hop, routing, options = b"\x2b\0" + bytes(6), b"\x33\1" + bytes(14), b"\x06\0" + bytes(6)
     authentication, whole_fragment = b"\x2c\4" + bytes(22), b"\x3c\0\0\0" + bytes(4)
     headers = hop_by_hop + routing + authentication + whole_fragment + options
@@ -99,7 +99,7 @@ def test_ip_length_of_zero_means_a_segment_above_64_kib() -> None:
         (b"", "truncated headers"),
     ],
 )
-def test_says_why_a_packet_is_skipped(data: bytes, reason: str | None) -> None:
+def test_reports_why_a_packet_is_skipped(data: bytes, reason: str | None) -> None:
     result = segment(1, data, 1500)
     if reason is None:
         assert isinstance(result, Segment)
@@ -107,7 +107,7 @@ def test_says_why_a_packet_is_skipped(data: bytes, reason: str | None) -> None:
         assert result == reason
 
 
-def test_skips_an_unsupported_link_type() -> None:
+def test_reports_an_unsupported_link_type() -> None:
     assert segment(189, ethernet(ipv4(TCP))) == "link type 189 is not supported"
 
 
@@ -119,7 +119,7 @@ def test_reads_endpoints_and_their_reverse() -> None:
 
 
 @given(st.sampled_from([*LINK_TYPES, 189]), st.integers(0, 80), st.binary(max_size=6))
-def test_any_bytes_are_a_segment_or_a_reason(link_type: int, offset: int, damage: bytes) -> None:
+def test_any_bytes_yield_a_segment_or_a_reason(link_type: int, offset: int, damage: bytes) -> None:
     valid = ethernet(ipv6(b"\x06\0" + bytes(6) + TCP, next_header=0), 0x86DD) if offset % 2 else ethernet(ipv4(TCP))
     data = valid[14:] if link_type in (12, 101) else valid
     result = segment(link_type, data[:offset] + damage + data[offset + len(damage) :])

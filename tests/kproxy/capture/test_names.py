@@ -1,4 +1,4 @@
-"""DNS responses in captures: names that do not exist. The responses are built by scapy."""
+"""DNS responses in captures that report a nonexistent name. Scapy builds the responses."""
 
 import random
 

@@ -29,8 +29,8 @@ def test_accepts_packets_from_every_layer() -> None:
 
 
 def test_orders_segments_and_drops_retransmissions() -> None:
-    parts = [tcp(50001, 9092, 1 + offset, REQUEST[offset : offset + 9]) for offset in range(0, len(REQUEST), 9)]
-    packets = [ipv4(part) for part in (parts[0], parts[2], parts[1], parts[1])]
+    segments = [tcp(50001, 9092, 1 + offset, REQUEST[offset : offset + 9]) for offset in range(0, len(REQUEST), 9)]
+    packets = [ipv4(segment) for segment in (segments[0], segments[2], segments[1], segments[1])]
     assert tcp_connections(packets) == [([REQUEST], None)]
 
 
@@ -51,6 +51,6 @@ def test_packets_without_payload_have_no_connection() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_kafka_frames_are_not_packets(body: bytes) -> None:
+def test_kafka_frames_are_not_taken_for_packets(body: bytes) -> None:
     for frame in (response("Fetch", 0, {})[:4] + body, REQUEST, body[:0]):
         assert tcp_connections([frame]) is None

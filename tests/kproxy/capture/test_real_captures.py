@@ -1,4 +1,4 @@
-"""Real captures: every byte of every stream, compared with a second implementation of reassembly."""
+"""Real captures: every byte of every stream is compared with a second implementation of reassembly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Streams = dict[tuple[Endpoint, Endpoint], bytes]
 def streams_by_offset(path: Path) -> Streams:
     """Place each payload by its sequence number; supports only Ethernet, IPv4 and one connection per port."""
     file = gzip.decompress(path.read_bytes())
-    first: dict[tuple[Endpoint, Endpoint], int] = {}
+    first_seqs: dict[tuple[Endpoint, Endpoint], int] = {}
     segments: dict[tuple[Endpoint, Endpoint], list[tuple[int, bytes]]] = defaultdict(list)
     position = 24
     while position < len(file):
@@ -32,14 +32,14 @@ def streams_by_offset(path: Path) -> Streams:
         key = (".".join(map(str, ip[12:16])), source_port), (".".join(map(str, ip[16:20])), destination_port)
         payload = segment[(segment[12] >> 4) * 4 :]
         if segment[13] & 2:
-            first[key] = seq + 1
+            first_seqs[key] = seq + 1
         elif payload:  # the first data of a connection that was open when the capture started
-            first.setdefault(key, seq)
-            segments[key].append(((seq - first[key]) & 0xFFFF_FFFF, payload))
+            first_seqs.setdefault(key, seq)
+            segments[key].append(((seq - first_seqs[key]) & 0xFFFF_FFFF, payload))
     streams: Streams = {}
-    for key, parts in segments.items():
+    for key, stream_segments in segments.items():
         stream = b""
-        for offset, payload in sorted(parts):
+        for offset, payload in sorted(stream_segments):
             assert offset <= len(stream), "a real gap"
             stream += payload[len(stream) - offset :]
         streams[key] = stream

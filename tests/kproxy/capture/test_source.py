@@ -27,7 +27,7 @@ SAMPLE = gzip.decompress((PCAPS / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_
 
 
 def zeros(count: int) -> bytes:
-    """Records of empty packets at time 0."""
+    """Return the records of empty packets at time 0."""
     return bytes(16 * count)
 
 
@@ -42,19 +42,19 @@ def test_reads_pcap_in_any_byte_order_and_time_resolution(endian: str, nano: boo
     assert read_capture(pcap(TWO_PACKETS, endian=endian, nano=nano)) == (TWO_PACKETS, None)
 
 
-def test_keeps_nanoseconds_where_the_file_has_them() -> None:
+def test_keeps_nanoseconds_if_the_file_has_them() -> None:
     exact = [packet(b"x", at=AT + 789)]
     assert read_capture(pcap(exact, nano=True)) == (exact, None)
 
 
 @pytest.mark.parametrize("endian", ["<", ">"])
 @pytest.mark.parametrize(
-    ("resolution", "ticks_a_second"), [(None, 10**6), (6, 10**6), (9, 10**9), (3, 10**3), (0x80 | 10, 1024)]
+    ("resolution", "ticks_per_second"), [(None, 10**6), (6, 10**6), (9, 10**9), (3, 10**3), (0x80 | 10, 1024)]
 )
-def test_reads_pcapng_at_any_resolution(endian: str, resolution: int | None, ticks_a_second: int) -> None:
-    ticks = 1_750_000_000 * ticks_a_second + 3
+def test_reads_pcapng_at_any_resolution(endian: str, resolution: int | None, ticks_per_second: int) -> None:
+    ticks = 1_750_000_000 * ticks_per_second + 3
     data = section(endian) + interface(resolution=resolution, endian=endian) + enhanced(b"abc", ticks, endian=endian)
-    assert read_capture(data) == ([packet(b"abc", at=ticks * 10**9 // ticks_a_second)], None)
+    assert read_capture(data) == ([packet(b"abc", at=ticks * 10**9 // ticks_per_second)], None)
 
 
 def test_reads_each_pcapng_packet_with_the_link_type_of_its_interface() -> None:
@@ -245,7 +245,7 @@ def test_closes_a_file_that_is_not_a_capture(tmp_path: Path) -> None:
     path.write_text("no packets here")
     with pytest.raises(CaptureError, match=r"notes\.txt is not a capture file"):
         open_capture(path)
-    gc.collect()  # an open file would warn, and a warning is an error
+    gc.collect()  # an open file would cause a warning, and warnings are errors
 
 
 def test_accepts_an_unsupported_interface_beside_a_supported_one() -> None:
@@ -285,8 +285,8 @@ def test_truncated_capture_has_the_packets_before_the_cut() -> None:
     all_packets, truncated = read_capture(SAMPLE)
     assert truncated is None
     packet_ends, end = [], 24
-    for each_packet in all_packets:
-        end += 16 + len(each_packet.data)
+    for captured_packet in all_packets:
+        end += 16 + len(captured_packet.data)
         packet_ends.append(end)
     assert end == len(SAMPLE)
     for cut in range(24, len(SAMPLE), 97):
@@ -322,7 +322,7 @@ def test_reports_where_a_pcapng_is_truncated() -> None:
 
 
 @pytest.mark.parametrize(("present", "claimed_length"), [(4, 4), (5, 8), (5, 9), (5, 100), (5, 0xFFFF_FFFF)])
-def test_a_pcapng_packet_ends_with_its_block(present: int, claimed_length: int) -> None:
+def test_pcapng_packet_ends_with_its_block(present: int, claimed_length: int) -> None:
     body = struct.pack("<5I", 0, 0, 0, claimed_length, 200) + b"abcde"[:present]
     data = section() + interface() + block(6, body) + enhanced(b"next", 1)
     content = (b"abcde"[:present] + bytes(-present % 4))[:claimed_length]
@@ -330,13 +330,13 @@ def test_a_pcapng_packet_ends_with_its_block(present: int, claimed_length: int) 
 
 
 def zstd_blocks(data: bytes) -> bytes:
-    """One zstd frame of many blocks; each can be read as soon as it arrives."""
+    """Return one zstd frame of many blocks, each of which can be read as soon as it arrives."""
     compressor = zstandard.ZstdCompressor().compressobj()
-    parts = [
-        compressor.compress(data[at : at + 1000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
-        for at in range(0, len(data), 1000)
+    blocks = [
+        compressor.compress(data[start : start + 1000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        for start in range(0, len(data), 1000)
     ]
-    return b"".join(parts) + compressor.flush()
+    return b"".join(blocks) + compressor.flush()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The reassembler in the situations that TCP and capturing bring about."""
+"""The reassembler in situations that TCP and packet capture give rise to."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ HANDSHAKE = [
 ]
 
 
-def run(packets: Iterable[Packet], reassembler: Reassembler | None = None) -> list[Event]:
+def reassemble(packets: Iterable[Packet], reassembler: Reassembler | None = None) -> list[Event]:
     reassembler = reassembler or Reassembler()
     events = [event for packet in packets for event in reassembler.receive(packet)]
     return [*events, *reassembler.close()]
 
 
 def summarise(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
-    """Yield events in short form: (direction, bytes or the number of lost bytes), (end of the flow, by which side)."""
+    """Yield short tuples: (direction, bytes or the number of lost bytes), (how the flow ended, by which side)."""
     for event in events:
         if isinstance(event, BytesCaptured):
             yield event.direction, event.data
@@ -49,7 +49,7 @@ def summarise(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
 
 
 def summarise_after_handshake(*packets: Packet) -> list[tuple[object, ...]]:
-    return list(summarise(run([*HANDSHAKE, *packets])))
+    return list(summarise(reassemble([*HANDSHAKE, *packets])))
 
 
 STILL_OPEN = ("end of capture", None)
@@ -64,7 +64,7 @@ def test_connection_opens_exchanges_data_and_ends() -> None:
         sent(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
         sent(104, ack=507, at=AT + 5),
     ]
-    opened, request, response, ended = run(packets)
+    opened, request, response, ended = reassemble(packets)
     assert isinstance(opened, FlowOpened)
     flow = opened.flow
     assert (flow.id, flow.client, flow.server, flow.midstream) == (0, CLIENT, SERVER, False)
@@ -96,7 +96,7 @@ def test_reset_ends_both_directions(flags: int) -> None:
 
 
 def test_reset_in_response_to_a_syn_means_refused() -> None:
-    events = list(summarise(run([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
+    events = list(summarise(reassemble([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
     assert events == [("refused", 1)]
 
 
@@ -116,7 +116,7 @@ def test_reads_data_in_a_syn() -> None:
         sent(499, ack=105, flags=SYN_ACK, server=True),
         sent(105, b" bird", ack=500),
     ]
-    assert list(summarise(run(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
+    assert list(summarise(reassemble(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
 
 
 def test_retransmissions_are_dropped() -> None:
@@ -141,8 +141,12 @@ def test_duplicate_packets_are_ignored() -> None:
         sent(103, ack=506, flags=FIN_ACK),
         sent(506, ack=104, flags=FIN_ACK, server=True),
     ]
-    twice = [packet for packet in packets for _ in range(2)]
-    assert list(summarise(run(twice))) == list(summarise(run(packets))) == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+    duplicated_packets = [packet for packet in packets for _ in range(2)]
+    assert (
+        list(summarise(reassemble(duplicated_packets)))
+        == list(summarise(reassemble(packets)))
+        == [(0, b"ask"), (1, b"answer"), ("fin", 0)]
+    )
 
 
 def test_out_of_order_segments_wait_for_the_missing_one() -> None:
@@ -168,34 +172,38 @@ def test_first_version_of_a_byte_wins() -> None:
     ]
 
 
-def differing(*packets: Packet, start: int = 100, reassembler: Reassembler | None = None) -> list[tuple[int, ...]]:
-    """Return (direction, time, offset, size, differing bytes) of packets that contradict earlier ones."""
+def find_differences(
+    *packets: Packet, start: int = 100, reassembler: Reassembler | None = None
+) -> list[tuple[int, ...]]:
+    """Return (direction, time, offset, size, differing bytes) for packets that contradict earlier ones."""
     handshake = [
         sent(start - 1, flags=SYN),
         sent(499, ack=start, flags=SYN_ACK, server=True),
         sent(start, ack=500),
     ]
-    events = run([*handshake, *packets], reassembler)
+    events = reassemble([*handshake, *packets], reassembler)
     return [event[1:] for event in events if isinstance(event, SegmentDiffers)]
 
 
 @pytest.mark.parametrize("start", [100, 0xFFFF_FFFE])
 def test_reports_a_retransmission_with_different_bytes(start: int) -> None:
     segments = [sent(start, b"abc"), sent(start + 3, b"defgh")]
-    assert differing(*segments, sent(start + 1, b"bXdeYgh", at=AT + 7), start=start) == [(0, AT + 7, 2, 7, 2)]
-    assert differing(*segments, sent(start + 6, b"gXnew", at=AT + 8), start=start) == [(0, AT + 8, 7, 5, 1)]
+    assert find_differences(*segments, sent(start + 1, b"bXdeYgh", at=AT + 7), start=start) == [(0, AT + 7, 2, 7, 2)]
+    assert find_differences(*segments, sent(start + 6, b"gXnew", at=AT + 8), start=start) == [(0, AT + 8, 7, 5, 1)]
 
 
-def test_compares_retransmissions_of_the_server() -> None:
-    assert differing(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
+def test_compares_retransmissions_from_the_server() -> None:
+    assert find_differences(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
 
 
 def test_compares_bytes_that_wait_after_a_gap() -> None:
     segments_after_gap = [sent(103, b"de"), sent(107, b"hi")]
-    assert differing(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
-    assert differing(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
-    assert differing(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
-    assert differing(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
+    assert find_differences(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
+    assert find_differences(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
+    assert find_differences(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
+    assert find_differences(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [
+        (0, AT, 4, 2, 1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -211,19 +219,19 @@ def test_compares_bytes_that_wait_after_a_gap() -> None:
     ],
 )
 def test_does_not_report_an_identical_retransmission(retransmission: Packet) -> None:
-    assert differing(sent(100, b"abcdef"), retransmission) == []
+    assert find_differences(sent(100, b"abcdef"), retransmission) == []
 
 
 def test_does_not_compare_bytes_that_were_not_captured() -> None:
     truncated_packet = packet(sent(100, b"abcdef").data[:-4], wire_length=60)
-    assert differing(truncated_packet, sent(100, b"abXXXX")) == []
-    assert differing(truncated_packet, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
+    assert find_differences(truncated_packet, sent(100, b"abXXXX")) == []
+    assert find_differences(truncated_packet, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
 
 
 def test_keeps_only_the_last_bytes_for_comparison() -> None:
     packets = [sent(100 + 300 * index, bytes(300)) for index in range(5)]
     retransmissions = [sent(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
-    differences = differing(*packets, *retransmissions, reassembler=Reassembler(max_recent=1000))
+    differences = find_differences(*packets, *retransmissions, reassembler=Reassembler(max_recent=1000))
     assert differences == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
 
@@ -243,7 +251,7 @@ def test_compares_bytes_before_and_after_lost_ones() -> None:
         sent(110, b"abC", at=3),
         sent(118, b"End", at=4),
     ]
-    assert differing(*packets, *retransmissions) == [
+    assert find_differences(*packets, *retransmissions) == [
         (0, 1, 0, 3, 2),
         (0, 2, 8, 3, 1),
         (0, 3, 12, 3, 1),
@@ -252,15 +260,15 @@ def test_compares_bytes_before_and_after_lost_ones() -> None:
 
 
 def lost_sizes(packets: list[Packet]) -> list[int]:
-    return [event.size for event in run([*HANDSHAKE, *packets]) if isinstance(event, BytesLost)]
+    return [event.size for event in reassemble([*HANDSHAKE, *packets]) if isinstance(event, BytesLost)]
 
 
-def test_data_of_the_other_side_displaces_bytes_kept_for_comparison() -> None:
+def test_data_from_the_other_side_displaces_bytes_kept_for_comparison() -> None:
     server_packets = [sent(500 + 300 * index, bytes(300), server=True) for index in range(5)]
-    assert differing(
+    assert find_differences(
         sent(100, b"ask"), *server_packets[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
     )
-    assert not differing(
+    assert not find_differences(
         sent(100, b"ask"), *server_packets, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
     )
 
@@ -277,7 +285,7 @@ def test_sequence_numbers_wrap() -> None:
         sent(start + 3, b"def", ack=502),
         sent(start + 9, b"jkl", ack=502),
     ]
-    assert list(summarise(run(packets))) == [
+    assert list(summarise(reassemble(packets))) == [
         (0, b"abc"),
         (1, b"ok"),
         (0, b"def"),
@@ -307,7 +315,7 @@ def test_zero_window_probe_carries_the_next_byte() -> None:
     ]
 
 
-def test_acknowledged_bytes_that_the_capture_lacks_are_lost() -> None:
+def test_acknowledged_bytes_missing_from_the_capture_are_lost() -> None:
     assert summarise_after_handshake(
         sent(110, b"after the gap", ack=500), sent(500, b"answer", ack=123, server=True)
     ) == [
@@ -318,7 +326,7 @@ def test_acknowledged_bytes_that_the_capture_lacks_are_lost() -> None:
     ]
 
 
-def test_gap_that_is_already_acknowledged_does_not_wait() -> None:
+def test_acknowledged_gap_is_not_waited_for() -> None:
     assert summarise_after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
         (1, b"answer"),
         (0, 10),
@@ -383,7 +391,7 @@ def test_bytes_cut_by_the_snapshot_length_are_lost_in_order() -> None:
 
 def test_midstream_flow_guesses_the_client_by_its_port() -> None:
     for first_packet in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
-        opened = run([first_packet])[0]
+        opened = reassemble([first_packet])[0]
         assert isinstance(opened, FlowOpened)
         assert opened.flow.midstream
         assert opened.flow.endpoints == (CLIENT, SERVER)
@@ -396,7 +404,7 @@ def test_midstream_flow_starts_with_its_first_data() -> None:
         sent(50, b"xyz", ack=1003, server=True),
         sent(1003, b"def", ack=53),
     ]
-    assert list(summarise(run(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
+    assert list(summarise(reassemble(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
 
 
 def test_midstream_flow_does_not_start_with_a_retransmission() -> None:
@@ -405,13 +413,13 @@ def test_midstream_flow_does_not_start_with_a_retransmission() -> None:
         sent(1000, b"old bytes!", ack=53),
         sent(1010, b"new", ack=53),
     ]
-    assert list(summarise(run(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
+    assert list(summarise(reassemble(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
 
 
 @pytest.mark.parametrize("dropped", [0, 1, 2])
 def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int) -> None:
     handshake = [packet for number, packet in enumerate(HANDSHAKE) if number != dropped]
-    events = run([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
+    events = reassemble([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
     opened = events[0]
     assert isinstance(opened, FlowOpened)
     assert (opened.flow.client, opened.flow.midstream) == (CLIENT, False)
@@ -420,21 +428,21 @@ def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int
 
 def test_reads_a_single_direction() -> None:
     packets = [sent(99, flags=SYN), sent(100, b"abc", ack=500), sent(103, b"def", ack=600)]
-    assert list(summarise(run(packets)))[:2] == [(0, b"abc"), (0, b"def")]
+    assert list(summarise(reassemble(packets)))[:2] == [(0, b"abc"), (0, b"def")]
 
 
 def test_packets_without_data_open_no_flow() -> None:
-    assert run([sent(1, ack=1), sent(1, flags=RST), sent(1, ack=1, flags=FIN_ACK, server=True)]) == []
+    assert reassemble([sent(1, ack=1), sent(1, flags=RST), sent(1, ack=1, flags=FIN_ACK, server=True)]) == []
 
 
 def test_new_syn_on_the_same_ports_replaces_the_flow() -> None:
     new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
-    events = run([*HANDSHAKE, sent(100, b"old", ack=500), *new_connection])
+    events = reassemble([*HANDSHAKE, sent(100, b"old", ack=500), *new_connection])
     assert list(summarise(events)) == [(0, b"old"), ("replaced", None), (0, b"new"), STILL_OPEN]
     assert [event.flow.id for event in events] == [0, 0, 0, 1, 1, 1]
 
 
-def test_same_ports_after_an_end_are_a_new_flow() -> None:
+def test_reuse_of_ports_after_the_end_of_a_flow_opens_a_new_one() -> None:
     reset = sent(500, ack=103, flags=RST_ACK, server=True)
     new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
     assert summarise_after_handshake(sent(100, b"old", ack=500), reset, *new_connection) == [
@@ -448,19 +456,19 @@ def test_same_ports_after_an_end_are_a_new_flow() -> None:
 @pytest.mark.parametrize("distance", [-(1 << 28), 1 << 28])
 def test_distant_sequence_numbers_show_a_new_flow_without_a_handshake(distance: int) -> None:
     reset = sent(500, ack=103, flags=RST_ACK, server=True)
-    events = run([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + distance, b"new", ack=9)])
+    events = reassemble([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + distance, b"new", ack=9)])
     assert list(summarise(events)) == [(0, b"old"), ("reset", 1), (0, b"new"), STILL_OPEN]
 
 
 def test_repeated_handshake_opens_one_flow() -> None:
-    events = run([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
+    events = reassemble([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
     assert [type(event) for event in events] == [FlowOpened, BytesCaptured, FlowEnded]
 
 
 def test_packets_after_the_end_open_no_flow_and_are_counted() -> None:
     reassembler = Reassembler()
     late_packets = [sent(103, b"late", ack=500), sent(107, ack=500)]
-    events = run([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late_packets], reassembler)
+    events = reassemble([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late_packets], reassembler)
     assert list(summarise(events)) == [("reset", 1)]
     assert reassembler.skipped == {"data after the end of its connection": 1}
 
@@ -468,30 +476,30 @@ def test_packets_after_the_end_open_no_flow_and_are_counted() -> None:
 def test_counts_skipped_packets_by_reason() -> None:
     reassembler = Reassembler()
     other_packets = [packet(ethernet(ipv4(b"", protocol=17))), packet(ethernet(b"", 0x0806)), packet(b"", 189)]
-    assert run([*other_packets, other_packets[0]], reassembler) == []
+    assert reassemble([*other_packets, other_packets[0]], reassembler) == []
     assert reassembler.skipped == {"not TCP": 2, "not IP": 1, "link type 189 is not supported": 1}
 
 
 def test_reads_a_socket_connected_to_itself() -> None:
     data = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
     reassembler = Reassembler(max_flows=1)
-    events = run([packet(data), sent(1, b"another")], reassembler)
+    events = reassemble([packet(data), sent(1, b"another")], reassembler)
     assert [event.data for event in events if isinstance(event, BytesCaptured)] == [b"echo", b"another"]
 
 
-def client_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: int = 1, at: int = AT) -> Packet:
+def packet_from_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: int = 1, at: int = AT) -> Packet:
     return packet(ethernet(ipv4(tcp(port, 9092, seq, payload, flags=flags))), at=at)
 
 
 def test_evicts_the_least_active_of_too_many_flows() -> None:
     reassembler = Reassembler(max_flows=16)
-    opening_packets = [client_port(42_000 + n, b"x", at=AT + n) for n in range(16)]
-    active_packet = client_port(42_000, b"y", seq=2, at=AT + 50)
-    extra_packet = client_port(43_000, b"x", at=AT + 60)
+    opening_packets = [packet_from_port(42_000 + n, b"x", at=AT + n) for n in range(16)]
+    active_packet = packet_from_port(42_000, b"y", seq=2, at=AT + 50)
+    extra_packet = packet_from_port(43_000, b"x", at=AT + 60)
     events = [
         event
-        for each_packet in (*opening_packets, active_packet, extra_packet)
-        for event in reassembler.receive(each_packet)
+        for captured_packet in (*opening_packets, active_packet, extra_packet)
+        for event in reassembler.receive(captured_packet)
     ]
     end_events = [event for event in events if isinstance(event, FlowEnded)]
     assert [event.flow.client[1] for event in end_events] == [42_001, 42_002, 42_003]
@@ -500,10 +508,10 @@ def test_evicts_the_least_active_of_too_many_flows() -> None:
 
 def test_evicts_ended_flows_first_and_silently() -> None:
     reassembler = Reassembler(max_flows=8)
-    packets = [client_port(42_000 + n, b"x", at=AT + n) for n in range(8)]
-    packets += [client_port(42_000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
-    packets += [client_port(43_000, b"x", at=AT + 30)]
-    events = [event for each_packet in packets for event in reassembler.receive(each_packet)]
+    packets = [packet_from_port(42_000 + n, b"x", at=AT + n) for n in range(8)]
+    packets += [packet_from_port(42_000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
+    packets += [packet_from_port(43_000, b"x", at=AT + 30)]
+    events = [event for captured_packet in packets for event in reassembler.receive(captured_packet)]
     assert [event.how for event in events if isinstance(event, FlowEnded)] == ["reset", "reset"]
 
 
@@ -511,7 +519,7 @@ def test_memory_for_many_flows_is_limited() -> None:
     reassembler = Reassembler(max_flows=64)
     opened = ended = 0
     for number in range(5000):
-        for event in reassembler.receive(client_port(40_000 + number, b"x")):
+        for event in reassembler.receive(packet_from_port(40_000 + number, b"x")):
             opened += isinstance(event, FlowOpened)
             ended += isinstance(event, FlowEnded)
     assert opened == 5000
@@ -522,7 +530,7 @@ def test_memory_for_many_flows_is_limited() -> None:
 def test_limits_the_bytes_that_one_direction_keeps_behind_a_gap() -> None:
     reassembler = Reassembler(max_waiting=10_000)
     packets = [*HANDSHAKE, *(sent(200 + 1000 * n, bytes(1000), ack=500) for n in range(8))]
-    events = [event for each_packet in packets for event in reassembler.receive(each_packet)]
+    events = [event for captured_packet in packets for event in reassembler.receive(captured_packet)]
     assert not list(summarise(events))
     events = [*reassembler.receive(sent(8200, bytes(1000), ack=500))]
     assert list(summarise(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
@@ -532,78 +540,83 @@ def test_gives_up_the_oldest_gap_above_the_total_limit() -> None:
     reassembler = Reassembler(max_waiting_total=3000)
     events: list[Event] = []
     for number in range(3):
-        events += reassembler.receive(client_port(42_000 + number, b"begin"))
-        events += reassembler.receive(client_port(42_000 + number, bytes(1000), seq=10))
+        events += reassembler.receive(packet_from_port(42_000 + number, b"begin"))
+        events += reassembler.receive(packet_from_port(42_000 + number, bytes(1000), seq=10))
     lost = [event for event in events if isinstance(event, BytesLost)]
     assert [(event.flow.client[1], event.size) for event in lost] == [(42_000, 4)]
     assert list(summarise(reassembler.close())).count((0, 4)) == 2
 
 
-def test_unanswered_syns_are_a_connection_without_an_answer() -> None:
+def test_unanswered_syns_are_reported_as_no_answer() -> None:
     packets = [sent(99, flags=SYN), sent(99, flags=SYN, at=AT + 1), sent(99, flags=SYN, at=AT + 2)]
-    [end_event] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    [end_event] = [event for event in reassemble(packets) if isinstance(event, FlowEnded)]
     assert (end_event.how, end_event.at, end_event.attempts) == ("no answer", AT + 2, 3)
 
 
 def test_single_syn_at_the_end_of_a_capture_may_still_be_answered() -> None:
-    assert list(summarise(run([sent(99, flags=SYN)]))) == [("end of capture", None)]
+    assert list(summarise(reassemble([sent(99, flags=SYN)]))) == [("end of capture", None)]
 
 
 def test_repeated_syn_with_data_is_an_established_connection() -> None:
     packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
-    [end_event] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    [end_event] = [event for event in reassemble(packets) if isinstance(event, FlowEnded)]
     assert (end_event.how, end_event.attempts) == ("end of capture", 0)
 
 
-def test_end_of_the_capture_is_at_the_last_packet() -> None:
-    *_, end_event = run([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
+def test_capture_ends_at_the_time_of_the_last_packet() -> None:
+    *_, end_event = reassemble([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
     assert isinstance(end_event, FlowEnded)
     assert end_event.at == AT + 7
 
 
-NEXT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
+NEXT_SEGMENT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
 
 
 @pytest.mark.parametrize(
     ("unusual", "expected", "skipped"),
     [
-        (packet(ethernet(ipv4(NEXT, options=8))), [b"abc"], None),
-        (packet(ethernet(ipv4(NEXT, length=0))), [b"abc"], None),
-        (packet(ethernet(ipv4(NEXT) + b"padding")), [b"abc"], None),
-        (packet(bytes(12) + b"\x81\0\0\1\x08\0" + ipv4(NEXT)), [b"abc"], None),
-        (packet(ipv4(NEXT), 101), [b"abc"], None),
-        (packet(ethernet(ipv4(NEXT))[:-1], wire_length=57), [b"ab", 1], None),
-        (packet(ethernet(ipv4(NEXT, fragment=0x2000))), [], "IP fragment"),
-        (packet(ethernet(ipv4(NEXT, protocol=17))), [], "not TCP"),
-        (packet(ethernet(ipv4(NEXT), 0x0806)), [], "not IP"),
-        (packet(ethernet(b"\x65" + ipv4(NEXT)[1:])), [], "malformed IP header"),
-        (packet(ethernet(ipv4(NEXT)), 113), [], "not IP"),
-        (packet(ethernet(ipv4(NEXT[:12] + b"\x40" + NEXT[13:]))), [], "malformed TCP header"),
-        (packet(ethernet(ipv4(NEXT, length=39))), [], "malformed TCP header"),
-        (packet(ethernet(ipv4(NEXT))[:53]), [3], None),
-        (packet(ethernet(ipv4(NEXT))[:47]), [], "truncated headers"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT, options=8))), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT_SEGMENT, length=0))), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT_SEGMENT) + b"padding")), [b"abc"], None),
+        (packet(bytes(12) + b"\x81\0\0\1\x08\0" + ipv4(NEXT_SEGMENT)), [b"abc"], None),
+        (packet(ipv4(NEXT_SEGMENT), 101), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT_SEGMENT))[:-1], wire_length=57), [b"ab", 1], None),
+        (packet(ethernet(ipv4(NEXT_SEGMENT, fragment=0x2000))), [], "IP fragment"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT, protocol=17))), [], "not TCP"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT), 0x0806)), [], "not IP"),
+        (packet(ethernet(b"\x65" + ipv4(NEXT_SEGMENT)[1:])), [], "malformed IP header"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT)), 113), [], "not IP"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT[:12] + b"\x40" + NEXT_SEGMENT[13:]))), [], "malformed TCP header"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT, length=39))), [], "malformed TCP header"),
+        (packet(ethernet(ipv4(NEXT_SEGMENT))[:53]), [3], None),
+        (packet(ethernet(ipv4(NEXT_SEGMENT))[:47]), [], "truncated headers"),
     ],
 )
 def test_reads_an_unusual_packet_between_usual_ones(
     unusual: Packet, expected: list[object], skipped: str | None
 ) -> None:
-    """The packet is in one block with others, and is the next one of an open connection."""
+    """The packet shares a block with others and is the next one of an open connection."""
     packet_before, packet_after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
     if not expected:
         packet_after = sent(100, b"xyz", ack=502)
     reassembler = Reassembler()
     handshake_events = [
         event
-        for any_packet in [*HANDSHAKE, sent(500, ack=100, server=True)]
-        for event in reassembler.receive(any_packet)
+        for captured_packet in [*HANDSHAKE, sent(500, ack=100, server=True)]
+        for event in reassembler.receive(captured_packet)
     ]
     assert len(handshake_events) == 1
     data, events = packet_before.data + unusual.data + packet_after.data, list[Event]()
     end_offsets = [len(packet_before.data), len(packet_before.data) + len(unusual.data), len(data)]
     start_offsets = [0, *end_offsets]
-    for any_packet, start, end in zip((packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False):
+    for captured_packet, start, end in zip(
+        (packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False
+    ):
         reassembler.receive_all(
-            any_packet.link_type, data, iter([(any_packet.at, start, end, any_packet.wire_length)]), events
+            captured_packet.link_type,
+            data,
+            iter([(captured_packet.at, start, end, captured_packet.wire_length)]),
+            events,
         )
     assert [value for _, value in summarise(events)] == [b"ok", *expected, b"xyz"]
     assert reassembler.skipped == ({} if skipped is None else {skipped: 1})
@@ -613,7 +626,7 @@ RETRIES = [sent(100, b"ask", ack=500)] * 4
 
 
 @pytest.mark.parametrize(
-    ("packets", "times"),
+    ("packets", "unacknowledged"),
     [
         (RETRIES, (0, 4)),
         ([*RETRIES, sent(500, ack=103, server=True)], None),
@@ -625,8 +638,8 @@ RETRIES = [sent(100, b"ask", ack=500)] * 4
     ids=["never", "acknowledged at last", "seen meanwhile", "goes on", "keep-alive probes", "of the server"],
 )
 def test_counts_retransmissions_that_are_never_acknowledged(
-    packets: list[Packet], times: tuple[int, int] | None
+    packets: list[Packet], unacknowledged: tuple[int, int] | None
 ) -> None:
-    end_event = run([*HANDSHAKE, *packets])[-1]
+    end_event = reassemble([*HANDSHAKE, *packets])[-1]
     assert isinstance(end_event, FlowEnded)
-    assert end_event.unacknowledged == times
+    assert end_event.unacknowledged == unacknowledged

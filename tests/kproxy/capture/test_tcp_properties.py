@@ -13,30 +13,33 @@ from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
-    """A stream of bytes, its first sequence number, and packets that carry all of it in a shuffled order."""
+    """Draw a stream of bytes, its first sequence number, and packets that carry all of it in a shuffled order."""
     stream = draw(st.binary(min_size=1, max_size=300))
-    first = draw(st.sampled_from([0, 1, 1000, 0x7FFF_FFF0, 0xFFFF_FFF0]))
+    first_seq = draw(st.sampled_from([0, 1, 1000, 0x7FFF_FFF0, 0xFFFF_FFF0]))
     edges = sorted({0, len(stream), *draw(st.lists(st.integers(0, len(stream)), max_size=12))})
     pieces = list(pairwise(edges))
     repeated = draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, len(stream))), max_size=6))
     pieces += [(min(pair), max(pair)) for pair in repeated]
     window = draw(st.integers(1, len(pieces)))
-    order = sorted(range(len(pieces)), key=lambda place: place + draw(st.integers(0, window)))
+    order = sorted(range(len(pieces)), key=lambda index: index + draw(st.integers(0, window)))
     packets = [
-        sent(first + start, stream[start:end], ack=500, flags=ACK) for start, end in (pieces[index] for index in order)
+        sent(first_seq + start, stream[start:end], ack=500, flags=ACK)
+        for start, end in (pieces[index] for index in order)
     ]
-    return stream, first, packets
+    return stream, first_seq, packets
 
 
-def handshake(first: int) -> list[Packet]:
-    return [sent(first - 1, flags=SYN), sent(499, ack=first, flags=SYN_ACK, server=True)]
+def handshake(first_seq: int) -> list[Packet]:
+    return [sent(first_seq - 1, flags=SYN), sent(499, ack=first_seq, flags=SYN_ACK, server=True)]
 
 
 @given(deliveries())
 def test_any_segmentation_order_and_repetition_yields_the_same_bytes(delivery: tuple[bytes, int, list[Packet]]) -> None:
-    stream, first, packets = delivery
+    stream, first_seq, packets = delivery
     reassembler = Reassembler()
-    events = [event for each_packet in [*handshake(first), *packets] for event in reassembler.receive(each_packet)]
+    events = [
+        event for captured_packet in [*handshake(first_seq), *packets] for event in reassembler.receive(captured_packet)
+    ]
     assert b"".join(event.data for event in events if isinstance(event, BytesCaptured)) == stream
     assert reassembler._waiting_total == 0
     assert [type(event) for event in reassembler.close()] == [FlowEnded]
@@ -46,13 +49,15 @@ def test_any_segmentation_order_and_repetition_yields_the_same_bytes(delivery: t
 def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
 ) -> None:
-    stream, first, packets = delivery
+    stream, first_seq, packets = delivery
     kept = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
     packets = [packet for packet, keep in zip(packets, kept, strict=True) if keep]
-    final_ack = sent(500, ack=first + len(stream), server=True)
+    final_ack = sent(500, ack=first_seq + len(stream), server=True)
     reassembler = Reassembler()
     events = [
-        event for each_packet in [*handshake(first), *packets, final_ack] for event in reassembler.receive(each_packet)
+        event
+        for captured_packet in [*handshake(first_seq), *packets, final_ack]
+        for event in reassembler.receive(captured_packet)
     ]
     position = 0
     for event in [*events, *reassembler.close()]:
@@ -84,8 +89,8 @@ def test_any_segments_with_any_flags_leave_nothing_waiting(
 def test_single_packets_and_blocks_yield_the_same_events(
     delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
 ) -> None:
-    _, first, packets = delivery
-    packets = [*handshake(first), *packets]
+    _, first_seq, packets = delivery
+    packets = [*handshake(first_seq), *packets]
     block, positions = b"", []
     for packet in packets:
         packet_at, _, content, wire_length = packet

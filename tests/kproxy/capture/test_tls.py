@@ -1,4 +1,4 @@
-"""Decryption of TLS sessions with their key log: captures of Kafka, and sessions of OpenSSL."""
+"""Decryption of TLS sessions with their key log: Kafka captures and OpenSSL sessions."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kproxy.capture.tls import TlsDecryptor
 
 #: Sessions of OpenSSL 3.0's s_client and s_server (-rev); a relay recorded each chunk and its direction.
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in (PCAPS / "tls-sessions.jsonl").read_text().splitlines()]
-READABLE = [session for session in SESSIONS if "CBC" not in session["name"]]
-SESSION = READABLE[0]
+DECRYPTABLE = [session for session in SESSIONS if "CBC" not in session["name"]]
+SESSION = DECRYPTABLE[0]
 
 
 def chunks(session: dict[str, Any]) -> list[tuple[int, bytes]]:
@@ -32,33 +32,33 @@ def chunks(session: dict[str, Any]) -> list[tuple[int, bytes]]:
 def decrypt(decryptor: TlsDecryptor, received: list[tuple[int, bytes]]) -> tuple[str, str]:
     plaintext = [b"", b""]
     for direction, data in received:
-        for sender, text in decryptor.receive_data(direction, data):
-            plaintext[sender] += text
+        for sender, decrypted in decryptor.receive_data(direction, data):
+            plaintext[sender] += decrypted
     return plaintext[0].decode(), plaintext[1].decode()
 
 
-@pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
-def test_decrypts_each_suite_key_updates_and_retries(session: dict[str, Any]) -> None:
+@pytest.mark.parametrize("session", DECRYPTABLE, ids=lambda session: session["name"])
+def test_decrypts_every_suite_key_updates_and_hello_retries(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
     assert decrypt(decryptor, chunks(session)) == (session["client"], session["server"])
     assert decryptor.problem is None
 
 
-@pytest.mark.parametrize("session", READABLE, ids=lambda session: session["name"])
+@pytest.mark.parametrize("session", DECRYPTABLE, ids=lambda session: session["name"])
 def test_decrypts_a_stream_byte_by_byte(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
     single_bytes = [(direction, bytes((byte,))) for direction, data in chunks(session) for byte in data]
     assert decrypt(decryptor, single_bytes) == (session["client"], session["server"])
 
 
-def test_handshake_shows_the_client() -> None:
+def test_handshake_reveals_which_side_is_the_client() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     swapped = [(1 - direction, data) for direction, data in chunks(SESSION)]
     assert decrypt(decryptor, swapped) == (SESSION["server"], SESSION["client"])
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session["name"])
-def test_session_without_its_key_yields_nothing_and_a_reason(session: dict[str, Any]) -> None:
+def test_session_without_its_key_yields_a_reason_and_no_data(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog())
     assert decrypt(decryptor, chunks(session)) == ("", "")
     client_random = chunks(session)[0][1][11:43].hex()
@@ -73,7 +73,7 @@ def test_reports_a_missing_start_of_the_connection() -> None:
         assert decryptor.problem == "the beginning of the TLS connection is not in the capture"
 
 
-def test_a_missing_record_ends_decryption_with_a_reason() -> None:
+def test_missing_record_ends_decryption_with_a_reason() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     received = chunks(SESSION)
     first_server_chunk = max(index for index, (direction, _) in enumerate(received) if direction == 1)
@@ -91,9 +91,9 @@ def test_reports_bytes_that_are_not_tls() -> None:
     assert decryptor.problem == "the captured bytes are not a sequence of TLS records"
 
 
-@given(st.integers(0, 3000), st.binary(min_size=1, max_size=4), st.integers(0, len(READABLE) - 1))
+@given(st.integers(0, 3000), st.binary(min_size=1, max_size=4), st.integers(0, len(DECRYPTABLE) - 1))
 def test_damaged_bytes_never_raise_nor_forge_plaintext(offset: int, damage: bytes, index: int) -> None:
-    session = READABLE[index]
+    session = DECRYPTABLE[index]
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
     received = []
     for direction, data in chunks(session):
@@ -123,8 +123,8 @@ def decrypt_capture(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int]
         for packet in packets:
             for event in reassembler.receive(packet):
                 if isinstance(event, BytesCaptured):
-                    for direction, text in decryptors[event.flow.id].receive_data(event.direction, event.data):
-                        plaintext[event.flow.id, direction] += text
+                    for direction, decrypted in decryptors[event.flow.id].receive_data(event.direction, event.data):
+                        plaintext[event.flow.id, direction] += decrypted
     return plaintext, [decryptor.problem for decryptor in decryptors.values()]
 
 

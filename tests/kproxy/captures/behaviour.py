@@ -11,15 +11,15 @@ _HELLO = f"> ApiVersions v0\n< {json.dumps(ADVERTISED)}\n"
 _OLD_HELLO = "> as old-consumer ApiVersions v0\n< %s\n"
 _HELLO_2 = f"2> ApiVersions v0\n2< {json.dumps(ADVERTISED)}\n"
 
-_ASKED = '> Metadata v8 {"topics": [{"name": "orders"}]}'
+_METADATA_REQUEST = '> Metadata v8 {"topics": [{"name": "orders"}]}'
 
 
 def _metadata(host: str, port: int) -> str:
-    """A client requests the leader of its topic and gets this address."""
+    """Return the story of a client that requests the leader of its topic and gets this address."""
     partition = {"leader_id": 1, "leader_epoch": 3, "replica_nodes": [1], "isr_nodes": [1]}
     brokers = [{"node_id": 1, "host": host, "port": port}]
     body = {"brokers": brokers, "controller_id": 1, "topics": [{"name": "orders", "partitions": [partition]}]}
-    return f"{_ASKED}\n< {json.dumps(body)}\n+100ms\n"
+    return f"{_METADATA_REQUEST}\n< {json.dumps(body)}\n+100ms\n"
 
 
 _NEW_MEMBER = """\

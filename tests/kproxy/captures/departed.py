@@ -1,4 +1,4 @@
-"""Layouts as broken brokers write them: each as a frame, and as the story of a client that requests it twice."""
+"""Layouts that broken brokers write, each as a frame and as the story of a client that requests it twice."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _FETCH = {"replica_id": -1, "max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1_0
 _BATCH = [{"base_offset": 40, "records": [{"value": "first"}, {"offset": 41, "value": "second"}]}]
 
 
-def _fetch_response(records: Any, **more: Any) -> dict[str, Any]:
+def _fetch_response(records: Any, **partition_fields: Any) -> dict[str, Any]:
     partition = {"high_watermark": 42, "last_stable_offset": 42, "log_start_offset": 7, "records": records}
-    return {"responses": [{"topic": "orders", "partitions": [partition | more]}]}
+    return {"responses": [{"topic": "orders", "partitions": [partition | partition_fields]}]}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Departed:
     seen: str | None = None
 
     def frame(self, correlation_id: int) -> bytes:
-        """The bytes of the response, with the length prefix."""
+        """Return the bytes of the response, including the length prefix."""
         if self.seen is not None:
             return framed(bytes.fromhex(self.seen))
         api = api_by_name(self.api)
@@ -68,7 +68,7 @@ class Departed:
 
     @property
     def story(self) -> str:
-        """Two connections of a client: it sends its request, cannot read the response, and retries."""
+        """Two connections of a client that sends its request, cannot read the response, and retries."""
         return "\n".join(self._connection(number) for number in (1, 2))
 
     def _connection(self, number: int) -> str:
@@ -88,7 +88,7 @@ class Departed:
 
 
 _VERSIONS = {"client_software_name": "app", "client_software_version": "1.0"}
-_METADATA_ASKED = {"topics": [{"name": "orders"}]}
+_METADATA_REQUEST = {"topics": [{"name": "orders"}]}
 
 DEPARTED = {
     "api-versions-v0-throttle-appended": Departed(
@@ -102,18 +102,18 @@ DEPARTED = {
         "ApiVersions", 3, _VERSIONS, ADVERTISED, Edit.of("header_version", "header", written=1)
     ),
     "metadata-v1-throttle-first": Departed(
-        "Metadata", 1, _METADATA_ASKED, _METADATA_1 | {"throttle_time_ms": 0},
+        "Metadata", 1, _METADATA_REQUEST, _METADATA_1 | {"throttle_time_ms": 0},
         Edit.of("field_from_version", "throttle_time_ms", from_version=3, place=0),
     ),
     "metadata-v1-in-the-layout-of-v3": Departed(
-        "Metadata", 1, _METADATA_ASKED, _METADATA_1 | {"cluster_id": _CLUSTER, "throttle_time_ms": 0},
+        "Metadata", 1, _METADATA_REQUEST, _METADATA_1 | {"cluster_id": _CLUSTER, "throttle_time_ms": 0},
         Edit.of("body_version", body_version=3, header=None),
     ),
     "metadata-v0-with-fields-of-v1": Departed(
-        "Metadata", 0, _METADATA_ASKED, _METADATA_1, Edit.of("body_version", body_version=1, header=None)
+        "Metadata", 0, _METADATA_REQUEST, _METADATA_1, Edit.of("body_version", body_version=1, header=None)
     ),
     "metadata-v1-without-its-fields": Departed(
-        "Metadata", 1, _METADATA_ASKED, _METADATA, Edit.of("body_version", body_version=0, header=None)
+        "Metadata", 1, _METADATA_REQUEST, _METADATA, Edit.of("body_version", body_version=0, header=None)
     ),
     "find-coordinator-v0-with-fields-of-v1": Departed(
         "FindCoordinator", 0, {"key": "billing"},
@@ -156,7 +156,7 @@ DEPARTED = {
         Edit.of("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     ),
     "metadata-v9-without-tag-buffer-in-header": Departed(
-        "Metadata", 9, _METADATA_ASKED, _METADATA_1, Edit.of("header_version", "header", written=0)
+        "Metadata", 9, _METADATA_REQUEST, _METADATA_1, Edit.of("header_version", "header", written=0)
     ),
     "join-group-v2-generic-error-body": Departed(
         "JoinGroup", 2, _JOIN, {"error_code": 25}, Edit.of("generic_error_body")

@@ -10,7 +10,7 @@ from kproxy.verdict.as_json import finding_as_json
 
 
 class Expected(NamedTuple):
-    """The only finding above info. `at` holds the first bytes of its span, four at most, as hex."""
+    """The only finding above info. `at` holds up to four bytes from the start of its span, as hex."""
 
     code: str
     edit: dict[str, Any] | None = None
@@ -21,12 +21,12 @@ class Expected(NamedTuple):
 
 
 def edit(kind: str, field: str = "*", /, then: dict[str, Any] | None = None, **detail: Any) -> dict[str, Any]:
-    """An edit as ``kproxy explain --json`` prints it."""
+    """Return an edit as ``kproxy explain --json`` prints it."""
     as_json = Edit.of(kind, field, **detail).as_json()
     return as_json if then is None else as_json | {"then": then}
 
 
-def _of_version(version: int) -> dict[str, Any]:
+def _body_of_version(version: int) -> dict[str, Any]:
     return edit("body_version", body_version=version, header=None)
 
 
@@ -44,11 +44,11 @@ LAYOUTS = {
     "metadata-v1-throttle-first": Expected(
         "L005", edit("field_from_version", _THROTTLE, from_version=3, place=0), (8, 12), _THROTTLE, "00000000"
     ),
-    "metadata-v1-in-the-layout-of-v3": Expected("L006", _of_version(3), (8, 12), _THROTTLE, "00000000"),
-    "metadata-v0-with-fields-of-v1": Expected("L006", _of_version(1), (30, 32), "brokers[0].rack", "ffff"),
-    "metadata-v1-without-its-fields": Expected("L006", _of_version(0), (30, 30), "brokers[0].rack", "00000001"),
-    "find-coordinator-v0-with-fields-of-v1": Expected("L006", _of_version(1), (8, 12), _THROTTLE, "00000000"),
-    "find-coordinator-v0-with-fields-of-v1-null": Expected("L006", _of_version(1), (8, 12), _THROTTLE, "00000000"),
+    "metadata-v1-in-the-layout-of-v3": Expected("L006", _body_of_version(3), (8, 12), _THROTTLE, "00000000"),
+    "metadata-v0-with-fields-of-v1": Expected("L006", _body_of_version(1), (30, 32), "brokers[0].rack", "ffff"),
+    "metadata-v1-without-its-fields": Expected("L006", _body_of_version(0), (30, 30), "brokers[0].rack", "00000001"),
+    "find-coordinator-v0-with-fields-of-v1": Expected("L006", _body_of_version(1), (8, 12), _THROTTLE, "00000000"),
+    "find-coordinator-v0-with-fields-of-v1-null": Expected("L006", _body_of_version(1), (8, 12), _THROTTLE, "00000000"),
     "join-group-v2-throttle-last": Expected(
         "L003", edit("field_moved", _THROTTLE, from_=0, to=6), (8, 8), _THROTTLE, "00000000"
     ),
@@ -59,7 +59,7 @@ LAYOUTS = {
         "L004", edit("field_missing", _THROTTLE, where=0), (8, 8), _THROTTLE, "00000001"
     ),
     "fetch-v5-in-the-layout-of-v3": Expected(
-        "L006", _of_version(3), (42, 42), "responses[0].partitions[0].last_stable_offset", "00000056"
+        "L006", _body_of_version(3), (42, 42), "responses[0].partitions[0].last_stable_offset", "00000056"
     ),
     "produce-v2-throttle-first": Expected(
         "L003", edit("field_moved", _THROTTLE, from_=1, to=0), (8, 12), _THROTTLE, "00000000"
@@ -100,7 +100,7 @@ BEHAVIOURS = {
 
 
 def expected_from(finding: FindingEntry | FindingLine) -> Expected:
-    """A finding in the form of an expectation; its bytes are taken from its excerpt."""
+    """Return a finding as an expectation, whose bytes come from the excerpt."""
     if isinstance(finding, FindingLine):
         return Expected(finding.code, severity=finding.severity)
     edit_json = None if finding.edit is None else finding_as_json(finding)["edit"]

@@ -1,4 +1,4 @@
-"""Turns stories into capture files: a recorder takes the inspector's input and makes packets from it."""
+"""Turns stories into capture files: a recorder receives the inspector's input and makes packets from it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ class _Flow:
     """A TCP connection: its endpoints, client first, and the next sequence number of each."""
 
     endpoints: tuple[tuple[bytes, int], tuple[bytes, int]]
-    next: list[int] = field(default_factory=lambda: [1000, 2000])
-    last: list[tuple[int, bytes]] = field(
-        default_factory=lambda: [(0, b""), (0, b"")]
-    )  # time and bytes of the last data
+    next_seqs: list[int] = field(default_factory=lambda: [1000, 2000])
+    #: The time and the bytes that each endpoint sent last.
+    last_data: list[tuple[int, bytes]] = field(default_factory=lambda: [(0, b""), (0, b"")])
 
 
 class Recorder(Inspector):
-    """Takes the place of the inspector; `packets` are the packets that a sniffer would have captured."""
+    """A stand-in for the inspector; `packets` holds the packets that a sniffer would have captured."""
 
     def __init__(self) -> None:
         super().__init__("capture")
@@ -55,7 +54,7 @@ class Recorder(Inspector):
         return []
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
-        """Add one packet; stories are short."""
+        """Add the data as one packet, because stories are short."""
         self._send(number, int(direction is Direction.RESPONSE), at, data)
         return []
 
@@ -68,10 +67,10 @@ class Recorder(Inspector):
         how: str | None = None,
         unacknowledged: tuple[Direction, int] | None = None,
     ) -> list[Line]:
-        """Add the FINs of both sides, or the reset of one; before them, retransmissions of the last bytes."""
+        """Add the FINs of both sides or the reset of one, preceded by retransmissions of the last bytes."""
         if unacknowledged is not None:
             direction, times = unacknowledged
-            self._send_again(number, int(direction is Direction.RESPONSE), times - 1, until=at)
+            self._retransmit(number, int(direction is Direction.RESPONSE), times - 1, until=at)
         side = int(by == "server")
         self._send(number, side, at, flags=RST_ACK if how == "reset" else FIN_ACK)
         if how != "reset":
@@ -79,36 +78,36 @@ class Recorder(Inspector):
         return []
 
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
-        """Add the SYN, and the reset that answers it or a second SYN."""
+        """Add the SYN, followed by the reset that answers it or by a second SYN."""
         self._flows[number] = _Flow((_endpoint(failed.client), _endpoint(failed.server)))
         self._send(number, 0, since, flags=SYN)
         if failed.reason is ConnectFailure.REFUSED:
             self._send(number, 1, failed.at, flags=RST_ACK)
         else:
-            self._flows[number].next[0] -= 1
+            self._flows[number].next_seqs[0] -= 1
             self._send(number, 0, failed.at, flags=SYN)
         return []
 
     def _send(self, number: int, side: int, at: int, payload: bytes = b"", *, flags: int = ACK) -> None:
         flow = self._flows[number]
         (source, port), (destination, other_port) = flow.endpoints[side], flow.endpoints[1 - side]
-        ack = 0 if flags == SYN else flow.next[1 - side]
-        segment = tcp(port, other_port, flow.next[side], payload, ack=ack, flags=flags)
-        flow.next[side] += len(payload) + (flags in (SYN, SYN_ACK, FIN_ACK))
+        ack = 0 if flags == SYN else flow.next_seqs[1 - side]
+        segment = tcp(port, other_port, flow.next_seqs[side], payload, ack=ack, flags=flags)
+        flow.next_seqs[side] += len(payload) + (flags in (SYN, SYN_ACK, FIN_ACK))
         if payload:
-            flow.last[side] = at, payload
+            flow.last_data[side] = at, payload
         self.packets.append(packet(ethernet(ipv4(segment, source=source, destination=destination)), at=at))
 
-    def _send_again(self, number: int, side: int, times: int, *, until: int) -> None:
+    def _retransmit(self, number: int, side: int, times: int, *, until: int) -> None:
         flow = self._flows[number]
-        since, payload = flow.last[side]
-        for time in range(1, times + 1):
-            flow.next[side] -= len(payload)
-            self._send(number, side, since + (until - since) * time // (times + 1), payload)
+        since, payload = flow.last_data[side]
+        for attempt in range(1, times + 1):
+            flow.next_seqs[side] -= len(payload)
+            self._send(number, side, since + (until - since) * attempt // (times + 1), payload)
 
 
 def record_story(story: str) -> bytes:
-    """Return the capture file of a story; the same story gives the same bytes."""
+    """Return the capture file of a story; the same story always yields the same bytes."""
     recorder = Recorder()
     Teller(recorder).tell(story)
     return pcap(recorder.packets)

@@ -1,4 +1,4 @@
-"""Fixtures that run kproxy as its user does."""
+"""Fixtures that run kproxy as a user would."""
 
 import io
 import os
@@ -18,36 +18,41 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def kproxy(tmp_path) -> Run:
-    """Run a command line in an empty directory; text in and out.
+    """Run a command line in an empty directory, with text as input and output.
 
-    It runs in this process, because starting Python and loading kproxy takes longer than most commands. Tests of what
-    only a process has use `kproxy_process`: a relay forks before there are threads, and the test runner has threads.
+    The command runs in this process, because starting Python and loading kproxy takes longer than most commands. Tests
+    that need a real process use `kproxy_process`: a relay forks before it has threads, but the test runner has threads.
     """
 
     def run(*args: object, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
         words = [*map(str, args)]
-        with pytest.MonkeyPatch.context() as patch, _stream(stdin) as given, _stream() as out, _stream() as err:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            _standard_stream(stdin) as stdin_file,
+            _standard_stream() as stdout_file,
+            _standard_stream() as stderr_file,
+        ):
             patch.chdir(tmp_path)
             patch.setenv("COLUMNS", "120")
             patch.setattr(sys, "argv", ["kproxy", *words])
-            patch.setattr(os, "fork", _fork)
-            for name, stream in ("stdin", given), ("stdout", out), ("stderr", err):
+            patch.setattr(os, "fork", _forbid_fork)
+            for name, stream in ("stdin", stdin_file), ("stdout", stdout_file), ("stderr", stderr_file):
                 patch.setattr(sys, name, stream)
             try:
                 status = main()
-            except SystemExit as end:  # argparse
-                status = end.code
-            return subprocess.CompletedProcess(words, status, _written(out), _written(err))
+            except SystemExit as error:  # argparse
+                status = error.code
+            return subprocess.CompletedProcess(words, status, _read_all(stdout_file), _read_all(stderr_file))
 
     return run
 
 
 @pytest.fixture
 def kproxy_process(tmp_path) -> Run:
-    """Run a command line in a process of its own, in an empty directory; text in and out."""
+    """Run a command line in its own process and in an empty directory, with text as input and output."""
 
     def run(*args: object, stdin: str | bytes = "") -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "kproxy", *map(str, args)],
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
@@ -56,25 +61,27 @@ def kproxy_process(tmp_path) -> Run:
             env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"},
             check=False,
         )
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        return subprocess.CompletedProcess(
+            process.args, process.returncode, process.stdout.decode(), process.stderr.decode()
+        )
 
     return run
 
 
-def _fork() -> NoReturn:
+def _forbid_fork() -> NoReturn:
     pytest.fail("this command line starts a relay: use kproxy_process")
 
 
 @contextmanager
-def _stream(content: str | bytes = "") -> Iterator[io.TextIOWrapper]:
-    """A standard stream: a file with a descriptor, as there is in a process."""
+def _standard_stream(content: str | bytes = "") -> Iterator[io.TextIOWrapper]:
+    """Yield a standard stream: a file with a descriptor, as in a real process."""
     with tempfile.TemporaryFile() as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.seek(0)
         yield io.TextIOWrapper(file, encoding="utf-8", write_through=True)
 
 
-def _written(stream: io.TextIOWrapper) -> str:
+def _read_all(stream: io.TextIOWrapper) -> str:
     stream.flush()
     stream.buffer.seek(0)
     return stream.buffer.read().decode()

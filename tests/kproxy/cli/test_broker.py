@@ -1,4 +1,4 @@
-"""The built-in broker as its user runs it: one process, clients at its listener, commands on its standard input."""
+"""The built-in broker as a user runs it: one process with clients at its listener and commands on standard input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dissectors.wire.layout import layout
 from kproxy.broker.quirks import SETS
 from kproxy.cli import main
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.cli.test_relay import traced
+from tests.kproxy.cli.test_relay import read_trace
 from tests.kproxy.frames import request
 
 STARTED = re.compile(r"built-in Kafka (\S+): connect clients with bootstrap\.servers=(\S+)\n")
@@ -35,33 +35,33 @@ class RunningBroker:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        match = STARTED.fullmatch(self.said())
+        match = STARTED.fullmatch(self.read_stderr_line())
         assert match is not None
         self.release, servers = match.groups()
         self.servers = servers.split(",")
         self.ports = [int(server.rpartition(":")[2]) for server in self.servers]
 
-    def said(self) -> str:
+    def read_stderr_line(self) -> str:
         """Read the next line of standard error."""
         assert self.process.stderr is not None
         return self.process.stderr.readline()
 
-    def told(self, command: str) -> str:
+    def enter(self, command: str) -> str:
         """Enter a command; return the line that kproxy prints."""
         assert self.process.stdin is not None
         print(command, file=self.process.stdin, flush=True)
-        return self.said().rstrip("\n")
+        return self.read_stderr_line().rstrip("\n")
 
     def ask(self, api: str, version: int, body: dict[str, Any], broker: int = 0) -> Any:
         """Send a request; return the body of the response."""
-        found = schemas.api_by_name(api)
-        assert found is not None
+        api_info = schemas.api_by_name(api)
+        assert api_info is not None
         with socket.create_connection(("127.0.0.1", self.ports[broker]), timeout=10) as client:
             client.sendall(request(api, version, body))
             stream = client.makefile("rb")
             frame = stream.read(int.from_bytes(stream.read(4), "big"))
-        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
-        return decode(layout(f"{api}Response", version), frame, head.end).values
+        header = decode(layout("ResponseHeader", schemas.header_versions(api_info.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, header.end).values
 
     def end(self) -> tuple[str, str]:
         """Press Ctrl-C; return the rest of standard output and error."""
@@ -94,7 +94,7 @@ def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Pa
     assert len(metadata["topics"][0]["partitions"]) == 3
     assert [row.split()[2:5] for row in out.splitlines()[1:3]] == [[">", "Metadata", "v9"], ["<", "Metadata", "v9"]]
     assert "1 connection, 2 frames" in err
-    assert [line["kind"] for line in traced(tmp_path / "kproxy-trace")] == ["open", "request", "response", "close"]
+    assert [line["kind"] for line in read_trace(tmp_path / "kproxy-trace")] == ["open", "request", "response", "close"]
 
 
 def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
@@ -105,44 +105,44 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
 
     with running_broker(tmp_path, "--brokers", 3, "--topic", "t", "--no-trace", "-q") as kproxy:
         assert len(kproxy.ports) == 3
-        words = kproxy.said().removeprefix("commands: ").strip()
-        assert kproxy.told("help") == words
-        first = leader(0)
-        second = first % 3 + 1
-        assert kproxy.told(f"lead t 0 {second}") == f"broker {second} leads t-0"
-        assert leader(first - 1) == second
-        assert kproxy.told(f"stop {second}") == f"broker {second} is down"
-        assert leader(first - 1) not in (second, -1)
-        host = kproxy.servers[second - 1]
-        assert f"{second} {host} down" in kproxy.told("brokers").split(", ")
-        assert kproxy.told(f"start {second}") == f"broker {second} is up"
-        assert leader(second - 1) > 0
-        for wrong, expected in (
+        commands = kproxy.read_stderr_line().removeprefix("commands: ").strip()
+        assert kproxy.enter("help") == commands
+        old_leader = leader(0)
+        new_leader = old_leader % 3 + 1
+        assert kproxy.enter(f"lead t 0 {new_leader}") == f"broker {new_leader} leads t-0"
+        assert leader(old_leader - 1) == new_leader
+        assert kproxy.enter(f"stop {new_leader}") == f"broker {new_leader} is down"
+        assert leader(old_leader - 1) not in (new_leader, -1)
+        host = kproxy.servers[new_leader - 1]
+        assert f"{new_leader} {host} down" in kproxy.enter("brokers").split(", ")
+        assert kproxy.enter(f"start {new_leader}") == f"broker {new_leader} is up"
+        assert leader(new_leader - 1) > 0
+        for invalid_command, expected in (
             ("stop 9", "unknown broker 9; brokers: 1, 2, 3"),
             ("start x", "unknown broker x; brokers: 1, 2, 3"),
             ("lead t 7 1", "unknown partition t-7"),
             ("lead t x 1", "unknown partition t-x"),
             ("lead nowhere 0 1", "unknown partition nowhere-0"),
-            ("stop", f"unknown command 'stop'; commands: {words}"),
-            ("dance", f"unknown command 'dance'; commands: {words}"),
+            ("stop", f"unknown command 'stop'; commands: {commands}"),
+            ("dance", f"unknown command 'dance'; commands: {commands}"),
         ):
-            assert kproxy.told(wrong) == expected
+            assert kproxy.enter(invalid_command) == expected
         kproxy.end()
         assert kproxy.process.returncode == 0
 
 
-def test_stop_and_start_are_idempotent_and_all_brokers_may_be_down(tmp_path: Path) -> None:
+def test_stop_and_start_are_idempotent_and_all_brokers_can_be_down(tmp_path: Path) -> None:
     with running_broker(tmp_path, "--brokers", 2, "--no-trace", "-q") as kproxy:
-        kproxy.said()
-        assert [kproxy.told("stop 1"), kproxy.told("stop 1")] == ["broker 1 is down"] * 2
-        assert [kproxy.told("start 1"), kproxy.told("start 1")] == ["broker 1 is up"] * 2
-        assert [kproxy.told("stop 1"), kproxy.told("stop 2")] == ["broker 1 is down", "broker 2 is down"]
-        assert kproxy.told("start 1") == "broker 1 is up"
+        kproxy.read_stderr_line()
+        assert [kproxy.enter("stop 1"), kproxy.enter("stop 1")] == ["broker 1 is down"] * 2
+        assert [kproxy.enter("start 1"), kproxy.enter("start 1")] == ["broker 1 is up"] * 2
+        assert [kproxy.enter("stop 1"), kproxy.enter("stop 2")] == ["broker 1 is down", "broker 2 is down"]
+        assert kproxy.enter("start 1") == "broker 1 is up"
         assert kproxy.ask("Metadata", 9, {"topics": []})["controller_id"] == 1
 
 
 def produce(kproxy: RunningBroker, partition: int, records: bytes) -> dict[str, Any]:
-    """Produce to a partition of topic t; return its response."""
+    """Produce records to a partition of topic t; return the response for that partition."""
     response_body = kproxy.ask(
         "Produce", 9,
         {"acks": -1, "timeout_ms": 1000, "topic_data": [
@@ -174,14 +174,14 @@ def test_data_directory_survives_a_restart(tmp_path: Path) -> None:
 
 
 BUILT_IN = ["--listen", "0", "--upstream"]
-NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
+NEEDS_BUILT_IN_BROKER = "needs the built-in broker: pass --upstream without a value"
 
 
 @pytest.mark.parametrize(
     ("args", "why"),
     [
         *(
-            (["--listen", "0", "--upstream", "k:9092", flag, *value], f"{flag} {NOT_THE_BROKER}")
+            (["--listen", "0", "--upstream", "k:9092", flag, *value], f"{flag} {NEEDS_BUILT_IN_BROKER}")
             for flag, *value in (
                 ["--brokers", "3"], ["--kafka", "2.8"], ["--topic", "t"], ["--config", "a=b"], ["--quirk", "x"],
                 ["--data", "d"], ["--fsync"], ["--retention", "1G"], ["--sasl", "PLAIN"], ["--user", "a:b"],
@@ -224,7 +224,7 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
         ([*BUILT_IN, "--config", "listeners=X://k:1"], "use --listen NAME://[HOST:]PORT"),
     ],
 )  # fmt: skip
-def test_invalid_usage_is_one_sentence_and_status_2(
+def test_invalid_usage_prints_one_sentence_and_exits_with_2(
     args: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -238,14 +238,14 @@ def test_invalid_usage_is_one_sentence_and_status_2(
 
 
 def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -> None:
-    done = kproxy(*BUILT_IN, "--retention", "1K")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "argument --retention: invalid size '1K': use 1M or more, e.g. 200M or 1G" in done.stderr
+    result = kproxy(*BUILT_IN, "--retention", "1K")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "argument --retention: invalid size '1K': use 1M or more, e.g. 200M or 1G" in result.stderr
 
-    sent = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
-    with running_broker(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as kproxy_:
+    batch = encode([{"records": [{"key": None, "value": bytes(500_000), "timestamp": 1_700_000_000_000}]}])
+    with running_broker(tmp_path, "--no-trace", "-q", "--topic", "t", "--retention", "1M") as broker:
         for _ in range(10):
-            response = produce(kproxy_, 0, sent)
+            response = produce(broker, 0, batch)
     assert (response["base_offset"], response["log_start_offset"]) == (9, 8)
 
 
@@ -258,17 +258,17 @@ def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -
         (["--data", "/dev/null/kept"], "/dev/null/kept"),
     ],
 )
-def test_startup_error_of_the_broker_is_one_sentence_and_status_2(
+def test_broker_startup_error_prints_one_sentence_and_exits_with_2(
     kproxy_process: Run, args: list[str], why: str
 ) -> None:
-    done = kproxy_process(*BUILT_IN, "--no-trace", *args)
-    assert done.returncode == 2
-    assert done.stderr.startswith("kproxy: ")
-    assert done.stderr.count("\n") == 1
-    assert why in done.stderr
+    result = kproxy_process(*BUILT_IN, "--no-trace", *args)
+    assert result.returncode == 2
+    assert result.stderr.startswith("kproxy: ")
+    assert result.stderr.count("\n") == 1
+    assert why in result.stderr
 
 
-def test_quirks_lists_all_quirks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quirks_command_lists_all_quirk_sets(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks"]) == 0
     out = capsys.readouterr().out
     assert all(re.search(rf"^  {name} +\S", out, re.MULTILINE) for name in SETS)
@@ -282,15 +282,15 @@ def test_quirks_lists_all_quirks(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_quirks_describes_a_set(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quirks_command_describes_a_set(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", name, "--json"]) == 0
-    parts = json.loads(capsys.readouterr().out)
+    quirks = json.loads(capsys.readouterr().out)
     assert main(["quirks", name]) == 0
-    assert capsys.readouterr().out == "".join(f"{part['quirk']}\n    {part['says']}\n" for part in parts)
-    assert len(parts) >= len(SETS[name].quirks) > 0
+    assert capsys.readouterr().out == "".join(f"{quirk['quirk']}\n    {quirk['says']}\n" for quirk in quirks)
+    assert len(quirks) >= len(SETS[name].quirks) > 0
 
 
-def test_invalid_quirk_is_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_quirk_prints_one_sentence_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["quirks", "JoinGroup:2:moved:nothing:last"]) == 2
     captured = capsys.readouterr()
     assert (captured.out, captured.err.count("\n")) == ("", 1)

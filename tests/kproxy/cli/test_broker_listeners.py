@@ -1,4 +1,4 @@
-"""Several listeners of the built-in broker, and addresses that are advertised, from the command line."""
+"""Multiple listeners and advertised addresses of the built-in broker, set on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dissectors import schemas
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import layout
 from tests.kproxy.broker.security.certificates import tls_context, write_self_signed
-from tests.kproxy.cli.test_relay import traced
+from tests.kproxy.cli.test_relay import read_trace
 from tests.kproxy.frames import request
 
 BOOTSTRAP_LINE = re.compile(
@@ -29,7 +29,7 @@ BOOTSTRAP_LINE = re.compile(
 def running_broker(
     tmp_path: Path, listeners: int, *args: object
 ) -> Iterator[list[tuple[list[tuple[str, int]], str | None]]]:
-    """A built-in broker; yields the addresses and security protocol that it prints for each listener."""
+    """Run a built-in broker; yield the addresses and the security protocol that it prints for each listener."""
     command = [sys.executable, "-m", "kproxy", "--upstream", "-q", *map(str, args)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
@@ -42,7 +42,7 @@ def running_broker(
             line = process.stderr.readline()
             match = BOOTSTRAP_LINE.fullmatch(line)
             assert match is not None, line
-            servers = [part.rpartition(":") for part in match[1].split(",")]
+            servers = [server.rpartition(":") for server in match[1].split(",")]
             bootstraps.append(([(host, int(port)) for host, _, port in servers], match[2]))
         yield bootstraps
         process.send_signal(signal.SIGINT)
@@ -53,7 +53,7 @@ def running_broker(
 
 
 class Client:
-    """A blocking client of one address."""
+    """A blocking client with one connection."""
 
     def __init__(self, port: int, certificate: Path | None = None) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
@@ -86,11 +86,11 @@ class Client:
 
 def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> None:
     certificate = write_self_signed(tmp_path / "both.pem")
-    names = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-    listen = [word for name in names for word in ("--listen", f"{name}://127.0.0.1:0")]
+    protocols = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    listen = [word for protocol in protocols for word in ("--listen", f"{protocol}://127.0.0.1:0")]
     security = "--tls-cert", certificate, "--tls-key", certificate, "--sasl", "PLAIN", "--user", "alice:secret"
     with running_broker(tmp_path, 4, *listen, "--brokers", 2, *security) as listeners:
-        assert [protocol for _, protocol in listeners] == names
+        assert [protocol for _, protocol in listeners] == protocols
         for servers, protocol in listeners:
             assert protocol is not None
             assert len(servers) == 2
@@ -99,7 +99,7 @@ def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> N
                     if protocol.startswith("SASL"):
                         assert client.log_in() == 0
                     assert client.brokers() == servers
-    opened = {line["listener"] for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "open"}
+    opened = {line["listener"] for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"}
     assert opened == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
 
 
@@ -127,7 +127,7 @@ def test_every_listener_can_advertise_its_own_address(tmp_path: Path) -> None:
                 assert client.brokers() == expected
 
 
-def test_single_advertised_address_is_that_of_the_first_broker(tmp_path: Path) -> None:
+def test_single_advertised_address_belongs_to_the_first_broker(tmp_path: Path) -> None:
     listen = "--listen", "127.0.0.1:0", "--brokers", 3, "--no-trace"
     with running_broker(tmp_path, 1, *listen, "--advertised", "k:9000") as listeners:
         assert listeners == [([("k", 9000), ("k", 9001), ("k", 9002)], None)]

@@ -1,4 +1,4 @@
-"""The built-in broker with TLS as its user runs it: the relay ends TLS, so the trace has plaintext."""
+"""The built-in broker with TLS as a user runs it: the relay terminates TLS, so the trace contains plaintext."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dissectors.wire.layout import layout
 from kproxy.development_ca import certificates, store
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.cli.test_broker import RunningBroker, running_broker
-from tests.kproxy.cli.test_relay import traced
+from tests.kproxy.cli.test_relay import read_trace
 from tests.kproxy.frames import request
 
 FORBIDDEN = 29  # TOPIC_AUTHORIZATION_FAILED
@@ -44,13 +44,13 @@ def client_context(ca: Path, *, with_certificate: bool = False) -> ssl.SSLContex
 
 
 class Client:
-    """A client with one connection that speaks TLS."""
+    """A client with one TLS connection."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._socket = sock
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """The body of the response."""
+        """Send a request; return the body of the response."""
         api_info = schemas.api_by_name(api)
         assert api_info is not None
         self._socket.sendall(request(api, version, body))
@@ -61,10 +61,10 @@ class Client:
     def _read(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            if not part:
+            chunk = self._socket.recv(size - len(data))
+            if not chunk:
                 raise ConnectionError("the broker closed the connection")
-            data += part
+            data += chunk
         return data
 
     def log_in(self, user: str, password: str) -> int:
@@ -84,8 +84,8 @@ def connect(kproxy: RunningBroker, tls: ssl.SSLContext, node: int = 0) -> Iterat
 
 
 def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> None:
-    log = tmp_path / "keys"
-    login = ("--sasl", "PLAIN", "--user", "alice:sesame", "--tls-key-log", log)
+    key_log = tmp_path / "keys"
+    login = ("--sasl", "PLAIN", "--user", "alice:sesame", "--tls-key-log", key_log)
     with running_broker(tmp_path, *tls_options(ca), *login) as kproxy:
         [port] = kproxy.ports
         with connect(kproxy, client_context(ca)) as client:
@@ -95,39 +95,39 @@ def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> Non
         with connect(kproxy, client_context(ca)) as client:
             assert client.log_in("alice", "wrong-sesame") == 58
         out, _ = kproxy.end()
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
     assert [line["principal"] for line in lines if line.get("api") == "Metadata"] == ["User:alice"] * 2
     [finding] = [finding for line in lines for finding in line.get("findings") or () if finding["code"][0] == "X"]
     assert finding["code"] == "X008"
     assert f"at localhost:{port} failed" in str(finding["message"])
     assert {line["server"] for line in lines} == {f"localhost:{port}"}
-    assert "CLIENT_TRAFFIC_SECRET_0" in log.read_text()
+    assert "CLIENT_TRAFFIC_SECRET_0" in key_log.read_text()
     assert "sesame" not in out + str(lines)
 
 
 def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -> None:
-    file, used, later = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
-    store.save(later, certificates.create(["localhost"], 10))
-    shutil.copytree(ca, used)
-    file.write_text('detail = "full"\n')
-    with running_broker(tmp_path, *tls_options(used), "--brokers", 2, "--config-file", file) as kproxy:
-        with connect(kproxy, client_context(ca)) as early:
+    config_file, current, renewed = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
+    store.save(renewed, certificates.create(["localhost"], 10))
+    shutil.copytree(ca, current)
+    config_file.write_text('detail = "full"\n')
+    with running_broker(tmp_path, *tls_options(current), "--brokers", 2, "--config-file", config_file) as kproxy:
+        with connect(kproxy, client_context(ca)) as early_client:
             for name in ("cert.pem", "key.pem"):
-                shutil.copy(later / name, used / name)
-            file.write_text("fsync = true")
+                shutil.copy(renewed / name, current / name)
+            config_file.write_text("fsync = true")
             kproxy.process.send_signal(signal.SIGHUP)
-            said = [kproxy.said() for _ in range(6)]  # what the built-in broker understands comes first
-            assert "restart kproxy to change --detail, --fsync" in said[1]
-            assert sum(line.startswith("listening on ") for line in said) == 4
-            early.ask("ApiVersions", 0, {})
+            messages = [kproxy.read_stderr_line() for _ in range(6)]  # the list of commands comes first
+            assert "restart kproxy to change --detail, --fsync" in messages[1]
+            assert sum(line.startswith("listening on ") for line in messages) == 4
+            early_client.ask("ApiVersions", 0, {})
             for node in (0, 1):
-                with connect(kproxy, client_context(later), node) as client:
+                with connect(kproxy, client_context(renewed), node) as client:
                     client.ask("ApiVersions", 0, {})
-        file.write_text("upstream-tls = true")
+        config_file.write_text("upstream-tls = true")
         kproxy.process.send_signal(signal.SIGHUP)
-        assert "--upstream-tls cannot be used with the built-in broker" in kproxy.said()
-        assert "not reloaded" in kproxy.said()
+        assert "--upstream-tls cannot be used with the built-in broker" in kproxy.read_stderr_line()
+        assert "not reloaded" in kproxy.read_stderr_line()
         kproxy.end()
 
 
@@ -136,9 +136,9 @@ def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Pa
     for name in ("alice", "mallory"):
         store.save(tmp_path / name, certificates.create(["localhost"], 1))
     alice = _write_self_signed(tmp_path / "alice")
-    both = tmp_path / "clients.pem"
-    both.write_bytes(alice.read_bytes() + (tmp_path / "mallory" / "ca.pem").read_bytes())
-    with running_broker(tmp_path, *tls_options(ca), "--tls-client-ca", both, *acls) as kproxy:
+    client_cas = tmp_path / "clients.pem"
+    client_cas.write_bytes(alice.read_bytes() + (tmp_path / "mallory" / "ca.pem").read_bytes())
+    with running_broker(tmp_path, *tls_options(ca), "--tls-client-ca", client_cas, *acls) as kproxy:
         codes = []
         for certificate, key in ((alice, alice), (tmp_path / "mallory/cert.pem", tmp_path / "mallory/key.pem")):
             tls = client_context(ca)
@@ -150,7 +150,7 @@ def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Pa
         with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca)) as client:
             client.ask("Metadata", 9, {"topics": []})
         kproxy.end()
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     findings = [(line["code"], str(line["message"])) for line in lines if line["kind"] == "finding"]
     assert [message for code, message in findings if code == "X022"] == [
         "TLS with client 127.0.0.1 failed: it sent no client certificate"
@@ -159,23 +159,23 @@ def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Pa
 
 
 def _write_self_signed(directory: Path) -> Path:
-    """Write a self-signed certificate and its key for a subject with several parts."""
+    """Write a self-signed certificate and its key for a subject with several attributes."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.x509.oid import NameOID
 
-    old = x509.load_pem_x509_certificate((directory / "cert.pem").read_bytes())
+    original = x509.load_pem_x509_certificate((directory / "cert.pem").read_bytes())
     key = serialization.load_pem_private_key((directory / "key.pem").read_bytes(), None)
-    parts = ((NameOID.ORGANIZATION_NAME, "Example, Inc"), (NameOID.COMMON_NAME, "alice"))
-    name = x509.Name([x509.NameAttribute(*part) for part in parts])
+    attributes = ((NameOID.ORGANIZATION_NAME, "Example, Inc"), (NameOID.COMMON_NAME, "alice"))
+    name = x509.Name([x509.NameAttribute(*attribute) for attribute in attributes])
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
-        .public_key(old.public_key())
+        .public_key(original.public_key())
         .serial_number(1)
-        .not_valid_before(old.not_valid_before_utc)
-        .not_valid_after(old.not_valid_after_utc)
+        .not_valid_before(original.not_valid_before_utc)
+        .not_valid_after(original.not_valid_after_utc)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
         .sign(key, hashes.SHA256())  # type: ignore[arg-type]
     )
@@ -190,25 +190,25 @@ def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
             with connect(kproxy, client_context(ca), node) as client:
                 brokers = client.ask("Metadata", 9, {"topics": []})["brokers"]
                 assert [(broker["host"], broker["port"]) for broker in brokers] == [
-                    ("localhost", p) for p in kproxy.ports
+                    ("localhost", port) for port in kproxy.ports
                 ]
-        assert "commands: " in kproxy.said()
-        assert kproxy.told("stop 2") == "broker 2 is down"
+        assert "commands: " in kproxy.read_stderr_line()
+        assert kproxy.enter("stop 2") == "broker 2 is down"
         with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca), 1) as client:
             client.ask("Metadata", 9, {"topics": []})
-        assert kproxy.said().startswith(
+        assert kproxy.read_stderr_line().startswith(
             f"kproxy: upstream localhost:{kproxy.ports[1]} is unreachable: connection refused"
         )
-        assert kproxy.told("start 2") == "broker 2 is up"
+        assert kproxy.enter("start 2") == "broker 2 is up"
         with connect(kproxy, client_context(ca), 1) as client:
             assert len(client.ask("Metadata", 9, {"topics": []})["brokers"]) == 3
         kproxy.end()
-    opened = [line for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "open"]
+    opened = [line for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"]
     assert [line["server"] for line in opened] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
 
 
 def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
-    """`Running` lists one bootstrap address, so the listeners' lines are read here."""
+    """`RunningBroker` expects a single bootstrap line, so this test starts the process and reads both lines itself."""
     import re
     import subprocess
     import sys
@@ -236,7 +236,7 @@ def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
             assert client.recv(4)
         process.terminate()
         process.communicate(timeout=20)
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     assert [line.get("tls", False) for line in lines if line["kind"] == "open"] == [False, True]
     assert [line["api"] for line in lines if line["kind"] == "response"] == ["ApiVersions"] * 2
 
@@ -250,7 +250,7 @@ def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
     ],
 )
 def test_advertise_is_rejected_with_the_built_in_broker(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
-    done = kproxy("--listen", "0", "--upstream", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"kproxy: {why}")
-    assert done.stderr.count("\n") == 1
+    result = kproxy("--listen", "0", "--upstream", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"kproxy: {why}")
+    assert result.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""kproxy ca: the files of a development CA, judged by Python's ssl and by openssl."""
+"""kproxy ca: the files of a development CA, verified with Python's ssl and with openssl."""
 
 import shutil
 import ssl
@@ -45,7 +45,7 @@ def test_keys_are_readable_by_their_owner_only(ca: Path) -> None:
     assert set(modes) == {"ca.pem", "ca-key.pem", "cert.pem", "key.pem"}
 
 
-def test_creates_and_exports_a_ca(kproxy: Run, tmp_path: Path) -> None:
+def test_ca_command_creates_and_exports_a_ca(kproxy: Run, tmp_path: Path) -> None:
     created = kproxy("ca", "create", "my-ca", "--host", "localhost", "--host", "*.kafka.example.com", "--days", 30)
     assert (created.returncode, created.stderr) == (0, "")
     assert "for localhost, *.kafka.example.com, valid for 30 days" in created.stdout
@@ -60,7 +60,7 @@ def test_creates_and_exports_a_ca(kproxy: Run, tmp_path: Path) -> None:
         assert "PRIVATE KEY" not in output.stdout + output.stderr
 
 
-def test_refuses_to_overwrite(kproxy: Run, tmp_path: Path) -> None:
+def test_ca_create_refuses_to_overwrite_a_file(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "my-ca").mkdir()
     (tmp_path / "my-ca" / "key.pem").write_text("mine")
     refused = kproxy("ca", "create", "my-ca")
@@ -78,7 +78,7 @@ def test_refuses_to_overwrite(kproxy: Run, tmp_path: Path) -> None:
         (("export",), "kproxy-ca/ca.pem: No such file or directory; make a CA with kproxy ca create kproxy-ca"),
     ],
 )
-def test_invalid_option_is_one_sentence(kproxy: Run, arguments: tuple[object, ...], why: str) -> None:
+def test_invalid_ca_option_prints_one_sentence(kproxy: Run, arguments: tuple[object, ...], why: str) -> None:
     refused = kproxy("ca", *arguments)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"kproxy: {why}")

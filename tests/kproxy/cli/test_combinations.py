@@ -1,4 +1,4 @@
-"""Options without effect are rejected with one sentence; the command line overrides the file."""
+"""Options that would have no effect are rejected; the command line overrides the configuration file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUILT_IN = "--listen 0 --upstream "
 
 
 @pytest.mark.parametrize(
-    ("line", "sentence"),
+    ("command_line", "sentence"),
     [
         (RELAY + "--trace d --no-trace", "--trace needs a trace: leave out --no-trace"),
         (RELAY + "--trace kproxy-trace --no-trace", "--trace needs a trace: leave out --no-trace"),
@@ -73,30 +73,32 @@ BUILT_IN = "--listen 0 --upstream "
         ("analyze convert --repair --out y --port 3", "--port is for captures: --repair reads none"),
     ],
 )  # fmt: skip
-def test_rejects_an_option_that_would_have_no_effect(kproxy: Run, tmp_path: Path, line: str, sentence: str) -> None:
+def test_rejects_an_option_that_would_have_no_effect(
+    kproxy: Run, tmp_path: Path, command_line: str, sentence: str
+) -> None:
     (tmp_path / "t.jsonl").write_text(kproxy("dissect", "--json", CAPTURE).stdout)
-    words, _, stdin = line.partition(" < ")
-    done = kproxy(*words.split(), stdin=stdin)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kproxy: ")
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
+    words, _, stdin = command_line.partition(" < ")
+    result = kproxy(*words.split(), stdin=stdin)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("kproxy: ")
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_rejects_a_relay_option_before_a_command(kproxy: Run, command: str) -> None:
-    needed = {
+    required_arguments = {
         "completion": "bash", "ca": "export", "schemas": "import", "dissect": "a", "explain": "00", "diff": "a b",
         "export-test": "a b", "replay": "a b", "analyze": "a",
     }  # fmt: skip
-    done = kproxy("--no-trace", command, *needed.get(command, "").split())
-    assert done.returncode == 2
-    said = f"kproxy: --no-trace before {command} would be ignored: pass the options of a command after its name\n"
-    assert done.stderr == said
+    result = kproxy("--no-trace", command, *required_arguments.get(command, "").split())
+    assert result.returncode == 2
+    expected = f"kproxy: --no-trace before {command} would be ignored: pass the options of a command after its name\n"
+    assert result.stderr == expected
 
 
 @pytest.mark.parametrize(
-    ("file", "words", "kept"),
+    ("config", "words", "expected"),
     [
         ('trace = "d"\nstrict-trace = true\ncompress = true', "--no-trace", {"no_trace": True, "trace": None}),
         ("no-trace = true", "--trace d", {"no_trace": False, "trace": "d"}),
@@ -108,36 +110,36 @@ def test_rejects_a_relay_option_before_a_command(kproxy: Run, command: str) -> N
     ],
 )
 def test_command_line_overrides_conflicting_options_of_the_file(
-    tmp_path: Path, file: str, words: str, kept: dict[str, object]
+    tmp_path: Path, config: str, words: str, expected: dict[str, object]
 ) -> None:
     path = tmp_path / "kproxy.toml"
-    path.write_text(file)
+    path.write_text(config)
     args = cli._parse(["--config-file", str(path), *words.split()])
-    assert {name: getattr(args, name) for name in kept} == kept
+    assert {name: getattr(args, name) for name in expected} == expected
 
 
 def test_rejects_a_configuration_file_with_conflicting_options(kproxy: Run, tmp_path: Path) -> None:
     (tmp_path / "k.toml").write_text('listen = "0"\nupstream = "k:1"\ntrace = "d"\nno-trace = true')
-    done = kproxy("--config-file", "k.toml")
-    assert (done.returncode, done.stderr) == (2, "kproxy: --trace needs a trace: leave out --no-trace\n")
+    result = kproxy("--config-file", "k.toml")
+    assert (result.returncode, result.stderr) == (2, "kproxy: --trace needs a trace: leave out --no-trace\n")
 
 
 def test_reload_rejects_a_duplicate_listener(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "kproxy.toml"
 
-    def write(second: int) -> argparse.Namespace:
-        text = {"listen": ["32240", str(second)], "upstream": ["a:1", "b:1"]}
-        path.write_text("\n".join(f"{name} = {json.dumps(value)}" for name, value in text.items()))
+    def write_config(second_port: int) -> argparse.Namespace:
+        options = {"listen": ["32240", str(second_port)], "upstream": ["a:1", "b:1"]}
+        path.write_text("\n".join(f"{name} = {json.dumps(value)}" for name, value in options.items()))
         return cli._parse(["--config-file", str(path)])
 
-    args = write(32241)
+    args = write_config(32241)
     reloaded = listeners.reload(args, None)
     assert reloaded is not None
     assert len(reloaded) == 2
-    write(32240)
+    write_config(32240)
     assert listeners.reload(args, None) is None
     assert capsys.readouterr().err == (
         "kproxy: --listen localhost:32240 is given twice: give each listener an address of its own\n"
     )
     with pytest.raises(UserError, match="is given twice"):
-        listeners.upstream_listeners(write(32240))
+        listeners.upstream_listeners(write_config(32240))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kproxy.cli.conftest import Run
 
-#: Words of a command line, and the completions of the last one.
+#: The words of a command line, and the expected completions of the last word.
 CASES = [
     (["dis"], ["dissect"]),
     (["--strict"], ["--strict-trace"]),
@@ -27,19 +27,19 @@ CASES = [
 ]
 
 
-def script(kproxy: Run, shell: str, tmp_path: Path) -> Path:
+def write_script(kproxy: Run, shell: str, tmp_path: Path) -> Path:
     """Write the completion script of a shell; skip the test if the shell is not installed."""
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell} on PATH")
-    done = kproxy("completion", shell)
-    assert (done.returncode, done.stderr) == (0, "")
+    result = kproxy("completion", shell)
+    assert (result.returncode, result.stderr) == (0, "")
     path = tmp_path / f"_kproxy.{shell}"
-    path.write_text(done.stdout)
+    path.write_text(result.stdout)
     return path
 
 
 def _environment(**variables: str) -> dict[str, str]:
-    """An environment in which `kproxy` is this one: completing words of `kproxy send` runs it."""
+    """Return an environment that runs this `kproxy`, because completing words of `kproxy send` runs it."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
 
 
@@ -53,46 +53,46 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def test_bash_completes_words(kproxy: Run, tmp_path: Path) -> None:
-    path = script(kproxy, "bash", tmp_path)
+    path = write_script(kproxy, "bash", tmp_path)
     (tmp_path / "seen.pcap").touch()
     (tmp_path / "traces").mkdir()
     files = (["dissect", f"{tmp_path}/se"], [f"{tmp_path}/seen.pcap"])
     directories = (["--trace", f"{tmp_path}/"], [f"{tmp_path}/traces"])
     for words, expected in (*CASES, files, directories):
         command = ["bash", "--norc", "-c", _BASH, "bash", path, *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=_environment())
-        assert (done.stdout.split(), done.stderr) == (expected, ""), words
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=_environment())
+        assert (result.stdout.split(), result.stderr) == (expected, ""), words
 
 
 def test_fish_completes_words(kproxy: Run, tmp_path: Path) -> None:
-    path = script(kproxy, "fish", tmp_path)
+    path = write_script(kproxy, "fish", tmp_path)
     for words, expected in CASES:
-        text = f'source {path}; complete -C "kproxy {" ".join(words)}"'
-        done = subprocess.run(
-            ["fish", "--no-config", "-c", text],
+        command = f'source {path}; complete -C "kproxy {" ".join(words)}"'
+        result = subprocess.run(
+            ["fish", "--no-config", "-c", command],
             capture_output=True,
             text=True,
             check=True,
             timeout=60,
             env=_environment(),
         )
-        assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(expected), words
+        assert sorted(line.split("\t")[0] for line in result.stdout.splitlines()) == sorted(expected), words
 
 
 def test_zsh_completes_words(kproxy: Run, tmp_path: Path) -> None:
-    path = script(kproxy, "zsh", tmp_path)
+    path = write_script(kproxy, "zsh", tmp_path)
     path.rename(tmp_path / "_kproxy")
     (tmp_path / ".zshrc").write_text(
         f"PS1='> '; unsetopt beep zle_bracketed_paste\nfpath=({tmp_path} $fpath)\nautoload -Uz compinit\n"
         f"compinit -u -d {tmp_path}/dump\nkproxy() {{ print -l -- got:$^@ }}\nprint ready\n"
     )
     for words, expected in CASES:
-        if len(expected) == 1:  # of several, zsh shows a list and leaves the line alone
+        if len(expected) == 1:  # with several completions, zsh lists them and does not change the line
             assert prints_after_typing(tmp_path, f"kproxy {' '.join(words)}\t\n", f"got:{expected[0]}")
 
 
 def prints_after_typing(home: Path, keys: str, expected: str) -> bool:
-    """Whether an interactive zsh prints the expected text after these keys."""
+    """Return whether an interactive zsh prints the expected text after these keys."""
     environment = _environment(ZDOTDIR=str(home), TERM="dumb")
     terminal, zsh_terminal = os.openpty()
     process = subprocess.Popen(
@@ -115,6 +115,6 @@ def prints_after_typing(home: Path, keys: str, expected: str) -> bool:
 
 
 def test_rejects_an_unknown_shell(kproxy: Run) -> None:
-    done = kproxy("completion", "csh")
-    assert done.returncode == 2
-    assert "'csh'" in done.stderr
+    result = kproxy("completion", "csh")
+    assert result.returncode == 2
+    assert "'csh'" in result.stderr

@@ -10,8 +10,8 @@ from kproxy.cli import COMMANDS, config_file, relay
 from kproxy.errors import UserError
 
 
-def expand(file: Path, text: str, *words: str) -> list[str]:
-    file.write_text(text)
+def expand(file: Path, config: str, *words: str) -> list[str]:
+    file.write_text(config)
     return config_file.expand([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
 
@@ -36,7 +36,7 @@ def test_converts_every_type_of_value(file: Path) -> None:
     ]  # fmt: skip
 
 
-def test_option_with_an_optional_value_takes_one(file: Path) -> None:
+def test_option_with_an_optional_value_accepts_one(file: Path) -> None:
     assert expand(file, 'advertise = "proxy:9100"\nupstream = true') == ["--advertise=proxy:9100", "--upstream"]
 
 
@@ -69,13 +69,13 @@ def test_config_file_after_a_command_is_not_expanded() -> None:
         ("listen = ", "{} is not TOML: "),
     ],
 )
-def test_invalid_file_is_one_sentence(file: Path, text: str, message: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_invalid_file_is_reported_in_one_sentence(file: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError) as raised:
         expand(file, text)
-    assert str(caught.value).startswith(message.format(file))
+    assert str(raised.value).startswith(message.format(file))
 
 
-def test_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none.toml", "no such file or directory"), (tmp_path, "is a directory")):
         with pytest.raises(UserError, match=why):
             config_file.expand(["--config-file", str(path)], relay.declare, COMMANDS)

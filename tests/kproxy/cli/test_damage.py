@@ -1,4 +1,4 @@
-"""Traces with lines that cannot be read: commands name the first, use all others, and end with status 2."""
+"""Traces with unreadable lines: commands report the first one, use all readable lines, and exit with status 2."""
 
 from __future__ import annotations
 
@@ -39,38 +39,38 @@ def test_dissect_skips_and_reports_damaged_lines(
     kproxy: Run, damaged: Path, killed: Path, options: tuple[str, ...]
 ) -> None:
     for path in (damaged, damaged.parent):
-        done = kproxy("dissect", *options, path)
-        assert done.returncode == 2
-        assert f"damaged.jsonl: {SKIPPED_LINES}" in done.stderr
-        assert len(done.stdout) > 20  # the other lines
-    done = kproxy("dissect", "--fail-on", "never", *options, killed)
-    assert done.returncode == 0
-    assert "killed.jsonl: the last line is incomplete and was skipped\n" in done.stderr
+        result = kproxy("dissect", *options, path)
+        assert result.returncode == 2
+        assert f"damaged.jsonl: {SKIPPED_LINES}" in result.stderr
+        assert len(result.stdout) > 20  # the readable lines
+    result = kproxy("dissect", "--fail-on", "never", *options, killed)
+    assert result.returncode == 0
+    assert "killed.jsonl: the last line is incomplete and was skipped\n" in result.stderr
 
 
 def test_damage_is_reported_once_for_several_files_and_processes(kproxy: Run, damaged: Path, killed: Path) -> None:
     for options in ((), ("--json", "-j", "2")):
-        done = kproxy("dissect", "--fail-on", "never", *options, killed, damaged, CAPTURE)
-        assert (done.returncode, done.stderr.count(SKIPPED_LINES)) == (2, 1)
+        result = kproxy("dissect", "--fail-on", "never", *options, killed, damaged, CAPTURE)
+        assert (result.returncode, result.stderr.count(SKIPPED_LINES)) == (2, 1)
 
 
 def test_diff_skips_and_reports_damaged_lines(kproxy: Run, damaged: Path, killed: Path) -> None:
-    done = kproxy("diff", damaged, CAPTURE)
-    assert done.returncode == 2
-    assert f"damaged.jsonl: {SKIPPED_LINES}" in done.stderr
-    assert "no differences" in done.stdout
+    result = kproxy("diff", damaged, CAPTURE)
+    assert result.returncode == 2
+    assert f"damaged.jsonl: {SKIPPED_LINES}" in result.stderr
+    assert "no differences" in result.stdout
     assert kproxy("diff", killed, CAPTURE).returncode == 0
 
 
 def test_export_test_skips_damaged_lines(kproxy: Run, damaged: Path, killed: Path) -> None:
-    done = kproxy("export-test", damaged, "0:2")
-    assert done.returncode == 2
-    assert "def test_" in done.stdout
+    result = kproxy("export-test", damaged, "0:2")
+    assert result.returncode == 2
+    assert "def test_" in result.stdout
     assert kproxy("export-test", killed, "0:2").returncode == 0
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_replay_of_a_damaged_trace_ends_with_status_2(
+def test_replay_of_a_damaged_trace_exits_with_2(
     kproxy: Run, kproxy_broker: BrokerThread, damaged: Path, killed: Path
 ) -> None:
     statuses = [kproxy("replay", path, kproxy_broker.bootstrap, "--speed", "max").returncode
@@ -80,6 +80,6 @@ def test_replay_of_a_damaged_trace_ends_with_status_2(
 
 def test_directory_of_unreadable_files_is_reported_as_unreadable(kproxy: Run, tmp_path: Path) -> None:
     _write(tmp_path / "in" / "a.pcap", ["no capture"])
-    done = kproxy("dissect", tmp_path / "in")
-    assert done.returncode == 2
-    assert done.stderr.endswith("nothing was analysed: no input could be read (1 file, 0 connections, 0 frames)\n")
+    result = kproxy("dissect", tmp_path / "in")
+    assert result.returncode == 2
+    assert result.stderr.endswith("nothing was analysed: no input could be read (1 file, 0 connections, 0 frames)\n")

@@ -1,4 +1,4 @@
-"""A proxy that runs out of file descriptors: one message, open connections continue, and it recovers."""
+"""A proxy that runs out of file descriptors prints one message, keeps open connections working, and recovers."""
 
 import json
 import os
@@ -15,8 +15,8 @@ import pytest
 
 from dissectors.messages.message import read_response
 from kproxy.development_ca import certificates, store
-from tests.kproxy.cli.test_http import Served
-from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, broker, inspectors, running, until
+from tests.kproxy.cli.test_http import ServingProxy
+from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, broker, inspectors, running, until
 from tests.kproxy.frames import request, response
 
 __all__ = ["broker"]  # a fixture
@@ -25,7 +25,7 @@ MESSAGE = (
     "cannot accept more connections for now: too many open files; open connections are not affected; "
     "raise the limit (ulimit -n)"
 )
-ASKED_METADATA = request("Metadata", 9, {"topics": None}, correlation_id=7)
+METADATA_REQUEST = request("Metadata", 9, {"topics": None}, correlation_id=7)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def start_proxy(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[Proxy, Served]]:
-    """A proxy with two listeners and the HTTP endpoint."""
+def start_proxy(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[Proxy, ServingProxy]]:
+    """Start a proxy with two listeners and the HTTP endpoint."""
     listen = 2 * ("--listen", "127.0.0.1:0")
     upstream = 2 * ("--upstream", f"127.0.0.1:{broker.port}")
     with running(tmp_path, *upstream, "--advertise", "--http", "127.0.0.1:0", "-q", *options, listen=listen) as proxy:
-        yield proxy, Served(proxy)
+        yield proxy, ServingProxy(proxy)
 
 
 def limit_descriptors(proxy: Proxy, descriptor_count: int | None) -> None:
@@ -50,7 +50,7 @@ def limit_descriptors(proxy: Proxy, descriptor_count: int | None) -> None:
     resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptor_count or hard, hard))
 
 
-def ask(client: socket.socket, frame: bytes = ASKED) -> bytes:
+def ask(client: socket.socket, frame: bytes = REQUEST) -> bytes:
     client.sendall(frame)
     return read_frame(client)
 
@@ -66,12 +66,12 @@ def read_frame(client: socket.socket) -> bytes:
 
 
 def advertised_ports(client: socket.socket, broker: Broker, *ports: int) -> list[int]:
-    """The ports that the client gets if the broker names brokers with these ports."""
+    """Return the ports that the client receives if the broker lists brokers with these ports."""
     brokers = [{"node_id": number, "host": "127.0.0.1", "port": port} for number, port in enumerate(ports, 1)]
     broker.answer = response("Metadata", 9, {"brokers": brokers}, correlation_id=7)
-    brokers_in_response = read_response(ask(client, ASKED_METADATA), 3, 9).body["brokers"]
+    brokers_in_response = read_response(ask(client, METADATA_REQUEST), 3, 9).body["brokers"]
     broker.answer = ANSWER
-    return [broker_["port"] for broker_ in brokers_in_response]
+    return [entry["port"] for entry in brokers_in_response]
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
@@ -79,7 +79,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
     tmp_path: Path, ca: Path, broker: Broker, tls: bool
 ) -> None:
     options = ("--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem") if tls else ()
-    trusting = ssl.create_default_context(cafile=ca / "ca.pem")
+    tls_context = ssl.create_default_context(cafile=ca / "ca.pem")
     with (
         start_proxy(tmp_path, broker, *options) as (proxy, http),
         Broker() as other,
@@ -88,37 +88,37 @@ def test_descriptors_are_reserved_for_everything_but_clients(
 
         def connect(port: int = proxy.port) -> socket.socket:
             plain = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-            return stack.enter_context(trusting.wrap_socket(plain, server_hostname="localhost")) if tls else plain
+            return stack.enter_context(tls_context.wrap_socket(plain, server_hostname="localhost")) if tls else plain
 
         first = connect()
         assert ask(first) == ANSWER
         limit_descriptors(proxy, 120)
         clients = [first]
-        waiting: list[bytes] = []
+        late_answers: list[bytes] = []
 
         def wait_for_an_answer() -> None:
-            waiting.append(ask(connect()))
+            late_answers.append(ask(connect()))
 
         with ExitStack() as guard:
             thread = threading.Thread(target=wait_for_an_answer)
             guard.callback(thread.join)
-            for _ in range(60):  # more than can be served
+            for _ in range(60):  # more than the proxy can serve
                 client = socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
                 clients.append(stack.enter_context(client))
-            proxy.wait_until_said(MESSAGE)
+            proxy.wait_for_message(MESSAGE)
             until(lambda: http.health()[0] == 503)
             assert str(http.health()[1]["status"]).startswith("cannot accept connections")
             thread.start()
-            # Out of the reserve: a listener for a broker, and another inspector.
+            # The reserve still allows a listener for a broker and another inspector.
             assert ask(first) == ANSWER
             [port] = advertised_ports(first, broker, other.port)
             assert port != other.port
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
-            proxy.wait_until_said("the inspector runs again")
-            assert waiting == []
+            proxy.wait_for_message("the inspector runs again")
+            assert late_answers == []
             for client in clients[1:]:
                 client.close()
-        assert waiting == [ANSWER]
+        assert late_answers == [ANSWER]
         assert ask(connect(port)) == ANSWER
         until(lambda: http.health()[0] == 200)
         other.stop()
@@ -126,23 +126,23 @@ def test_descriptors_are_reserved_for_everything_but_clients(
         assert err.count("too many open files") == 1, err
 
 
-def test_proxy_recovers_after_all_descriptors_were_used(tmp_path: Path, broker: Broker) -> None:
+def test_proxy_recovers_after_running_out_of_descriptors(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
         assert ask(first) == ANSWER
         limit_descriptors(proxy, 3)
         with proxy.connect() as waiting, socket.create_connection(("127.0.0.1", http.port), timeout=20) as probe:
-            waiting.sendall(ASKED)
+            waiting.sendall(REQUEST)
             probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            proxy.wait_until_said(MESSAGE)
+            proxy.wait_for_message(MESSAGE)
             assert advertised_ports(first, broker, other.port) == [other.port]  # no listener could be opened
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
-            proxy.wait_until_said("it could not be started: too many open files")
+            proxy.wait_for_message("it could not be started: too many open files")
             assert ask(first) == ANSWER
             limit_descriptors(proxy, None)
             assert read_frame(waiting) == ANSWER
             with probe.makefile("rb") as stream:
                 assert json.loads(stream.read().partition(b"\r\n\r\n")[2])["status"] == "ok"
-            proxy.wait_until_said("the inspector runs again")
+            proxy.wait_for_message("the inspector runs again")
             until(lambda: advertised_ports(first, broker, other.port) != [other.port])
         other.stop()
         _, err = proxy.end()

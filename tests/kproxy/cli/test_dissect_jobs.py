@@ -1,4 +1,4 @@
-"""`kproxy dissect -j`: the output, the messages and the status are those of one process."""
+"""`kproxy dissect -j` has the same output, messages and exit status as one process."""
 
 import shutil
 from pathlib import Path
@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Captures with findings and without, without Kafka, a trace, and a file that is damaged."""
+def directory(tmp_path: Path) -> Path:
+    """A directory with captures (with findings, without findings, without Kafka), a trace, and a damaged file."""
     right = ROOT / "captures/find-coordinator-v0-right.pcap.gz"
     for path in {right, *sorted((ROOT / "captures").glob("*.pcap.gz"))[::4]}:
         shutil.copy(path, tmp_path)
@@ -31,18 +31,22 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_several_processes_write_the_output_of_one(kproxy: Run, folder: Path, options: list[str]) -> None:
-    alone, together = (kproxy("dissect", *options, "-j", jobs, folder) for jobs in ("1", "2"))
-    assert alone.stdout.count("\n") > 10
-    assert "damaged.pcap is not a capture file" in alone.stderr
-    assert (together.stdout, together.stderr, together.returncode) == (alone.stdout, alone.stderr, alone.returncode)
+def test_several_processes_write_the_same_output_as_one(kproxy: Run, directory: Path, options: list[str]) -> None:
+    sequential, parallel = (kproxy("dissect", *options, "-j", jobs, directory) for jobs in ("1", "2"))
+    assert sequential.stdout.count("\n") > 10
+    assert "damaged.pcap is not a capture file" in sequential.stderr
+    assert (parallel.stdout, parallel.stderr, parallel.returncode) == (
+        sequential.stdout,
+        sequential.stderr,
+        sequential.returncode,
+    )
 
 
-def test_unreadable_file_ends_the_run_after_the_files_before_it(kproxy: Run, folder: Path) -> None:
-    names = [folder / "find-coordinator-v0-right.pcap.gz", folder / "damaged.pcap", folder / "trace-1.jsonl"]
-    alone, together = (kproxy("dissect", "--json", "-j", jobs, *names) for jobs in ("1", "2"))
-    assert alone.stdout
-    assert (together.stdout, together.stderr, together.returncode) == (alone.stdout, alone.stderr, 2)
+def test_unreadable_file_ends_the_run_after_the_files_before_it(kproxy: Run, directory: Path) -> None:
+    names = [directory / "find-coordinator-v0-right.pcap.gz", directory / "damaged.pcap", directory / "trace-1.jsonl"]
+    sequential, parallel = (kproxy("dissect", "--json", "-j", jobs, *names) for jobs in ("1", "2"))
+    assert sequential.stdout
+    assert (parallel.stdout, parallel.stderr, parallel.returncode) == (sequential.stdout, sequential.stderr, 2)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,7 @@ def test_unreadable_file_ends_the_run_after_the_files_before_it(kproxy: Run, fol
     ],
     ids=" ".join,
 )
-def test_rejects_invalid_jobs(kproxy: Run, folder: Path, options: list[str], message: str) -> None:
-    done = kproxy("dissect", *options, folder)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+def test_rejects_an_invalid_number_of_jobs(kproxy: Run, directory: Path, options: list[str], message: str) -> None:
+    result = kproxy("dissect", *options, directory)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr

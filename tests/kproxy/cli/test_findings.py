@@ -27,7 +27,7 @@ from tests.kproxy.stories import Teller
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "pcap"
 CAPTURE = ROOT / "captures" / "librdkafka-metadata-three-bytes-too-many.pcap.gz"
-#: Two bytes that belong to no field: a finding of the layout family.
+#: A request with two bytes that belong to no field, which is a finding of the layout family.
 TRAILING = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
 
 
@@ -38,31 +38,35 @@ def finding_entries(code: str, name: str, **fields: object) -> list[FindingEntry
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """A trace with L001 three times on two connections, and C001."""
-    ends = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
-    frame = {"size": 40, "offset": 0, "api": "Metadata", "api_version": 0}
+    common_fields = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+    frame_fields = {"size": 40, "offset": 0, "api": "Metadata", "api_version": 0}
     trailing = finding_entries("L001", "trailing-bytes", span=(35, 38), excerpt=ExcerptEntry(32, "00000061abcd"))
     lines: list[Line] = [
-        OpenLine(**ends, connection_id="t-1"),
-        OpenLine(**ends, connection_id="t-2"),
-        RequestLine(**ends, **frame, connection_id="t-1", findings=trailing),
-        RequestLine(**ends, **frame, connection_id="t-2", findings=trailing),
+        OpenLine(**common_fields, connection_id="t-1"),
+        OpenLine(**common_fields, connection_id="t-2"),
+        RequestLine(**common_fields, **frame_fields, connection_id="t-1", findings=trailing),
+        RequestLine(**common_fields, **frame_fields, connection_id="t-2", findings=trailing),
         ResponseLine(
-            **ends, connection_id="t-1", size=10, offset=9, findings=finding_entries("C001", "response-without-request")
+            **common_fields,
+            connection_id="t-1",
+            size=10,
+            offset=9,
+            findings=finding_entries("C001", "response-without-request"),
         ),
-        CloseLine(**ends, connection_id="t-2", repeated=[RepeatEntry("L001", "trailing-bytes", 1)]),
+        CloseLine(**common_fields, connection_id="t-2", repeated=[RepeatEntry("L001", "trailing-bytes", 1)]),
     ]
-    out = bytearray()
+    encoded = bytearray()
     for line in lines:
-        append_line(line, out)
+        append_line(line, encoded)
     path = tmp_path / "story.jsonl"
-    path.write_bytes(out)
+    path.write_bytes(encoded)
     return path
 
 
 def test_every_cause_is_reported_once_with_its_bytes_and_count(kproxy: Run, trace: Path) -> None:
-    done = kproxy("dissect", "--findings", "--select", "L001,C001", trace)
-    assert done.returncode == 1
-    blocks = done.stdout.split("\n\n")
+    result = kproxy("dissect", "--findings", "--select", "L001,C001", trace)
+    assert result.returncode == 1
+    blocks = result.stdout.split("\n\n")
     assert [block.splitlines()[0].split(": ")[1] for block in blocks[:-1]] == [
         "L001 trailing-bytes",
         "C001 response-without-request",
@@ -74,10 +78,12 @@ def test_every_cause_is_reported_once_with_its_bytes_and_count(kproxy: Run, trac
 
 
 def test_shows_the_bytes_of_a_capture_at_any_detail(kproxy: Run) -> None:
-    done = kproxy("dissect", "--findings", "--select", "L", CAPTURE)
-    assert done.returncode == 1
-    assert "    16 0010 | 62 2d 63 6f 6e 66 6c 75  65 6e 74 00 00 00 00 00 | b-confluent....." in done.stdout
-    assert "Metadata v13 request, correlation id 3, byte 106 of the stream, 2026-11-21T01:57:42.244494Z" in done.stdout
+    result = kproxy("dissect", "--findings", "--select", "L", CAPTURE)
+    assert result.returncode == 1
+    assert "    16 0010 | 62 2d 63 6f 6e 66 6c 75  65 6e 74 00 00 00 00 00 | b-confluent....." in result.stdout
+    assert (
+        "Metadata v13 request, correlation id 3, byte 106 of the stream, 2026-11-21T01:57:42.244494Z" in result.stdout
+    )
 
 
 def test_writes_findings_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
@@ -99,9 +105,9 @@ def test_filter_applies_to_findings(kproxy: Run, trace: Path) -> None:
     assert {finding["where"]["api"] for finding in parsed} == {"Metadata"}
 
 
-def test_no_findings_is_reported_with_status_0(kproxy: Run, trace: Path) -> None:
-    done = kproxy("dissect", "--findings", "--select", "X", trace)
-    assert (done.returncode, done.stdout) == (0, "no findings\nanalysed: 1 file, 2 connections, 3 frames\n")
+def test_absence_of_findings_is_reported_with_status_0(kproxy: Run, trace: Path) -> None:
+    result = kproxy("dissect", "--findings", "--select", "X", trace)
+    assert (result.returncode, result.stdout) == (0, "no findings\nanalysed: 1 file, 2 connections, 3 frames\n")
 
 
 @pytest.mark.parametrize("findings", [[], ["--findings"]])
@@ -118,9 +124,9 @@ def test_no_findings_is_reported_with_status_0(kproxy: Run, trace: Path) -> None
 def test_exit_status_depends_on_the_findings_shown(
     kproxy: Run, trace: Path, findings: list[str], options: list[str], status: int
 ) -> None:
-    done = kproxy("dissect", *findings, *options, trace)
-    assert done.returncode == status
-    assert ("L001" in done.stdout) == ("--ignore" not in options and "--select" not in options)
+    result = kproxy("dissect", *findings, *options, trace)
+    assert result.returncode == status
+    assert ("L001" in result.stdout) == ("--ignore" not in options and "--select" not in options)
 
 
 @pytest.mark.parametrize(
@@ -133,16 +139,18 @@ def test_exit_status_depends_on_the_findings_shown(
         (["--fail-on", "often"], "argument --fail-on: invalid choice: 'often'"),
     ],
 )
-def test_invalid_usage_is_one_sentence_and_status_2(kproxy: Run, trace: Path, options: list[str], message: str) -> None:
-    done = kproxy("dissect", *options, trace)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+def test_invalid_usage_prints_one_sentence_and_exits_with_2(
+    kproxy: Run, trace: Path, options: list[str], message: str
+) -> None:
+    result = kproxy("dissect", *options, trace)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
 
 
 @pytest.fixture
-def nothing(tmp_path: Path) -> dict[str, Path]:
+def inputs_without_kafka(tmp_path: Path) -> dict[str, Path]:
     """Inputs without any Kafka traffic."""
     pcap = gzip.decompress((DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
     empty = tmp_path / "empty.pcap"
@@ -154,9 +162,9 @@ def nothing(tmp_path: Path) -> dict[str, Path]:
     return {"empty": empty, "tls": DATA / "tls-java-nokeys-4.3.1.pcap.gz", "idle": idle}
 
 
-@pytest.mark.parametrize("name", ["empty", "tls", "idle"])
+@pytest.mark.parametrize("input_name", ["empty", "tls", "idle"])
 @pytest.mark.parametrize(
-    "form",
+    "output_options",
     [
         [], ["--json"], ["--fields", "api"], ["--html"], ["--findings"], ["--findings", "--json"],
         ["--findings", "--format", "sarif"], ["--findings", "--format", "junit"],
@@ -164,49 +172,49 @@ def nothing(tmp_path: Path) -> dict[str, Path]:
     ids=" ".join,
 )  # fmt: skip
 def test_input_without_kafka_is_reported_with_status_5(
-    kproxy: Run, nothing: dict[str, Path], name: str, form: list[str]
+    kproxy: Run, inputs_without_kafka: dict[str, Path], input_name: str, output_options: list[str]
 ) -> None:
-    done = kproxy("dissect", *form, "--fail-on", "info", nothing[name])
-    assert done.returncode == 5
-    assert "nothing was analysed: no Kafka frame was found (1 file, " in (done.stdout + done.stderr)
-    assert "no findings" not in done.stdout
-    if "sarif" in form:
-        [run] = json.loads(done.stdout)["runs"]
+    result = kproxy("dissect", *output_options, "--fail-on", "info", inputs_without_kafka[input_name])
+    assert result.returncode == 5
+    assert "nothing was analysed: no Kafka frame was found (1 file, " in (result.stdout + result.stderr)
+    assert "no findings" not in result.stdout
+    if "sarif" in output_options:
+        [run] = json.loads(result.stdout)["runs"]
         assert run["properties"]["analysed"]["frames"] == 0
         assert run["invocations"][0]["toolExecutionNotifications"][-1]["level"] == "warning"
-    elif "junit" in form:
-        assert ElementTree.fromstring(done.stdout)[0].attrib["errors"] == "1"
-    elif form == ["--findings", "--json"]:
-        assert json.loads(done.stdout) == []
+    elif "junit" in output_options:
+        assert ElementTree.fromstring(result.stdout)[0].attrib["errors"] == "1"
+    elif output_options == ["--findings", "--json"]:
+        assert json.loads(result.stdout) == []
 
 
-def test_reports_what_was_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
-    files = nothing["empty"], DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz"
-    done = kproxy("dissect", "--findings", "--select", "L", *files)
-    assert (done.returncode, done.stdout.splitlines()) == (
+def test_reports_how_much_was_analysed(kproxy: Run, inputs_without_kafka: dict[str, Path]) -> None:
+    files = inputs_without_kafka["empty"], DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz"
+    result = kproxy("dissect", "--findings", "--select", "L", *files)
+    assert (result.returncode, result.stdout.splitlines()) == (
         0,
         ["no findings", "analysed: 2 files, 113 packets, 6 connections, 62 frames"],
     )
-    done = kproxy("dissect", "--findings", "--json", "--select", "L", "-f", "api=Fetch", *files)
-    assert (done.returncode, json.loads(done.stdout)) == (0, [])
-    assert done.stderr.endswith("kproxy: analysed: 2 files, 113 packets, 6 connections, 62 frames\n")
+    result = kproxy("dissect", "--findings", "--json", "--select", "L", "-f", "api=Fetch", *files)
+    assert (result.returncode, json.loads(result.stdout)) == (0, [])
+    assert result.stderr.endswith("kproxy: analysed: 2 files, 113 packets, 6 connections, 62 frames\n")
 
 
-def test_finding_takes_precedence_over_nothing_analysed(kproxy: Run, nothing: dict[str, Path]) -> None:
-    tls = "--port", "21295", nothing["tls"]
+def test_finding_takes_precedence_over_nothing_analysed(kproxy: Run, inputs_without_kafka: dict[str, Path]) -> None:
+    tls = "--port", "21295", inputs_without_kafka["tls"]
     assert kproxy("dissect", "--findings", *tls).returncode == 1  # TLS where Kafka should be
     assert kproxy("dissect", "--findings", "--ignore", "X", *tls).returncode == 5
 
 
-def test_unreadable_input_ends_with_status_2_and_no_report(kproxy: Run, tmp_path: Path) -> None:
-    done = kproxy("dissect", "--findings", "--format", "sarif", "--fail-on", "never", tmp_path / "none.pcap")
-    assert (done.returncode, done.stdout) == (2, "")
+def test_unreadable_input_exits_with_2_and_prints_no_report(kproxy: Run, tmp_path: Path) -> None:
+    result = kproxy("dissect", "--findings", "--format", "sarif", "--fail-on", "never", tmp_path / "none.pcap")
+    assert (result.returncode, result.stdout) == (2, "")
 
 
 def test_explain_shows_the_bytes_of_a_finding_and_marks_its_row(kproxy: Run) -> None:
-    done = kproxy("explain", "--select", "L", TRAILING.hex())
-    assert done.returncode == 1
-    table, _, finding = done.stdout.partition("\n\n")
+    result = kproxy("explain", "--select", "L", TRAILING.hex())
+    assert result.returncode == 1
+    table, _, finding = result.stdout.partition("\n\n")
     assert any(row.split()[-2:] == ["<-", finding[7:11]] for row in table.splitlines())
     assert finding.startswith("error: L")
     assert "^^" in finding
@@ -225,22 +233,22 @@ def test_explain_json_has_every_key_of_a_finding(kproxy: Run) -> None:
 def test_explain_uses_the_request_of_a_response(kproxy: Run) -> None:
     request_frame = request("FindCoordinator", 0, {"key": "g"})
     response_frame = bytes.fromhex("0000001b 00000001 0000 00000000 0009 3132372e302e302e31 0000fe6c".replace(" ", ""))
-    done = kproxy("explain", "--json", "--request", request_frame.hex(), framed(response_frame[4:]).hex())
-    assert json.loads(done.stdout)["api"] == "FindCoordinator"
+    result = kproxy("explain", "--json", "--request", request_frame.hex(), framed(response_frame[4:]).hex())
+    assert json.loads(result.stdout)["api"] == "FindCoordinator"
 
 
 def test_explain_reports_the_layout_of_a_deviating_frame(kproxy: Run) -> None:
     frame = bytes.fromhex("0000001f 00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c")
-    done = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[1].startswith("decoded as actually written: ")
-    assert "            = edit: " in done.stdout
+    result = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[1].startswith("decoded as actually written: ")
+    assert "            = edit: " in result.stdout
 
 
 def test_explain_applies_ignore_and_fail_on(kproxy: Run) -> None:
-    done = kproxy("explain", "--ignore", "L", TRAILING.hex())
-    assert "error: L" not in done.stdout
-    assert done.returncode == 0
+    result = kproxy("explain", "--ignore", "L", TRAILING.hex())
+    assert "error: L" not in result.stdout
+    assert result.returncode == 0
     assert kproxy("explain", "--fail-on", "never", TRAILING.hex()).returncode == 0
     # an unreadable frame is an error, whatever rules are selected
     assert kproxy("explain", "--select", "X", TRAILING[:10].hex()).returncode != 0
@@ -249,24 +257,24 @@ def test_explain_applies_ignore_and_fail_on(kproxy: Run) -> None:
 def test_secrets_are_zeroed_in_the_bytes_of_a_finding(kproxy: Run) -> None:
     frame = framed(request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"})[4:] + b"\xab\xcd")
     for options in ([], ["--json"]):
-        shown = kproxy("explain", "--select", "L", *options, frame.hex()).stdout
-        assert "SaslAuthenticate" in shown
-        assert "hunter2" not in shown
-        assert b"hunter2".hex() not in shown.replace(" ", "")
+        output = kproxy("explain", "--select", "L", *options, frame.hex()).stdout
+        assert "SaslAuthenticate" in output
+        assert "hunter2" not in output
+        assert b"hunter2".hex() not in output.replace(" ", "")
 
 
 def test_secrets_next_to_a_finding_are_zeroed() -> None:
     frame = request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"}, client_id="app")
-    frame = frame.replace(b"app", b"ap\xff")  # not UTF-8: a finding, and the token follows directly
+    frame = frame.replace(b"app", b"ap\xff")  # not UTF-8, which is a finding, and the token follows immediately
     teller = Teller(Inspector("story", excerpts=True))
     teller.tell(f"> hex {frame.hex()}")
     entries = [finding for line in teller.lines for finding in getattr(line, "findings", ())]
-    [shown] = [finding_entry.excerpt for finding_entry in entries if finding_entry.code == "L023"]
-    assert shown is not None
-    assert bytes.fromhex(shown.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
+    [excerpt] = [finding_entry.excerpt for finding_entry in entries if finding_entry.code == "L023"]
+    assert excerpt is not None
+    assert bytes.fromhex(excerpt.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
 
 
-def test_trace_has_excerpts_at_full_detail_except_of_undecoded_frames() -> None:
+def test_trace_has_excerpts_at_full_detail_except_for_undecoded_frames() -> None:
     def excerpts(detail: Detail, frame: bytes) -> list[object]:
         teller = Teller(Inspector("story", detail))
         teller.tell(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
@@ -289,10 +297,10 @@ def test_unmatched_response_shows_its_header() -> None:
 
 
 def test_shows_the_bytes_of_a_bug_in_real_traffic(kproxy: Run) -> None:
-    name = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
-    done = kproxy("dissect", "--findings", "--select", "L", name)
-    assert "     0 0000 | 00 00 00 54 00 00 00 02  00 00 00 00 00 00 00 01 | ...T............" in done.stdout
-    [finding, *_] = json.loads(kproxy("dissect", "--findings", "--json", "--select", "L", name).stdout)
+    capture = ROOT / "tests" / "data" / "bugs" / "metadata-throttle-first--java.pcap.gz"
+    result = kproxy("dissect", "--findings", "--select", "L", capture)
+    assert "     0 0000 | 00 00 00 54 00 00 00 02  00 00 00 00 00 00 00 01 | ...T............" in result.stdout
+    [finding, *_] = json.loads(kproxy("dissect", "--findings", "--json", "--select", "L", capture).stdout)
     assert finding["span"] == [8, 12]
     assert set(finding["edit"]) >= {"kind", "field", "detail"}
     assert (finding["count"], finding["connections"]) == (2, 2)

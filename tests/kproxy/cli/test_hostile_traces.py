@@ -1,4 +1,4 @@
-"""Hostile traces: every command that reads them prints a sentence or the readable lines."""
+"""Hostile traces: every command that reads traces prints a sentence or the readable lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from kproxy.cli import main
 from tests.kproxy.tui import hostile_files
 
-WORDS = (
+COMMANDS = (
     ("dissect", "--json"),
     ("dissect", "--findings"),
     ("diff",),
@@ -48,7 +48,7 @@ def run_command(words: tuple[str, ...], path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", BROKEN)
-@pytest.mark.parametrize("words", WORDS[:3:2])
+@pytest.mark.parametrize("words", COMMANDS[:3:2])
 def test_commands_skip_a_broken_line(
     name: str, words: tuple[str, ...], tmp_path: Path, capsys: Any, monkeypatch: Any
 ) -> None:
@@ -61,5 +61,5 @@ def test_commands_skip_a_broken_line(
 def test_commands_survive_a_hostile_trace(seed: int, tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(hostile_files.trace(Random(seed)))
-    for words in WORDS:
+    for words in COMMANDS:
         assert run_command(words, path, capsys)[0] in {0, 1, 2, 3, 5}

@@ -1,4 +1,4 @@
-"""--http of a running proxy, and its notifications to a service manager."""
+"""The --http endpoint of a running proxy, and its notifications to a service manager."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, broker, children, running, traced, until
+from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, broker, children, read_trace, running, until
 
 __all__ = ["broker"]  # a fixture
 
 
-class Served:
+class ServingProxy:
     """A running kproxy with --http."""
 
     def __init__(self, proxy: Proxy) -> None:
@@ -51,10 +51,10 @@ class Served:
     def metrics(self) -> dict[tuple[str, tuple[str, ...]], float]:
         status, body = self.get("/metrics")
         assert status == 200
-        return values(body)
+        return parse_metrics(body)
 
 
-def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
+def parse_metrics(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
     result: dict[tuple[str, tuple[str, ...]], float] = {}
     for family in text_string_to_metric_families(body):
         assert family.type != "unknown"
@@ -70,9 +70,9 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
-def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iterator[Served]:
+def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iterator[ServingProxy]:
     with running(tmp_path, "--upstream", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "-q", *args, **options) as proxy:
-        yield Served(proxy)
+        yield ServingProxy(proxy)
 
 
 def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broker) -> None:
@@ -98,11 +98,11 @@ def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broke
     assert scraped == sorted(scraped)
     assert metrics["kproxy_connections_accepted_total", ()] == 30
     assert metrics["kproxy_connections_refused_total", ()] == 0
-    for direction, frame in (("request", ASKED), ("response", ANSWER)):
+    for direction, frame in (("request", REQUEST), ("response", ANSWER)):
         assert metrics["kproxy_relayed_bytes_total", (direction,)] == 600 * len(frame)
         assert metrics["kproxy_frames_total", ("ApiVersions", direction)] == 600
         assert metrics["kproxy_frame_bytes_total", ("ApiVersions", direction)] == 600 * len(frame)
-    latencies = [line["latency_us"] for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "response"]
+    latencies = [line["latency_us"] for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "response"]
     assert metrics["kproxy_request_duration_seconds_count", ("ApiVersions",)] == len(latencies) == 600
     total = metrics["kproxy_request_duration_seconds_sum", ("ApiVersions",)]
     assert abs(total - sum(map(int, latencies)) / 1e6) < 1e-6  # type: ignore[call-overload]
@@ -113,9 +113,9 @@ def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broke
 
 
 def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) -> None:
-    broker.answer = b""  # never
+    broker.answer = b""  # never responds
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as client:
-        client.sendall(ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd")
+        client.sendall(REQUEST[:3] + bytes([REQUEST[3] + 2]) + REQUEST[4:] + b"\xab\xcd")
         until(lambda: served.metrics().get(("kproxy_requests_in_flight", ())) == 1)
         metrics = served.metrics()
         assert metrics["kproxy_connections_open", ()] == 1
@@ -156,10 +156,10 @@ def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker:
         until(lambda: served.health()[1]["inspector"] == "stopped")  # although nothing is relayed
         assert served.health()[0] == 200
         served.proxy.ask(3)
-        until(lambda: served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 3 * len(ASKED))
+        until(lambda: served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 3 * len(REQUEST))
         metrics = served.metrics()
         assert metrics["kproxy_inspector_up", ()] == 0
-        assert metrics["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(ASKED) + len(ANSWER))
+        assert metrics["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(REQUEST) + len(ANSWER))
         assert not [name for name, _ in metrics if name == "kproxy_frames_total"]  # frozen figures would mislead
 
 
@@ -175,7 +175,7 @@ def test_restarted_inspector_counts_from_0(tmp_path: Path, broker: Broker) -> No
         assert served.health()[1]["inspector"] == "running"
         served.proxy.ask(3)
         until(lambda: served.metrics().get(frames) == 3)
-        assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(ASKED)
+        assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(REQUEST)
 
 
 def test_proxy_is_ready_once_its_upstream_is_reachable(tmp_path: Path) -> None:
@@ -193,13 +193,13 @@ def test_draining_proxy_is_alive_but_not_ready(tmp_path: Path, broker: Broker) -
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as busy:
         stopped = threading.Event()
 
-        def chatter() -> None:
+        def send_requests() -> None:
             while not stopped.is_set():
-                busy.sendall(ASKED)
+                busy.sendall(REQUEST)
                 assert busy.recv(65536)
                 time.sleep(0.02)
 
-        thread = threading.Thread(target=chatter)
+        thread = threading.Thread(target=send_requests)
         thread.start()
         try:
             until(lambda: served.metrics()["kproxy_connections_open", ()] == 1)
@@ -233,21 +233,21 @@ def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, b
 def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom kproxy.cli import main\nimport kproxy.live.run\n"
-        "try: main(['--help'])\nfinally: print([each for each in sys.modules if 'prometheus' in each], file=sys.stderr)"
+        "try: main(['--help'])\nfinally: print([name for name in sys.modules if 'prometheus' in name], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr == "[]\n"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.stderr == "[]\n"
 
 
-def test_unusable_http_address_is_one_sentence(tmp_path: Path, broker: Broker) -> None:
+def test_unusable_http_address_is_reported_in_one_sentence(tmp_path: Path, broker: Broker) -> None:
     def error_output(address: str) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.port}",
              "--no-trace", "--http", address],
             capture_output=True, text=True, check=False, cwd=tmp_path, timeout=20,
         )  # fmt: skip
-        assert done.returncode == 2
-        return done.stderr
+        assert result.returncode == 2
+        return result.stderr
 
     occupied = f"127.0.0.1:{broker.port}"
     reason = f"{occupied} is already in use: stop the process on it, or choose another address with --http"
@@ -257,18 +257,20 @@ def test_unusable_http_address_is_one_sentence(tmp_path: Path, broker: Broker) -
 
 
 def test_notifies_the_service_manager_of_every_step(tmp_path: Path, broker: Broker) -> None:
-    file = tmp_path / "kproxy.toml"
-    file.write_text("")
+    config_file = tmp_path / "kproxy.toml"
+    config_file.write_text("")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(10)
         os.environ["NOTIFY_SOCKET"] = str(tmp_path / "notify")
         try:
-            with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--config-file", file) as proxy:
+            with running(
+                tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--config-file", config_file
+            ) as proxy:
                 relayed = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
                 assert manager.recv(4096).decode() == relayed
                 proxy.ask()  # clients are served once the manager is notified
-                file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: it continues unchanged
+                config_file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: it continues unchanged
                 proxy.process.send_signal(signal.SIGHUP)
                 reloading = manager.recv(4096).decode().split("\n")
                 assert reloading[0] == "RELOADING=1"

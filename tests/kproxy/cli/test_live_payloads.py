@@ -20,7 +20,7 @@ from kproxy.cli import payload_options
 from kproxy.proxy.address import TcpAddress
 from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.cli.test_relay import Broker, running, traced, until
+from tests.kproxy.cli.test_relay import Broker, read_trace, running, until
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.frames import request, response
 from tests.serialized import ORDER, ORDER_SCHEMA
@@ -30,7 +30,7 @@ ANSWER = response("Produce", 9, {"responses": []}, correlation_id=7)
 
 @pytest.fixture
 def registry() -> Iterator[str]:
-    """The URL of a registry that knows schema 2; requests for others hang."""
+    """The URL of a registry that knows schema 2; requests for other schemas hang."""
     ended = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def produce(topic: str, value: bytes) -> bytes:
     return request("Produce", 9, body, correlation_id=7)
 
 
-def values(lines: list[dict[str, Any]]) -> list[Any]:
+def record_values(lines: list[dict[str, Any]]) -> list[Any]:
     bodies: list[Any] = [line["body"] for line in lines if line["kind"] == "request"]
     return [body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"] for body in bodies]
 
@@ -87,29 +87,29 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
     hanging = [produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)]
 
     def is_decoded() -> bool:
-        ask(produce("orders", ORDER))
-        return any("problem" not in value for value in values(traced(trace)))
+        exchange(produce("orders", ORDER))
+        return any("problem" not in value for value in record_values(read_trace(trace)))
 
     try:
         with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", *options) as proxy:
             with proxy.connect() as client, client.makefile("rb") as received:
 
-                def ask(frame: bytes) -> None:
+                def exchange(frame: bytes) -> None:
                     client.sendall(frame)
                     assert received.read(len(ANSWER)) == ANSWER
 
                 until(is_decoded)
-                proxy.wait_until_said("health and metrics on http://")
+                proxy.wait_for_message("health and metrics on http://")
                 [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.said))
                 with RawViewer(control) as viewer:
-                    assert viewer.line()["payloads"]
+                    assert viewer.read_line()["payloads"]
                     viewer.ask(do="watch", payloads=True, frames=True)
-                    ask(produce("cards", b"planted"))
-                    watched = next(each for each in iter(viewer.line, {}) if "cards" in str(each))
+                    exchange(produce("cards", b"planted"))
+                    watched = next(line for line in iter(viewer.read_line, {}) if "cards" in str(line))
                     control_output = json.dumps(viewer.ask(do="connections"))
                     viewer.send(do="watch", backlog=True, payloads=True, frames=True)
-                    control_output += str(viewer.line())
-                    control_output += str(next(each for each in iter(viewer.line, {}) if "cards" in str(each)))
+                    control_output += str(viewer.read_line())
+                    control_output += str(next(line for line in iter(viewer.read_line, {}) if "cards" in str(line)))
 
                 def scrape() -> str:
                     return "".join(urlopen(f"{address}/{path}").read().decode() for path in ("metrics", "healthz"))
@@ -117,27 +117,27 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
                 until(lambda: "kproxy_frames_total" in scrape())  # the inspector's figures are up to 2 s old
                 control_output += scrape()
                 for frame in hanging:
-                    ask(frame)
-            until(lambda: [line for line in traced(trace) if line["kind"] == "close"])
+                    exchange(frame)
+            until(lambda: [line for line in read_trace(trace) if line["kind"] == "close"])
             out, _ = proxy.end()
     finally:
         broker.stop()
-    lines = traced(trace)
-    assert {line["kind"] for line in lines} == {"open", "request", "response", "close"}  # and no gap
-    *_, decoded, masked = values(lines)[: -len(hanging)]
-    assert values([watched]) == [masked]
+    lines = read_trace(trace)
+    assert {line["kind"] for line in lines} == {"open", "request", "response", "close"}  # no gap
+    *_, decoded, masked = record_values(lines)[: -len(hanging)]
+    assert record_values([watched]) == [masked]
     assert "frame" not in watched
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
-    assert {value["problem"] for value in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
+    assert {value["problem"] for value in record_values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
     assert b"planted" not in (out + control_output + "".join(proxy.said)).encode() + b"".join(
         file.read_bytes() for file in trace_files(trace)
     )
 
 
 def test_mask_rejects_detail_raw(kproxy: Run) -> None:
-    done = kproxy("--listen", "127.0.0.1:0", "--upstream", "--payloads", "--mask", "value", "--detail", "raw")
-    assert done.stderr == "kproxy: --mask cannot mask the bytes of frames: do not pass --detail raw with it\n"
+    result = kproxy("--listen", "127.0.0.1:0", "--upstream", "--payloads", "--mask", "value", "--detail", "raw")
+    assert result.stderr == "kproxy: --mask cannot mask the bytes of frames: do not pass --detail raw with it\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line itself: help, wrong usage, what it imports."""
+"""The command line itself: help, invalid usage, and imports."""
 
 import argparse
 import re
@@ -19,34 +19,34 @@ CAPTURE = Path(__file__).parents[3] / "captures" / "find-coordinator-v0-right.pc
 
 @pytest.mark.parametrize("command", ["relay", *COMMANDS])
 def test_help_lists_the_exit_statuses_of_the_command(kproxy: Run, command: str) -> None:
-    done = kproxy("help", command)
-    assert (done.returncode, done.stderr) == (0, "")
-    text = " ".join(done.stdout.split())
+    result = kproxy("help", command)
+    assert (result.returncode, result.stderr) == (0, "")
+    text = " ".join(result.stdout.split())
     assert "exit status: " in text
-    for status, meaning in exit_statuses.OF_COMMANDS[command].items():
+    for status, meaning in exit_statuses.STATUSES_BY_COMMAND[command].items():
         assert f"{status} {meaning}" in text
-    assert "examples:" in done.stdout or command in ("schemas",)
+    assert "examples:" in result.stdout or command in ("schemas",)
 
 
 def test_table_of_exit_statuses_is_complete(kproxy: Run) -> None:
     statuses = {errors.CLEAN, errors.FINDINGS, errors.USAGE, errors.UNREACHABLE, errors.UNWATCHED, errors.NOTHING}
     assert {*exit_statuses.MEANINGS} == statuses | {errors.INTERRUPTED}
-    assert {*exit_statuses.OF_COMMANDS} == {"relay", *COMMANDS}
-    assert {status for command in exit_statuses.OF_COMMANDS.values() for status in command} == statuses
-    shown = " ".join(kproxy("help", "exit-codes").stdout.split())
-    for command in (exit_statuses.MEANINGS, *exit_statuses.OF_COMMANDS.values()):
-        assert all(f"{status} {meaning}" in shown for status, meaning in command.items())
+    assert {*exit_statuses.STATUSES_BY_COMMAND} == {"relay", *COMMANDS}
+    assert {status for command in exit_statuses.STATUSES_BY_COMMAND.values() for status in command} == statuses
+    help_text = " ".join(kproxy("help", "exit-codes").stdout.split())
+    for command in (exit_statuses.MEANINGS, *exit_statuses.STATUSES_BY_COMMAND.values()):
+        assert all(f"{status} {meaning}" in help_text for status, meaning in command.items())
     page = (Path(__file__).parents[3] / "docs/exit-codes.md").read_text()
     assert page == exit_statuses.markdown(), "run: python -m kproxy.outputs.exit_statuses docs/exit-codes.md"
 
 
 def test_help_fits_on_a_screen_and_lists_all_commands(kproxy: Run) -> None:
-    done = kproxy("help")
-    assert (done.returncode, done.stdout) == (0, kproxy("--help").stdout)
-    lines = done.stdout.splitlines()
+    result = kproxy("help")
+    assert (result.returncode, result.stdout) == (0, kproxy("--help").stdout)
+    lines = result.stdout.splitlines()
     assert 24 <= len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    listed = re.findall(r"^  ([\w-]+)  ", done.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  ", result.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
     assert tuple(listed) == COMMANDS
     for line in lines:
         if match := re.match(r"  kproxy help ([a-z-]+)", line):
@@ -56,29 +56,29 @@ def test_help_fits_on_a_screen_and_lists_all_commands(kproxy: Run) -> None:
 def test_help_of_the_relay_has_every_option(kproxy: Run) -> None:
     declared = DeclaredOptions()
     relay.declare(declared)
-    shown = kproxy("help", "relay").stdout
+    help_text = kproxy("help", "relay").stdout
     for action in declared.actions:
-        assert (action.option_strings[-1] in shown) == (action.help != argparse.SUPPRESS)
+        assert (action.option_strings[-1] in help_text) == (action.help != argparse.SUPPRESS)
     for part in ("built-in broker", "TLS:", "examples:", "--version"):
-        assert part in shown
-    assert "commands:" not in shown
+        assert part in help_text
+    assert "commands:" not in help_text
 
 
 @pytest.mark.parametrize("command", [["dissect"], ["schemas", "import"], ["help"]])
 def test_help_command_equals_the_help_option(kproxy: Run, command: list[str]) -> None:
-    done = kproxy("help", *command)
-    assert (done.returncode, done.stdout, done.stderr) == (0, kproxy(*command, "--help").stdout, "")
-    assert done.stdout.startswith(f"usage: kproxy {' '.join(command)}")
+    result = kproxy("help", *command)
+    assert (result.returncode, result.stdout, result.stderr) == (0, kproxy(*command, "--help").stdout, "")
+    assert result.stdout.startswith(f"usage: kproxy {' '.join(command)}")
 
 
 def test_prints_the_version(kproxy: Run, kproxy_process: Run) -> None:
     assert kproxy("-V").stdout == kproxy_process("--version").stdout == f"kproxy {__version__}\n"
 
 
-def test_without_arguments_it_explains_what_to_pass(kproxy_process: Run) -> None:
-    done = kproxy_process()
-    assert done.returncode == 2
-    assert done.stderr == "kproxy: nothing to do: pass --listen and --upstream, or a command; see kproxy --help\n"
+def test_kproxy_without_arguments_explains_what_to_pass(kproxy_process: Run) -> None:
+    result = kproxy_process()
+    assert result.returncode == 2
+    assert result.stderr == "kproxy: nothing to do: pass --listen and --upstream, or a command; see kproxy --help\n"
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ def test_without_arguments_it_explains_what_to_pass(kproxy_process: Run) -> None
         (["--listen", "0", "--upstream", "h:1", "--trace", "/dev/null/x"], "--trace /dev/null/x"),
     ],
 )
-def test_invalid_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], message: str) -> None:
-    done = kproxy(*args)
-    assert done.returncode == 2
-    assert done.stderr.startswith("kproxy: ")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+def test_invalid_usage_prints_one_sentence_and_exits_with_2(kproxy: Run, args: list[str], message: str) -> None:
+    result = kproxy(*args)
+    assert result.returncode == 2
+    assert result.stderr.startswith("kproxy: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(
-    ("args", "heavy"),
+    ("args", "unneeded_modules"),
     [
         (["help", "relay"], ["textual", "scapy", "pyspark"]),
         (["help", "exit-codes"], ["textual", "scapy", "pyspark"]),
@@ -138,25 +138,25 @@ def test_invalid_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str]
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
     ],
 )
-def test_command_imports_only_what_it_needs(args: list[str], heavy: list[str]) -> None:
+def test_command_imports_only_what_it_needs(args: list[str], unneeded_modules: list[str]) -> None:
     code = (
         "import sys\nfrom kproxy.cli import main\n"
         f"try:\n    main({args!r})\nexcept SystemExit:\n    pass\n"
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    loaded = set(done.stderr.split())
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(result.stderr.split())
     assert "kproxy.cli" in loaded
-    assert loaded.isdisjoint(heavy)
+    assert loaded.isdisjoint(unneeded_modules)
 
 
 def test_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:
     code = "import sys, kproxy, kproxy.live.run; print('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values.text"})
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert set(result.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values.text"})
 
 
 def test_importing_dissectors_reads_no_schema() -> None:
     code = "import dissectors.connections.connection, dissectors.schemas as s; print(s._lines.cache_info().currsize)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "0\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "0\n"

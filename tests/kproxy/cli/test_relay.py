@@ -1,4 +1,4 @@
-"""The live proxy as its user runs it: one process started, clients through it, a signal, and what is left behind."""
+"""The live proxy as a user runs it: one process with clients, a signal, and the files that it leaves behind."""
 
 import contextlib
 import json
@@ -21,12 +21,12 @@ from kproxy.trace.encoding import parse_line
 from kproxy.trace.reader import trace_files
 from tests.kproxy.frames import request, response
 
-ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
+REQUEST = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
 ANSWER = response("ApiVersions", 0, {"api_keys": [{"api_key": 18, "max_version": 4}]}, correlation_id=7)
 
 
 class Broker(socketserver.ThreadingTCPServer):
-    """Responds to every frame with the same bytes."""
+    """A broker that responds to every frame with the same bytes."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -75,7 +75,7 @@ class Proxy:
                 return
         raise AssertionError("".join(self.said))
 
-    def wait_until_said(self, text: str) -> None:
+    def wait_for_message(self, text: str) -> None:
         assert self.process.stderr is not None
         while text not in "".join(self.said):
             line = self.process.stderr.readline()
@@ -88,7 +88,7 @@ class Proxy:
     def ask(self, times: int = 1) -> None:
         with self.connect() as client:
             for _ in range(times):
-                client.sendall(ASKED)
+                client.sendall(REQUEST)
                 received = b""
                 while len(received) < len(ANSWER):
                     chunk = client.recv(65536)
@@ -96,9 +96,9 @@ class Proxy:
                     received += chunk
                 assert received == ANSWER
 
-    def end(self, number: int = signal.SIGINT) -> tuple[str, str]:
-        """Send a signal; return standard output and error up to the end."""
-        self.process.send_signal(number)
+    def end(self, signal_number: int = signal.SIGINT) -> tuple[str, str]:
+        """Send a signal; return all of standard output and standard error."""
+        self.process.send_signal(signal_number)
         out, err = self.process.communicate(timeout=20)
         return out, "".join(self.said) + err
 
@@ -127,25 +127,25 @@ def running(
 
 def children(pid: int) -> list[int]:
     result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(part) for part in result.stdout.split()]
+    return [int(child) for child in result.stdout.split()]
 
 
 def inspectors(pid: int) -> list[int]:
-    """The inspectors of the proxy that is this process: children of its only child, and not zombies."""
+    """Return the inspectors of the proxy with this process id: its grandchildren that are not zombies."""
     return [child for spawner in children(pid) for child in children(spawner) if state(child) != "Z"]
 
 
-def traced(directory: Path) -> list[dict[str, object]]:
+def read_trace(directory: Path) -> list[dict[str, object]]:
     while True:
-        with contextlib.suppress(FileNotFoundError):  # a file is renamed when it is whole
+        with contextlib.suppress(FileNotFoundError):  # a file is renamed when it is complete
             texts = [path.read_text() for path in trace_files(directory)]
             break
     complete_lines = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
-    return [json.loads(line) for line in complete_lines]  # the last one may be being written
+    return [json.loads(line) for line in complete_lines]  # the last line may still be incomplete
 
 
-def are_whole(directory: Path, suffix: str = ".jsonl") -> bool:
-    """Whether the files of a trace have the names of complete ones; there are two if a new hour started."""
+def are_complete(directory: Path, suffix: str = ".jsonl") -> bool:
+    """Return whether all files of a trace have the suffix of complete files (two if a new hour has started)."""
     return {path.suffix for path in trace_files(directory)} == {suffix}
 
 
@@ -156,15 +156,15 @@ def until(condition: object, seconds: float = 10) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, number: int) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, signal_number: int) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
         proxy.ask(3)
-        out, err = proxy.end(number)
+        out, err = proxy.end(signal_number)
         assert proxy.process.returncode == 0
-    kinds = [line["kind"] for line in traced(tmp_path / "kproxy-trace")]
+    kinds = [line["kind"] for line in read_trace(tmp_path / "kproxy-trace")]
     assert kinds == ["open", *["request", "response"] * 3, "close"]
-    assert are_whole(tmp_path / "kproxy-trace")
+    assert are_complete(tmp_path / "kproxy-trace")
     rows = out.splitlines()
     assert " > ApiVersions v0 " in rows[1]
     assert " < ApiVersions v0 " in rows[2]
@@ -172,12 +172,12 @@ def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, number
     assert re.search(r"ApiVersions +0 +3 +3 ", err)
 
 
-def test_trace_lines_are_written_at_once_and_complete_after_a_kill(tmp_path: Path, broker: Broker) -> None:
+def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         proxy.ask(5)
-        until(lambda: len(traced(tmp_path / "kproxy-trace")) >= 11)
+        until(lambda: len(read_trace(tmp_path / "kproxy-trace")) >= 11)
         proxy.process.send_signal(signal.SIGKILL)
-        until(lambda: are_whole(tmp_path / "kproxy-trace"))
+        until(lambda: are_complete(tmp_path / "kproxy-trace"))
     for path in trace_files(tmp_path / "kproxy-trace"):
         for line in path.read_bytes().splitlines():
             parse_line(line)
@@ -187,16 +187,16 @@ def test_json_on_standard_output_is_the_trace(tmp_path: Path, broker: Broker) ->
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--json", "--detail", "full") as proxy:
         proxy.ask()
         out, _ = proxy.end()
-    assert [json.loads(line) for line in out.splitlines()] == traced(tmp_path / "kproxy-trace")
+    assert [json.loads(line) for line in out.splitlines()] == read_trace(tmp_path / "kproxy-trace")
     assert json.loads(out.splitlines()[2])["body"]["api_keys"][0]["max_version"] == 4
 
 
-def test_verbose_fields_are_shown_but_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
+def test_verbose_fields_are_shown_but_are_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-v") as proxy:
         proxy.ask()
         out, _ = proxy.end()
     assert "max_version: 4" in out
-    assert all("body" not in line for line in traced(tmp_path / "kproxy-trace"))
+    assert all("body" not in line for line in read_trace(tmp_path / "kproxy-trace"))
 
 
 def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broker: Broker) -> None:
@@ -204,36 +204,36 @@ def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broke
         proxy.ask(2)
         out, _ = proxy.end()
     assert len(out.splitlines()) == 2
-    assert len(traced(tmp_path / "kproxy-trace")) == 6
+    assert len(read_trace(tmp_path / "kproxy-trace")) == 6
 
 
 def test_ignored_rules_are_hidden_but_traced(tmp_path: Path, broker: Broker) -> None:
-    odd = ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd"
+    malformed_request = REQUEST[:3] + bytes([REQUEST[3] + 2]) + REQUEST[4:] + b"\xab\xcd"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--ignore", "L") as proxy:
         with proxy.connect() as client:
-            client.sendall(odd)
+            client.sendall(malformed_request)
             assert client.recv(65536) == ANSWER
         out, err = proxy.end()
         assert proxy.process.returncode == 0
     assert " L0" not in out + err
-    assert "'code': 'L" in str(traced(tmp_path / "kproxy-trace"))
+    assert "'code': 'L" in str(read_trace(tmp_path / "kproxy-trace"))
 
 
-#: Runs kproxy with something that fails at the second request alone: {} is a line that puts `fail` there.
+#: Runs kproxy with a function that fails only for the second request; {} is the line that makes it fail.
 BUGGY = """
 import sys
 from kproxy.inspection import frame_lines, inspector
 from kproxy.cli import main
 from kproxy.live.sink import InspectionSink as Sink
 from dissectors.messages import message
-asked = []
-def failing(plain, which):
-    def fail(*args, **named):
-        if which(*args):
-            asked.append(args)
-            if len(asked) == 2:
+matching = []
+def failing(function, matches):
+    def fail(*args, **kwargs):
+        if matches(*args):
+            matching.append(args)
+            if len(matching) == 2:
                 raise KeyError("no such thing")
-        return plain(*args, **named)
+        return function(*args, **kwargs)
     return fail
 {}
 sys.exit(main(sys.argv[1:]))
@@ -259,7 +259,7 @@ def test_bug_in_one_frame_stops_neither_the_trace_nor_the_inspector(tmp_path: Pa
             proxy.ask()
         out, err = proxy.end()
         assert proxy.process.returncode == 0, err
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     requests = [line["offset"] for line in lines if line["kind"] == "request"]
     assert len(requests) == (3 if bug == "decoder" else 2)
     assert len([line for line in lines if line["kind"] == "open"]) == 3
@@ -278,15 +278,15 @@ def state(pid: int) -> str:
 
 
 def test_missing_request_is_reported_while_there_is_no_traffic(tmp_path: Path) -> None:
-    body = {"group_id": "g", "rebalance_timeout_ms": 100, "session_timeout_ms": 100}
-    joined = {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
-    broker = Broker(response("JoinGroup", 5, joined, correlation_id=3))
+    request_body = {"group_id": "g", "rebalance_timeout_ms": 100, "session_timeout_ms": 100}
+    response_body = {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    broker = Broker(response("JoinGroup", 5, response_body, correlation_id=3))
     try:
         with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
             with proxy.connect() as client:
-                client.sendall(request("JoinGroup", 5, body, correlation_id=3))
+                client.sendall(request("JoinGroup", 5, request_body, correlation_id=3))
                 assert client.recv(65536) == broker.answer
-                until(lambda: "S013" in str(traced(tmp_path / "kproxy-trace")))
+                until(lambda: "S013" in str(read_trace(tmp_path / "kproxy-trace")))
                 assert proxy.process.poll() is None
             out, _ = proxy.end()
     finally:
@@ -308,21 +308,21 @@ def test_closed_standard_output_does_not_stop_the_trace(tmp_path: Path, broker: 
         proxy.process.stdout.close()
         for _ in range(3):
             proxy.ask()
-        until(lambda: len(traced(tmp_path / "kproxy-trace")) == 12)
+        until(lambda: len(read_trace(tmp_path / "kproxy-trace")) == 12)
         proxy.process.send_signal(signal.SIGINT)
         assert proxy.process.wait(20) == 0
 
 
-def test_unreachable_upstream_is_one_sentence_and_status_3(tmp_path: Path) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        upstream = f"127.0.0.1:{unused.getsockname()[1]}"
-        done = subprocess.run(
+def test_unreachable_upstream_prints_one_sentence_and_exits_with_3(tmp_path: Path) -> None:
+    with socket.socket() as unused_port_socket:
+        unused_port_socket.bind(("127.0.0.1", 0))
+        upstream = f"127.0.0.1:{unused_port_socket.getsockname()[1]}"
+        result = subprocess.run(
             [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", upstream, "--no-trace"],
             capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
         )  # fmt: skip
-    assert done.returncode == 3
-    assert done.stderr == (
+    assert result.returncode == 3
+    assert result.stderr == (
         f"kproxy: upstream {upstream} is unreachable: connection refused; "
         "start it, or use --no-check to start kproxy without it\n"
     )
@@ -330,27 +330,27 @@ def test_unreachable_upstream_is_one_sentence_and_status_3(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("options", [[], ["--no-check"]])
-def test_upstream_that_is_the_proxy_itself_is_one_sentence_and_status_2(
+def test_upstream_that_is_the_proxy_itself_is_rejected_with_status_2(
     tmp_path: Path, host: str, options: list[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "kproxy", "--listen", f"{host}:{port}", "--upstream", f"localhost:{port}", "--no-trace",
          *options],
         capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
     )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr == (
+    assert result.returncode == 2
+    assert result.stderr == (
         f"kproxy: --upstream localhost:{port} is this proxy's own listener {host}:{port}: use the address of a broker, "
         "or another port with --listen\n"
     )
 
 
-def test_upstream_that_goes_down_is_reported_and_the_relay_continues(tmp_path: Path) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        with running(tmp_path, "--upstream", f"127.0.0.1:{unused.getsockname()[1]}", "--no-check") as proxy:
+def test_upstream_that_is_down_is_reported_once_and_the_relay_continues(tmp_path: Path) -> None:
+    with socket.socket() as unused_port_socket:
+        unused_port_socket.bind(("127.0.0.1", 0))
+        with running(tmp_path, "--upstream", f"127.0.0.1:{unused_port_socket.getsockname()[1]}", "--no-check") as proxy:
             for _ in range(2):
                 with (
                     contextlib.suppress(ConnectionResetError),
@@ -362,28 +362,28 @@ def test_upstream_that_goes_down_is_reported_and_the_relay_continues(tmp_path: P
     assert err.count("is unreachable") == 1
 
 
-def test_occupied_port_is_one_sentence_and_status_2(tmp_path: Path, broker: Broker) -> None:
-    done = subprocess.run(
+def test_occupied_port_prints_one_sentence_and_exits_with_2(tmp_path: Path, broker: Broker) -> None:
+    result = subprocess.run(
         [sys.executable, "-m", "kproxy", "--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1"],
         capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
     )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("kproxy: ")
-    assert "in use" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert result.returncode == 2
+    assert result.stderr.startswith("kproxy: ")
+    assert "in use" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
-def test_relays_several_listeners_and_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
+def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
     upstream = f"127.0.0.1:{broker.port}"
     with running(tmp_path, "--upstream", upstream, "--listen", "unix:k.sock", "--upstream", upstream) as proxy:
         until((tmp_path / "k.sock").exists)
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(tmp_path / "k.sock"))
-            client.sendall(ASKED)
+            client.sendall(REQUEST)
             assert client.recv(65536) == ANSWER
         proxy.ask()
         proxy.end()
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     assert len({line["connection_id"] for line in lines}) == 2
     assert not (tmp_path / "k.sock").exists()
 
@@ -392,20 +392,20 @@ def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
         proxy.ask(2)
         proxy.end()
-    assert are_whole(tmp_path / "kproxy-trace", ".zst")
+    assert are_complete(tmp_path / "kproxy-trace", ".zst")
     command = [sys.executable, "-m", "kproxy", "dissect", "--json", *trace_files(tmp_path / "kproxy-trace")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    assert len(done.stdout.splitlines()) == 6
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert len(result.stdout.splitlines()) == 6
 
 
 def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -> None:
-    file = tmp_path / "kproxy.toml"
-    file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')
-    with running(tmp_path, "--config-file", str(file), listen=()) as proxy:
+    config_file = tmp_path / "kproxy.toml"
+    config_file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')
+    with running(tmp_path, "--config-file", str(config_file), listen=()) as proxy:
         proxy.ask()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        for text, message in (
+        with socket.create_server(("127.0.0.1", 0)) as free_port_socket:
+            port = free_port_socket.getsockname()[1]
+        for config, message in (
             ("listen = 1\nupstream =", "is not TOML"),
             ('listen = "127.0.0.1:0"', "each --listen needs one --upstream"),
             (
@@ -413,10 +413,10 @@ def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -
                 "restart kproxy to change --quiet",
             ),
         ):
-            file.write_text(text)
+            config_file.write_text(config)
             proxy.process.send_signal(signal.SIGHUP)
-            proxy.wait_until_said(message)
-        proxy.wait_until_said(f"listening on 127.0.0.1:{port} -> ")
+            proxy.wait_for_message(message)
+        proxy.wait_for_message(f"listening on 127.0.0.1:{port} -> ")
         with socket.create_connection(("127.0.0.1", port)):
             pass
         proxy.end()

@@ -1,4 +1,4 @@
-"""The live proxy with TLS as its user runs it: options, messages, trace and findings."""
+"""The live proxy with TLS as a user runs it: options, messages, trace and findings."""
 
 import contextlib
 import ssl
@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.development_ca import certificates, store
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, broker, running, traced
+from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, broker, read_trace, running
 
 __all__ = ["broker"]  # a fixture
 
@@ -26,43 +26,45 @@ def tls_options(ca: Path) -> tuple[object, ...]:
     return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
 
 
-def test_terminates_tls(ca: Path, broker: Broker, tmp_path: Path) -> None:
-    log = tmp_path / "keys"
-    arguments = ("--upstream", f"127.0.0.1:{broker.port}", *tls_options(ca), "--tls-key-log", log)
+def test_terminates_tls_and_reports_failed_handshakes(ca: Path, broker: Broker, tmp_path: Path) -> None:
+    key_log = tmp_path / "keys"
+    arguments = ("--upstream", f"127.0.0.1:{broker.port}", *tls_options(ca), "--tls-key-log", key_log)
     with running(tmp_path, *arguments) as proxy:
-        trusting = ssl.create_default_context(cafile=ca / "ca.pem")
-        with proxy.connect() as plain, trusting.wrap_socket(plain, server_hostname="localhost") as client:
-            client.sendall(ASKED)
+        trusting_context = ssl.create_default_context(cafile=ca / "ca.pem")
+        with proxy.connect() as plain, trusting_context.wrap_socket(plain, server_hostname="localhost") as client:
+            client.sendall(REQUEST)
             assert client.recv(len(ANSWER)) == ANSWER
-        distrusting = ssl.create_default_context()
+        distrusting_context = ssl.create_default_context()
         with proxy.connect() as plain, pytest.raises(ssl.SSLCertVerificationError):
-            distrusting.wrap_socket(plain, server_hostname="localhost")
+            distrusting_context.wrap_socket(plain, server_hostname="localhost")
         with proxy.connect() as plain, contextlib.suppress(ConnectionError):
-            plain.sendall(ASKED)
+            plain.sendall(REQUEST)
             while plain.recv(1000):
                 pass
         out, err = proxy.end()
     assert "TLS with client 127.0.0.1 failed: it does not trust kproxy's certificate: unknown CA" in out
     assert "TLS with client 127.0.0.1 failed: it speaks plaintext" in out
     assert "X001" not in out
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     assert [line["tls"] for line in lines if line["kind"] == "open"] == [True] * 3
     assert [line["api"] for line in lines if line["kind"] == "response"] == ["ApiVersions"]
     assert sorted(str(line["how"]) for line in lines if line["kind"] == "close") == ["fin", "tls", "tls"]
     assert {line["code"] for line in lines if line["kind"] == "finding"} == {"X022"}
-    assert "CLIENT_TRAFFIC_SECRET_0" in log.read_text()
-    assert log.stat().st_mode & 0o777 == 0o600
+    assert "CLIENT_TRAFFIC_SECRET_0" in key_log.read_text()
+    assert key_log.stat().st_mode & 0o777 == 0o600
     for text in (out, err, *map(str, lines)):
         assert "PRIVATE KEY" not in text
         assert "TRAFFIC_SECRET" not in text
 
 
 def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker: Broker) -> None:
-    done = kproxy_process("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
-    assert done.returncode == 3
-    assert "is unreachable: TLS failed: it " in done.stderr
-    assert "use the port of the broker's TLS listener" in done.stderr or "is the broker's TLS listener" in done.stderr
-    assert "or use --no-check to start kproxy without it" in done.stderr
+    result = kproxy_process("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
+    assert result.returncode == 3
+    assert "is unreachable: TLS failed: it " in result.stderr
+    assert (
+        "use the port of the broker's TLS listener" in result.stderr or "is the broker's TLS listener" in result.stderr
+    )
+    assert "or use --no-check to start kproxy without it" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -84,15 +86,15 @@ def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker
         (("--advertise", "b$id.x:0"), "--advertise 'b$id.x:0': invalid port '0': use 1 to 65535"),
     ],
 )
-def test_invalid_option_is_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
-    done = kproxy(*RELAY_OPTIONS, "--no-check", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"kproxy: {why}")
-    assert done.stderr.count("\n") == 1
+def test_invalid_tls_option_prints_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+    result = kproxy(*RELAY_OPTIONS, "--no-check", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"kproxy: {why}")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("option", ["--upstream-tls", "--upstream-insecure", "--upstream-sni=x"])
 def test_upstream_tls_options_are_rejected_with_the_built_in_broker(kproxy: Run, option: str) -> None:
-    done = kproxy("--listen", "0", "--upstream", option)
-    assert done.returncode == 2
-    assert f"{option.partition('=')[0]} cannot be used with the built-in broker" in done.stderr
+    result = kproxy("--listen", "0", "--upstream", option)
+    assert result.returncode == 2
+    assert f"{option.partition('=')[0]} cannot be used with the built-in broker" in result.stderr

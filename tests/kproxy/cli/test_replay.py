@@ -1,4 +1,4 @@
-"""`kproxy replay` at the built-in broker."""
+"""`kproxy replay` against the built-in broker."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ STORY = """
 """
 
 
-def trace(path: Path, base_offset: int = 0) -> Path:
+def write_trace(path: Path, base_offset: int = 0) -> Path:
     path.write_bytes(b"".join(map(encode_line, lines(STORY % base_offset))))
     return path
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    return trace(tmp_path / "trace.jsonl")
+    return write_trace(tmp_path / "trace.jsonl")
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_equal_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path) -> None:
-    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == (
         "left out: 1 SaslHandshake v1: the login is not in the capture\n"
         "requests: 3 sent, 1 left out; responses: 3 equal, 0 different, 0 not compared\n"
     )
@@ -79,9 +79,9 @@ open 2 client=10.0.0.9:2 server=10.0.0.2:9092
 def test_replays_a_capture_of_two_brokers(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     recorded = tmp_path / "trace.jsonl"
     recorded.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
-    done = kproxy("replay", recorded, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert "responses: 4 equal, 0 different" in done.stdout
+    result = kproxy("replay", recorded, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "responses: 4 equal, 0 different" in result.stdout
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
@@ -89,24 +89,24 @@ def test_logs_in_as_the_given_user(kproxy: Run, kproxy_broker: BrokerThread, rec
     (tmp_path / "password").write_text("sesame")
     login = ("--sasl-mechanism", "plain", "--sasl-username", "alice", "--sasl-password-file", tmp_path / "password")
     assert kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
-    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
-    assert done.returncode == 1
-    assert "Metadata v12: no response: the broker closed the connection  (request 1 of story-1)\n" in done.stdout
+    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert result.returncode == 1
+    assert "Metadata v12: no response: the broker closed the connection  (request 1 of story-1)\n" in result.stdout
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_different_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
-    recorded = trace(tmp_path / "trace.jsonl", base_offset=7)
-    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
-    assert done.returncode == 1
-    [first, *_] = done.stdout.splitlines()
-    assert first == (
+    recorded = write_trace(tmp_path / "trace.jsonl", base_offset=7)
+    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
+    assert result.returncode == 1
+    [first_line, *_] = result.stdout.splitlines()
+    assert first_line == (
         "Produce v9 responses[0].partition_responses[0].base_offset: captured 7, live 0  (request 3 of story-1)"
     )
-    assert "left out: 1 Fetch v13: --filter does not match\n" in done.stdout
-    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", "--json")
-    *results, summary = map(json.loads, done.stdout.splitlines())
-    assert [(result["api"], result["outcome"]) for result in results] == [
+    assert "left out: 1 Fetch v13: --filter does not match\n" in result.stdout
+    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", "--json")
+    *results, summary = map(json.loads, result.stdout.splitlines())
+    assert [(entry["api"], entry["outcome"]) for entry in results] == [
         ("Metadata", "equal"), ("SaslHandshake", "left out"), ("Produce", "different"), ("Fetch", "different"),
     ]  # fmt: skip
     assert results[2]["differences"] == [
@@ -127,40 +127,42 @@ def test_different_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThre
         ((ROOT / "captures/http-on-kafkas-port.pcap.gz", "localhost:1"), 5, ""),
     ],
 )
-def test_usage_errors_are_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
-    done = kproxy("replay", *words)
-    assert done.returncode == status
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == bool(sentence)
+def test_usage_errors_print_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+    result = kproxy("replay", *words)
+    assert result.returncode == status
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == bool(sentence)
 
 
 def test_rejects_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
     trace_lines = lines("> Heartbeat v4 {}")
     trace_lines[-1].frame = None  # type: ignore[union-attr]
     (tmp_path / "trace.jsonl").write_bytes(b"".join(map(encode_line, trace_lines)))
-    done = kproxy("replay", "trace.jsonl", "localhost:1")
-    assert (done.returncode, done.stderr) == (
+    result = kproxy("replay", "trace.jsonl", "localhost:1")
+    assert (result.returncode, result.stderr) == (
         2, "kproxy: trace.jsonl: the trace has no bytes of requests: record it with --detail raw\n",
     )  # fmt: skip
 
 
 def test_reports_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
     recorded.write_bytes(recorded.read_bytes().replace(b'"frame":"', b'"frame":"A'))
-    done = kproxy("replay", recorded, "localhost:1")
-    assert done.returncode == 2
-    assert "trace.jsonl: a line is damaged: " in done.stderr
+    result = kproxy("replay", recorded, "localhost:1")
+    assert result.returncode == 2
+    assert "trace.jsonl: a line is damaged: " in result.stderr
 
 
 @pytest.mark.kproxy_broker
-def test_commands_of_the_documentation_run(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_commands_in_the_documentation_succeed_or_report_differences(
+    kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path
+) -> None:
     page = (ROOT / "docs/replay.md").read_text()
     commands = re.findall(r"^    \$ kproxy (replay .*)$", page, re.MULTILINE)
     assert len(commands) >= 4
     shutil.copy(ROOT / "captures/librdkafka-metadata-three-bytes-too-many.pcap.gz", tmp_path / "capture.pcap.gz")
     for command in commands:
-        done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
-        assert done.returncode in (0, 1), command + done.stdout + done.stderr
-        assert done.stderr == ""
+        result = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
+        assert result.returncode in (0, 1), command + result.stdout + result.stderr
+        assert result.stderr == ""
 
 
 def test_serves_clients_from_a_capture(tmp_path: Path) -> None:
@@ -186,8 +188,8 @@ def test_serves_clients_from_a_capture(tmp_path: Path) -> None:
         (f"--listen 0 --replay {ROOT / 'captures/tls-on-kafkas-port.pcap.gz'}", "no request that can be answered"),
     ],
 )  # fmt: skip
-def test_invalid_replay_option_is_one_sentence(kproxy: Run, recorded: Path, words: str, message: str) -> None:
+def test_invalid_replay_option_prints_one_sentence(kproxy: Run, recorded: Path, words: str, message: str) -> None:
     assert recorded.exists()
-    done = kproxy(*words.split(), "--no-control", "--no-trace")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert message in done.stderr
+    result = kproxy(*words.split(), "--no-control", "--no-trace")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
+    assert message in result.stderr

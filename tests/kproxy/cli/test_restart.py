@@ -1,4 +1,4 @@
-"""The inspector's process dies while clients work: they notice nothing, and the trace says what is missing."""
+"""The inspector process dies while clients are connected: they notice nothing; the trace reports what is missing."""
 
 import contextlib
 import json
@@ -19,31 +19,31 @@ from kproxy.trace.encoding import parse_line
 from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.test_relay import (
     ANSWER,
-    ASKED,
+    REQUEST,
     Broker,
     Proxy,
-    are_whole,
+    are_complete,
     children,
     inspectors,
+    read_trace,
     running,
     state,
-    traced,
     until,
 )
 
 FAILED = "the inspector failed: later traffic is missing"
 RESTARTED = "the inspector was restarted"
 
-#: Runs kproxy with an inspector that fails when the second piece of data arrives: not at a frame. {} is a divisor of
-#: the times until it is restarted.
+#: Runs kproxy with an inspector that fails when the second piece of data arrives, not while it inspects a frame.
+#: The delays before its restarts are divided by DIVISOR.
 FAILING = """
 import sys
 from kproxy.cli import main
 from kproxy.proxy.tap_messages import TapData
 from kproxy.live.sink import InspectionSink
 from kproxy.live import supervision
-delay = supervision.RestartPolicy.delay
-supervision.RestartPolicy.delay = lambda *args: (found := delay(*args)) and found / DIVISOR
+original_delay = supervision.RestartPolicy.delay
+supervision.RestartPolicy.delay = lambda *args: (delay := original_delay(*args)) and delay / DIVISOR
 seen, observe = [], InspectionSink.observe
 def fail(self, message):
     if isinstance(message, TapData):
@@ -54,8 +54,8 @@ def fail(self, message):
 InspectionSink.observe = fail
 sys.exit(main(sys.argv[1:]))
 """
-#: Runs kproxy with inspectors that are restarted sooner than it does.
-SOON = """
+#: Runs kproxy with inspectors that are restarted sooner than usual.
+FAST_RESTART = """
 import sys
 from kproxy.cli import main
 from kproxy.live import supervision
@@ -73,7 +73,7 @@ def broker() -> Iterator[Broker]:
 
 def ask(client: socket.socket, times: int = 1) -> None:
     for _ in range(times):
-        client.sendall(ASKED)
+        client.sendall(REQUEST)
         received = b""
         while len(received) < len(ANSWER):
             chunk = client.recv(65536)
@@ -82,13 +82,13 @@ def ask(client: socket.socket, times: int = 1) -> None:
         assert received == ANSWER
 
 
-def kill(proxy: Proxy) -> None:
+def kill_inspector(proxy: Proxy) -> None:
     [inspector] = inspectors(proxy.process.pid)
     os.kill(inspector, signal.SIGKILL)
 
 
 def wait_until_inspected(proxy: Proxy, directory: Path, *, connections: int) -> None:
-    """Make connections, and wait until they are traced completely and the state is stored."""
+    """Make connections; wait until they are traced completely and the state is stored."""
     previous = count_closes(directory)
     for _ in range(connections):
         proxy.ask()
@@ -97,19 +97,23 @@ def wait_until_inspected(proxy: Proxy, directory: Path, *, connections: int) -> 
 
 
 def count_closes(directory: Path) -> int:
-    return [line["kind"] for line in traced(directory)].count("close")
+    return [line["kind"] for line in read_trace(directory)].count("close")
+
+
+def count_failures(directory: Path) -> int:
+    return [line.get("reason") for line in read_trace(directory)].count(FAILED)
 
 
 def wait_until_restarted(proxy: Proxy, directory: Path, times: int = 1) -> None:
-    until(lambda: len([line for line in traced(directory) if is_restart(line)]) == times)
+    until(lambda: len([line for line in read_trace(directory) if is_restart(line)]) == times)
 
 
 def is_restart(line: dict[str, Any]) -> bool:
     return line["kind"] == "gap" and bool(re.match(f"{RESTARTED}: nothing was inspected for ", line["reason"]))
 
 
-def accounted(lines: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int, int]]:
-    """Bytes of each direction of each connection: those in frames, and those in gaps."""
+def count_bytes(lines: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the bytes in frames and the bytes in gaps, by connection and direction."""
     totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for line in lines:
         if line["kind"] in ("request", "response"):
@@ -129,13 +133,13 @@ def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Brok
         ask(busy, 3)
         ask(idle)
         wait_until_inspected(proxy, trace, connections=1)
-        kill(proxy)
+        kill_inspector(proxy)
         until(lambda: not inspectors(proxy.process.pid))
         ask(busy, 5)
-        busy.sendall(ASKED[:7])
+        busy.sendall(REQUEST[:7])
         proxy.ask()
         wait_until_restarted(proxy, trace)
-        busy.sendall(ASKED[7:])
+        busy.sendall(REQUEST[7:])
         assert busy.recv(65536) == ANSWER
         ask(busy)
         ask(idle, 2)
@@ -144,25 +148,25 @@ def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Brok
         wait_until_inspected(proxy, trace, connections=1)
         out, err = proxy.end()
         assert proxy.process.returncode == 4
-    lines = traced(trace)
-    assert are_whole(trace)
+    lines = read_trace(trace)
+    assert are_complete(trace)
     assert {line["code"] for line in lines if line["kind"] == "finding"} == set()
     assert [line["findings"] for line in lines if line.get("findings")] == []
-    request_size, response_size = len(ASKED), len(ANSWER)
-    ends = {line["connection_id"]: line for line in lines if line["kind"] == "close"}
-    byte_counts = accounted(lines)
+    request_size, response_size = len(REQUEST), len(ANSWER)
+    close_lines = {line["connection_id"]: line for line in lines if line["kind"] == "close"}
+    byte_counts = count_bytes(lines)
     for (connection_id, direction), (inspected, missing) in byte_counts.items():
-        assert inspected + missing == ends[connection_id][f"{direction}_bytes"]
-    sizes = sorted((line["requests"], line["request_bytes"], line["responses"]) for line in ends.values())
+        assert inspected + missing == close_lines[connection_id][f"{direction}_bytes"]
+    sizes = sorted((line["requests"], line["request_bytes"], line["responses"]) for line in close_lines.values())
     assert sizes == [(1, request_size, 1), (1, request_size, 1), (3, 3 * request_size, 3), (10, 10 * request_size, 10)]
-    busy_id = next(id_ for id_, line in ends.items() if line["requests"] == 10)
+    busy_id = next(id_ for id_, line in close_lines.items() if line["requests"] == 10)
     assert (byte_counts[busy_id, "request"], byte_counts[busy_id, "response"]) == (
         (4 * request_size, 6 * request_size), (5 * response_size, 5 * response_size)
     )  # fmt: skip
     [outage] = [line for line in lines if is_restart(line)]
-    [unseen] = [line for line in lines if line["kind"] == "gap" and "came and went unseen" in line["reason"]]
-    assert (unseen["bytes"], unseen["frames"]) == (request_size + response_size, 2)
-    assert unseen["reason"] == f"{RESTARTED}: 1 connection came and went unseen"
+    [unseen_gap] = [line for line in lines if line["kind"] == "gap" and "came and went unseen" in line["reason"]]
+    assert (unseen_gap["bytes"], unseen_gap["frames"]) == (request_size + response_size, 2)
+    assert unseen_gap["reason"] == f"{RESTARTED}: 1 connection came and went unseen"
     assert (outage["connection_id"], outage["bytes"]) == ("", 0)
     opened = [(line["connection_id"], line.get("midstream", False)) for line in lines if line["kind"] == "open"]
     assert opened.count((busy_id, False)) == opened.count((busy_id, True)) == 1
@@ -179,35 +183,35 @@ def test_inspector_restarts_after_repeated_kills_under_load(
 ) -> None:
     trace = tmp_path / "kproxy-trace"
     upstream = f"127.0.0.1:{broker.port}"
-    failed: list[BaseException] = []
+    errors: list[BaseException] = []
     ended = threading.Event()
 
-    def work(client: socket.socket, pause: float) -> None:
+    def send_requests(client: socket.socket, pause: float) -> None:
         try:
             while not ended.is_set():
                 ask(client, 5)  # compares every byte
                 time.sleep(pause)
         except BaseException as error:  # noqa: BLE001  # shown by the test
-            failed.append(error)
+            errors.append(error)
 
-    with running(tmp_path, "--upstream", upstream, "-q", *options, program=["-c", SOON]) as proxy:
+    with running(tmp_path, "--upstream", upstream, "-q", *options, program=["-c", FAST_RESTART]) as proxy:
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(proxy.connect()) for _ in range(4)]
-            threads = [threading.Thread(target=work, args=(client, 0.001)) for client in clients]
+            threads = [threading.Thread(target=send_requests, args=(client, 0.001)) for client in clients]
             for thread in threads:
                 thread.start()
-            for times in range(3):
+            for kill_count in range(3):
                 until(lambda: len(inspectors(proxy.process.pid)) == 1)
                 time.sleep(0.2)  # some traffic is inspected
-                if times < 2:
-                    kill(proxy)
+                if kill_count < 2:
+                    kill_inspector(proxy)
                     until(lambda: not inspectors(proxy.process.pid))
             ended.set()
             for thread in threads:
                 thread.join()
         _, err = proxy.end()
         assert proxy.process.returncode == 4
-    assert failed == []
+    assert errors == []
     assert err.count("killed by SIGKILL") == 2
     assert err.count("the inspector runs again") == 2
     assert "Traceback" not in err
@@ -215,19 +219,19 @@ def test_inspector_restarts_after_repeated_kills_under_load(
     for path in trace_files(trace):
         if path.suffix == ".zst":
             continue
-        *whole, torn = path.read_bytes().split(b"\n")
-        assert torn == b"" or path != max(trace_files(trace), key=lambda file: file.stat().st_mtime)
-        for line in whole:
+        *complete_lines, last_line = path.read_bytes().split(b"\n")
+        assert last_line == b"" or path != max(trace_files(trace), key=lambda file: file.stat().st_mtime)
+        for line in complete_lines:
             parse_line(line)
             lines.append(json.loads(line))
     if options == ("--compress",):
         return
-    ends = {line["connection_id"]: line for line in lines if line["kind"] == "close"}
-    assert len(ends) == 4
-    for (connection_id, direction), (inspected, missing) in accounted(lines).items():
-        total = ends[connection_id][f"{direction}_bytes"]
-        assert ends[connection_id]["requests"] == ends[connection_id]["responses"]
-        # What was being written at the moment of a kill is in the trace, and may be counted as missing too.
+    close_lines = {line["connection_id"]: line for line in lines if line["kind"] == "close"}
+    assert len(close_lines) == 4
+    for (connection_id, direction), (inspected, missing) in count_bytes(lines).items():
+        total = close_lines[connection_id][f"{direction}_bytes"]
+        assert close_lines[connection_id]["requests"] == close_lines[connection_id]["responses"]
+        # Data that was being written at the moment of a kill is in the trace but may also be counted as missing.
         assert total <= inspected + missing <= total * 1.2, (connection_id, direction)
 
 
@@ -241,12 +245,12 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
         monkeypatch.setenv("KPROXY_TRACEBACK", "1")
     program = ["-c", FAILING.replace("DIVISOR", "20")]
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=program) as proxy:
-        earlier: set[int] = set()  # inspectors: one may not have ended when its line is in the trace
+        earlier_inspectors: set[int] = set()  # an inspector may still be running after its line is in the trace
         for times in range(1, 7):
-            until(lambda: set(inspectors(proxy.process.pid)) - earlier)
-            earlier.update(inspectors(proxy.process.pid))
+            until(lambda: set(inspectors(proxy.process.pid)) - earlier_inspectors)
+            earlier_inspectors.update(inspectors(proxy.process.pid))
             proxy.ask(2)
-            until(lambda times=times: len([line for line in traced(trace) if line.get("reason") == FAILED]) == times)  # type: ignore[misc]
+            until(lambda times=times: count_failures(trace) == times)  # type: ignore[misc]
         until(lambda: all(state(child) == "Z" for child in children(proxy.process.pid)))
         proxy.ask(3)
         _, err = proxy.end()
@@ -257,13 +261,13 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
         "a traceback"
     )
     assert messages.count(reason) == 6
-    assert [float(found) for found in re.findall(r"it restarts in ([\d.]+) s", err)] == [0.05, 0.1, 0.2, 0.4, 0.8]
+    assert [float(delay) for delay in re.findall(r"it restarts in ([\d.]+) s", err)] == [0.05, 0.1, 0.2, 0.4, 0.8]
     assert messages[-1] == (
         "kproxy: the inspector stopped (it failed; it has failed 6 times within 60 s): traffic is still relayed, but "
         "no longer traced"
     )
     assert ("Traceback" in err) == traceback
-    assert are_whole(trace)
+    assert are_complete(trace)
 
 
 @pytest.mark.slow
@@ -272,29 +276,31 @@ def test_proxy_ends_while_a_restart_is_pending(tmp_path: Path, broker: Broker) -
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy, proxy.connect() as client:
         ask(client)
         wait_until_inspected(proxy, trace, connections=1)
-        kill(proxy)
+        kill_inspector(proxy)
         until(lambda: not inspectors(proxy.process.pid))
         ask(client, 2)
         started_at = time.monotonic()
         _, err = proxy.end()
         assert time.monotonic() - started_at < 5
         assert proxy.process.returncode == 4
-    gaps = [(line["direction"], line["bytes"], line.get("frames")) for line in traced(trace) if line["kind"] == "gap"]
-    assert gaps == [("both", 0, None), ("request", 2 * len(ASKED), 2), ("response", 2 * len(ANSWER), 2)]
-    assert traced(trace)[-1]["how"] == "shutdown"
+    gaps = [
+        (line["direction"], line["bytes"], line.get("frames")) for line in read_trace(trace) if line["kind"] == "gap"
+    ]
+    assert gaps == [("both", 0, None), ("request", 2 * len(REQUEST), 2), ("response", 2 * len(ANSWER), 2)]
+    assert read_trace(trace)[-1]["how"] == "shutdown"
     assert "runs again" in err
-    assert are_whole(trace)
+    assert are_complete(trace)
 
 
 @pytest.mark.slow
 def test_restarts_leak_neither_processes_nor_descriptors(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
-    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", SOON]) as proxy:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", FAST_RESTART]) as proxy:
         wait_until_inspected(proxy, trace, connections=1)
         [spawner] = children(proxy.process.pid)
         initial = count_descriptors(proxy.process.pid), count_descriptors(spawner)
         for times in range(1, 4):
-            kill(proxy)
+            kill_inspector(proxy)
             wait_until_restarted(proxy, trace, times)
         wait_until_inspected(proxy, trace, connections=1)
         assert children(proxy.process.pid) == [spawner]
@@ -323,7 +329,7 @@ def test_stopped_inspector_is_not_restarted(tmp_path: Path, broker: Broker) -> N
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     assert "the inspector" not in err
-    assert len(traced(trace)) == 4 + 8
+    assert len(read_trace(trace)) == 4 + 8
 
 
 @pytest.mark.slow
@@ -332,7 +338,7 @@ def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: 
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         [spawner], [inspector] = children(proxy.process.pid), inspectors(proxy.process.pid)
         os.kill(spawner, signal.SIGKILL)
-        proxy.wait_until_said("no other one can follow it")
+        proxy.wait_for_message("no other one can follow it")
         wait_until_inspected(proxy, trace, connections=1)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: state(inspector) == "Z")
@@ -350,7 +356,7 @@ def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) ->
             proxy.ask(2)
         _, err = proxy.end()
         assert proxy.process.returncode == 0
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     opened = [line for line in lines if line["kind"] == "open"]
     assert 4 <= len(opened) <= 36
     assert {line["sample"] for line in opened} == {0.3}
@@ -360,17 +366,17 @@ def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) ->
 
 
 @pytest.mark.parametrize("share", ["0", "1.5", "101%", "nan", "some"])
-def test_invalid_share_is_one_sentence_and_status_2(kproxy: Any, share: str) -> None:
-    done = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--sample", share)
-    assert done.returncode == 2
-    assert done.stderr == (
+def test_invalid_sample_share_prints_one_sentence_and_exits_with_2(kproxy: Any, share: str) -> None:
+    result = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--sample", share)
+    assert result.returncode == 2
+    assert result.stderr == (
         f"kproxy: --sample: invalid share of connections '{share}': use a number above 0 up to 1, or a percentage like "
         "10%\n"
     )
 
 
-@pytest.mark.parametrize("given", ["0", "x", "65"])
-def test_rejects_an_invalid_number_of_inspectors(kproxy: Any, given: str) -> None:
-    done = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--inspectors", given)
-    assert done.returncode == 2
-    assert done.stderr == f"kproxy: --inspectors: invalid number of processes '{given}': use 1 to 64\n"
+@pytest.mark.parametrize("count", ["0", "x", "65"])
+def test_rejects_an_invalid_number_of_inspectors(kproxy: Any, count: str) -> None:
+    result = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--inspectors", count)
+    assert result.returncode == 2
+    assert result.stderr == f"kproxy: --inspectors: invalid number of processes '{count}': use 1 to 64\n"

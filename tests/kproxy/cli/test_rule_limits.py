@@ -1,4 +1,4 @@
-"""Limits of rules: --rule, [rules.CODE] in the configuration file, and the pages that name them."""
+"""Limits of rules: --rule, [rules.CODE] in the configuration file, and the pages that list them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_parses_limits_with_units() -> None:
         ("C999:wait=5", "--rule C999:wait=5: unknown rule"),
     ],
 )
-def test_invalid_limit_is_one_sentence(text: str, sentence: str) -> None:
-    with pytest.raises(UserError) as failed:
+def test_invalid_limit_is_reported_in_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(UserError) as raised:
         parse_limits([text])
-    assert str(failed.value).startswith(sentence)
+    assert str(raised.value).startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_every_limit_accepts_its_own_default() -> None:
     assert len(set(limits)) == len(limits)  # a limit belongs to one rule
 
 
-def expand(file: Path, text: str, *words: str) -> list[str]:
-    file.write_text(text)
+def expand(file: Path, config: str, *words: str) -> list[str]:
+    file.write_text(config)
     return config_file.expand([f"--config-file={file}", *words], relay.declare, COMMANDS)[: -1 - len(words)]
 
 
 def test_configuration_file_sets_limits(tmp_path: Path) -> None:
-    text = '[rules.C020]\nwait = "30s"\n[rules.request-waits]\nwait = 7'
-    assert expand(tmp_path / "a.toml", text, "--rule=C020:wait=8") == ["--rule=C020:wait=30s",
+    config = '[rules.C020]\nwait = "30s"\n[rules.request-waits]\nwait = 7'
+    assert expand(tmp_path / "a.toml", config, "--rule=C020:wait=8") == ["--rule=C020:wait=30s",
                                                                         "--rule=request-waits:wait=7"]  # fmt: skip
 
 
@@ -90,10 +90,10 @@ def test_configuration_file_sets_limits(tmp_path: Path) -> None:
         ("[rules.C020]\nwait = true", "[rules.C020] wait takes a number or text with a unit, not True"),
     ],
 )
-def test_rejects_an_invalid_table_of_the_configuration_file(tmp_path: Path, text: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=r".*") as failed:
+def test_rejects_an_invalid_table_in_the_configuration_file(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=r".*") as raised:
         expand(tmp_path / "a.toml", text)
-    assert str(failed.value).endswith(sentence)
+    assert str(raised.value).endswith(sentence)
 
 
 def test_page_of_a_rule_lists_its_limits(kproxy: Run) -> None:
@@ -124,7 +124,7 @@ def finding_codes(inspector: Inspector) -> list[str]:
     return [line.code for line in teller.lines if isinstance(line, FindingLine)]
 
 
-def test_limit_decides_what_is_reported() -> None:
+def test_limit_decides_whether_a_wait_is_reported() -> None:
     assert finding_codes(Inspector("story")) == []
     assert finding_codes(Inspector("story", limits={LATE_AFTER: 2})) == ["C020"]
 

@@ -1,4 +1,4 @@
-"""Secrets of every SASL mechanism, in logins that succeed, fail or are malformed: no output shows one."""
+"""No output shows the secrets of any SASL mechanism, whether logins succeed, fail or are malformed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.broker.threaded import BrokerThread
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
@@ -21,7 +21,7 @@ from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.recorder import record_story
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.leaks import SecretSearch
 from tests.kproxy.tui.screens import press, running
 from tests.kproxy.tui.screens import text as screen_text
@@ -32,7 +32,7 @@ def _random_bytes(name: str, size: int = 32) -> bytes:
 
 
 def _text_secret(name: str) -> bytes:
-    """A secret that is text."""
+    """Return a secret that is printable text."""
     return base64.urlsafe_b64encode(_random_bytes(name, 24))
 
 
@@ -61,7 +61,7 @@ SECRETS: dict[str, bytes] = (
     | OTHERS
 )  # fmt: skip
 SEARCH = SecretSearch(SECRETS)
-#: The number of rows between those that the terminal view shows in detail.
+#: The test reads the terminal view with the cursor on every n-th row.
 _STRIDE = 7
 _AP_REQ = b"\x60\x60" + bytes.fromhex("06092a864886f712010202") + b"\x01\x00"
 
@@ -81,12 +81,12 @@ def _bearer(name: str) -> bytes:
 
 
 def _login(connection: int, mechanism: str, *messages: bytes, error: str = "") -> Iterator[str]:
-    """The lines of a login; with `error`, the last response has this error."""
+    """Yield the story lines of a login; its last response has the `error`, if there is one."""
     yield f'{connection}> SaslHandshake v1 {{"mechanism": "{mechanism}"}}'
     yield f'{connection}< {{"mechanisms": ["{mechanism}"]}}'
     for number, message in enumerate(messages):
-        api = f"{connection}< " if number % 2 else f"{connection}> SaslAuthenticate v2 "
-        yield f'{api}{{"auth_bytes": "{message.hex()}"}}'
+        line_start = f"{connection}< " if number % 2 else f"{connection}> SaslAuthenticate v2 "
+        yield f'{line_start}{{"auth_bytes": "{message.hex()}"}}'
     if error:
         yield f"{connection}< {json.dumps({'error_code': 58, 'error_message': error})}"
         yield f"{connection} close by=server how=fin"
@@ -105,16 +105,16 @@ def _raw_login(connection: int, mechanism: str, *messages: bytes) -> Iterator[st
 
 def _story() -> Iterator[str]:
     password = list(PASSWORDS.values())
-    wrong = "Authentication failed: Invalid username or password"
+    wrong_password_message = "Authentication failed: Invalid username or password"
     yield from _login(1, "PLAIN", b"\0alice\0" + password[0], b"")
-    yield from _login(2, "PLAIN", b"\0alice\0" + password[1], error=wrong)
-    yield from _login(3, "PLAIN", b"\0" + password[2] + b"\0" + password[2], error=wrong)
+    yield from _login(2, "PLAIN", b"\0alice\0" + password[1], error=wrong_password_message)
+    yield from _login(3, "PLAIN", b"\0" + password[2] + b"\0" + password[2], error=wrong_password_message)
     yield from _login(4, "PLAIN", b"alice\0" + password[3], error="Invalid SASL/PLAIN response")
     yield from _raw_login(5, "PLAIN", b"\0alice\0" + password[4], b"")
     yield from _raw_login(6, "PLAIN", b"\0alice\0" + password[5])
     yield from _login(7, "SCRAM-SHA-256", *_scram())
-    yield from _login(8, "SCRAM-SHA-512", *_scram()[:3], error=wrong)
-    yield from _login(9, "SCRAM-SHA-256", b"p=%b,," % password[0], error=wrong)
+    yield from _login(8, "SCRAM-SHA-512", *_scram()[:3], error=wrong_password_message)
+    yield from _login(9, "SCRAM-SHA-256", b"p=%b,," % password[0], error=wrong_password_message)
     yield from _login(10, "SCRAM-SHA-256", *_scram()[:3], b"e=" + password[1])
     yield from _raw_login(11, "SCRAM-SHA-256", *_scram("raw "))
     yield from _login(12, "OAUTHBEARER", _bearer("accepted"), b"")
@@ -151,8 +151,13 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_search_finds_a_secret_in_every_encoding() -> None:
     password = PASSWORDS["password 0"]
-    whole = b"#" + password + b"#"
-    for text in (whole, whole.hex(), whole[5:17].hex(" "), base64.b64encode(whole)):
+    surrounded_password = b"#" + password + b"#"
+    for text in (
+        surrounded_password,
+        surrounded_password.hex(),
+        surrounded_password[5:17].hex(" "),
+        base64.b64encode(surrounded_password),
+    ):
         assert SEARCH.find(text) == {"password 0"}
 
 
@@ -166,19 +171,19 @@ def test_search_finds_a_secret_in_every_encoding() -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_dissect_shows_no_secret(kproxy: Run, capture: Path, options: tuple[str, ...]) -> None:
-    done = kproxy("dissect", *options, capture)
-    assert done.returncode == 1, done.stderr
-    assert SEARCH.find(done.stdout, done.stderr) == set()
+    result = kproxy("dissect", *options, capture)
+    assert result.returncode == 1, result.stderr
+    assert SEARCH.find(result.stdout, result.stderr) == set()
     if "--findings" in options:
         for code in ("X008", "X020", "X021"):
-            assert code in done.stdout
+            assert code in result.stdout
     elif "--json" in options:
-        assert "User:alice" in done.stdout
-        assert "User:carol" in done.stdout
+        assert "User:alice" in result.stdout
+        assert "User:carol" in result.stdout
 
 
 def test_page_has_no_secret(kproxy: Run, capture: Path) -> None:
-    page = Opened(kproxy("dissect", "--html", capture).stdout)
+    page = ParsedPage(kproxy("dissect", "--html", capture).stdout)
     packed = [json.dumps(page.unpacked(name)) for name, value in page.data.items() if _is_packed(value)]
     assert any("SaslAuthenticate" in text for text in packed)
     assert SEARCH.find(page.text, *packed) == set()
@@ -190,32 +195,32 @@ def _is_packed(value: object) -> bool:
 
 def test_viewer_shows_no_secret_of_a_frame(capture: Path) -> None:
     requests: dict[tuple[str, int], RequestLine] = {}
-    shown = 0
+    shown_frames = 0
     for original in lines_of(capture, detail=Detail.RAW):
-        out = bytearray()
-        append_line(original, out)
-        line = parse_line(bytes(out))
+        encoded = bytearray()
+        append_line(original, encoded)
+        line = parse_line(bytes(encoded))
         assert SEARCH.find(repr(line)) == set()
         if isinstance(line, RequestLine | ResponseLine):
             request_line = (
                 requests.get((line.connection_id, line.request_offset or 0)) if isinstance(line, ResponseLine) else None
             )
-            detail = side(line, request_line)
+            detail = build_frame_detail(line, request_line)
             assert SEARCH.find(repr(detail), detail.frame or b"") == set()
-            shown += detail.frame is not None
+            shown_frames += detail.frame is not None
         if isinstance(line, RequestLine):
             requests[line.connection_id, line.offset] = line
-    assert shown > 50
+    assert shown_frames > 50
 
 
 @pytest.mark.parametrize("options", [("--speed", "max"), ("--speed", "max", "--json")], ids=" ".join)
 def test_replay_shows_no_secret(
     kproxy: Run, kproxy_broker: BrokerThread, capture: Path, options: tuple[str, ...]
 ) -> None:
-    done = kproxy("replay", capture, kproxy_broker.bootstrap, *options)
-    assert "Traceback" not in done.stderr
-    assert "SaslAuthenticate" in done.stdout
-    assert SEARCH.find(done.stdout, done.stderr) == set()
+    result = kproxy("replay", capture, kproxy_broker.bootstrap, *options)
+    assert "Traceback" not in result.stderr
+    assert "SaslAuthenticate" in result.stdout
+    assert SEARCH.find(result.stdout, result.stderr) == set()
 
 
 def test_diff_and_export_test_show_no_secret(kproxy: Run, capture: Path, tmp_path: Path) -> None:
@@ -226,10 +231,10 @@ def test_diff_and_export_test_show_no_secret(kproxy: Run, capture: Path, tmp_pat
     other.write_bytes(gzip.compress(packets))
     outputs = [kproxy("diff", *options, capture, other) for options in ((), ("--json",), ("--html",))]
     outputs += [kproxy("export-test", capture, f"{connection}:1") for connection in range(4)]
-    assert any(done.stdout for done in outputs)
-    for done in outputs:
-        assert "Traceback" not in done.stderr
-        assert SEARCH.find(done.stdout, done.stderr) == set()
+    assert any(result.stdout for result in outputs)
+    for result in outputs:
+        assert "Traceback" not in result.stderr
+        assert SEARCH.find(result.stdout, result.stderr) == set()
 
 
 @pytest.mark.slow
@@ -250,14 +255,14 @@ def _shown_parts(explanation: Explanation) -> str:
 
 def test_explain_shows_no_secret(kproxy: Run) -> None:
     for secret in SECRETS.values():
-        for shape in (b"\0alice\0" + secret, b"c=biws,r=x,p=" + secret, secret):
+        for token in (b"\0alice\0" + secret, b"c=biws,r=x,p=" + secret, secret):
             for version in (0, 2):
-                frame = request("SaslAuthenticate", version, {"auth_bytes": shape})
+                frame = request("SaslAuthenticate", version, {"auth_bytes": token})
                 assert SEARCH.find(_shown_parts(explain(frame))) == set()
-                answer = response("SaslAuthenticate", version, {"auth_bytes": shape})
-                assert SEARCH.find(_shown_parts(explain(answer, (36, version)))) == set()
+                response_frame = response("SaslAuthenticate", version, {"auth_bytes": token})
+                assert SEARCH.find(_shown_parts(explain(response_frame, (36, version)))) == set()
     frame = request("SaslAuthenticate", 2, {"auth_bytes": _bearer("refused")})
     for options in ((), ("--json",)):
-        done = kproxy("explain", *options, frame.hex(" "))
-        assert "redacted" in done.stdout
-        assert SEARCH.find(done.stdout, done.stderr) == set()
+        result = kproxy("explain", *options, frame.hex(" "))
+        assert "redacted" in result.stdout
+        assert SEARCH.find(result.stdout, result.stderr) == set()

@@ -1,4 +1,4 @@
-"""`kproxy send` at the built-in broker, and at servers that are not brokers."""
+"""`kproxy send` to the built-in broker, and to servers that are not brokers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ METADATA_V0 = "00000016 0003 0000 00000001 0000 00000001 0006 6f7264657273"
 
 
 @contextmanager
-def server(behave: Callable[[socket.socket], object]) -> Iterator[str]:
-    """A server that handles one connection with `behave` and closes it."""
+def server(handle: Callable[[socket.socket], object]) -> Iterator[str]:
+    """Run a server that handles one connection with `handle` and then closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
             with listener.accept()[0] as accepted:
-                behave(accepted)
+                handle(accepted)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -38,9 +38,9 @@ def server(behave: Callable[[socket.socket], object]) -> Iterator[str]:
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_shows_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: BrokerThread) -> None:
-    done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "-v", 0, "topics=orders")
-    assert (done.returncode, done.stderr) == (0, "")
-    request, response, _ = done.stdout.split("\n\n")
+    result = kproxy("send", kproxy_broker.bootstrap, "Metadata", "-v", 0, "topics=orders")
+    assert (result.returncode, result.stderr) == (0, "")
+    request, response, _ = result.stdout.split("\n\n")
     assert request.startswith("Metadata v0 request, 32 bytes\n")
     assert '00 06 6f 72 64 65 72 73  topics[0].name              "orders"' in request
     assert "Metadata v0 response, " in response
@@ -49,8 +49,8 @@ def test_shows_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: Bro
 
 
 def test_chooses_the_newest_version(kproxy: Run, kproxy_broker: BrokerThread) -> None:
-    done = kproxy("send", kproxy_broker.bootstrap, "metadata", "ApiVersions:0", "--json")
-    metadata, versions = map(json.loads, done.stdout.splitlines())
+    result = kproxy("send", kproxy_broker.bootstrap, "metadata", "ApiVersions:0", "--json")
+    metadata, versions = map(json.loads, result.stdout.splitlines())
     assert (metadata["request"]["api_version"], versions["request"]["api_version"]) == (13, 0)
     assert versions["response"]["body"]["error_code"] == 0
     assert metadata["problem"] is None
@@ -58,30 +58,30 @@ def test_chooses_the_newest_version(kproxy: Run, kproxy_broker: BrokerThread) ->
 
 
 @pytest.mark.kproxy_broker(release="0.10.0")
-def test_chooses_a_version_of_an_old_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
-    done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "--json")
-    assert json.loads(done.stdout)["request"]["api_version"] == 1
-    done = kproxy("send", kproxy_broker.bootstrap, "ShareFetch")
-    assert (done.returncode, done.stderr) == (
+def test_chooses_a_version_that_an_old_broker_supports(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    result = kproxy("send", kproxy_broker.bootstrap, "Metadata", "--json")
+    assert json.loads(result.stdout)["request"]["api_version"] == 1
+    result = kproxy("send", kproxy_broker.bootstrap, "ShareFetch")
+    assert (result.returncode, result.stderr) == (
         1, "kproxy: the broker does not advertise ShareFetch: pass -v N to send it nevertheless\n",
     )  # fmt: skip
 
 
 def test_pipelines_requests_from_standard_input(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     lines = ['{"api": "Metadata", "version": 1, "body": {"topics": null}}', "", '{"api": 18}']
-    done = kproxy("send", kproxy_broker.bootstrap, "-", "--json", stdin="\n".join(lines))
-    assert [json.loads(line)["response"]["api"] for line in done.stdout.splitlines()] == ["Metadata", "ApiVersions"]
-    done = kproxy("send", kproxy_broker.bootstrap, "-", stdin='{"api": 3}\n{"apii": 3}')
-    assert done.returncode == 2
-    assert 'line 2: expected {"api", "version"?, "body"?, "edit"?}' in done.stderr
+    result = kproxy("send", kproxy_broker.bootstrap, "-", "--json", stdin="\n".join(lines))
+    assert [json.loads(line)["response"]["api"] for line in result.stdout.splitlines()] == ["Metadata", "ApiVersions"]
+    result = kproxy("send", kproxy_broker.bootstrap, "-", stdin='{"api": 3}\n{"apii": 3}')
+    assert result.returncode == 2
+    assert 'line 2: expected {"api", "version"?, "body"?, "edit"?}' in result.stderr
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_fetches_produced_records(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     def send(*words: str) -> list[dict[str, object]]:
-        done = kproxy("send", kproxy_broker.bootstrap, "--json", *words)
-        assert (done.returncode, done.stderr) == (0, "")
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        result = kproxy("send", kproxy_broker.bootstrap, "--json", *words)
+        assert (result.returncode, result.stderr) == (0, "")
+        return [json.loads(line) for line in result.stdout.splitlines()]
 
     produce = ["Produce:9", "timeout_ms=1000", "topic_data=orders", "topic_data.partition_data=0",
                "topic_data.partition_data.records=hello"]  # fmt: skip
@@ -97,37 +97,40 @@ def test_fetches_produced_records(kproxy: Run, kproxy_broker: BrokerThread) -> N
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:moved:cluster_id:first"])
 def test_finding_about_the_response_sets_the_exit_status(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     command = ("send", kproxy_broker.bootstrap, "Metadata", "-v", 9, "topics=orders")
-    done = kproxy(*command)
-    assert done.returncode == 1
-    assert "cluster_id is written" in done.stdout
+    result = kproxy(*command)
+    assert result.returncode == 1
+    assert "cluster_id is written" in result.stdout
     assert kproxy(*command, "--fail-on", "never").returncode == 0
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:correlation_id:+5"])
 def test_reports_a_response_with_a_wrong_correlation_id(kproxy: Run, kproxy_broker: BrokerThread) -> None:
-    done = kproxy("send", kproxy_broker.bootstrap, "Metadata:9", "topics=orders")
-    assert (done.returncode, done.stderr) == (1, "kproxy: the response has correlation id 6, not 1 as its request\n")
+    result = kproxy("send", kproxy_broker.bootstrap, "Metadata:9", "topics=orders")
+    assert (result.returncode, result.stderr) == (
+        1,
+        "kproxy: the response has correlation id 6, not 1 as its request\n",
+    )
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_sends_raw_bytes_unchanged(kproxy: Run, kproxy_broker: BrokerThread) -> None:
-    done = kproxy("send", kproxy_broker.bootstrap, "--raw", METADATA_V0, "--json")
-    sent = json.loads(done.stdout)
-    assert sent["response"]["body"]["topics"][0]["name"] == "orders"
-    done = kproxy("send", kproxy_broker.bootstrap, "--raw", "-", "--json", stdin=METADATA_V0 * 2)
-    assert len(done.stdout.splitlines()) == 2
-    done = kproxy("send", kproxy_broker.bootstrap, "--raw", "000000010", "--json")
-    assert done.returncode == 2
-    assert done.stderr.startswith("kproxy: --raw: ")
+    result = kproxy("send", kproxy_broker.bootstrap, "--raw", METADATA_V0, "--json")
+    exchange = json.loads(result.stdout)
+    assert exchange["response"]["body"]["topics"][0]["name"] == "orders"
+    result = kproxy("send", kproxy_broker.bootstrap, "--raw", "-", "--json", stdin=METADATA_V0 * 2)
+    assert len(result.stdout.splitlines()) == 2
+    result = kproxy("send", kproxy_broker.bootstrap, "--raw", "000000010", "--json")
+    assert result.returncode == 2
+    assert result.stderr.startswith("kproxy: --raw: ")
 
 
 def test_sends_an_edited_request(kproxy: Run) -> None:
     with server(lambda accepted: accepted.recv(4096)) as address:
-        done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last", "ApiVersions")
-        assert "--edit applies to one request" in done.stderr
-        done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last")
-    assert (done.returncode, done.stderr) == (1, "kproxy: the broker closed the connection\n")
-    assert "decoded as actually written: topics is written" in done.stdout
+        result = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last", "ApiVersions")
+        assert "--edit applies to one request" in result.stderr
+        result = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last")
+    assert (result.returncode, result.stderr) == (1, "kproxy: the broker closed the connection\n")
+    assert "decoded as actually written: topics is written" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -143,30 +146,30 @@ def test_sends_an_edited_request(kproxy: Run) -> None:
     ],
 )
 def test_reports_servers_without_a_valid_response(kproxy: Run, data: bytes, sentence: str) -> None:
-    def behave(accepted: socket.socket) -> None:
+    def handle(accepted: socket.socket) -> None:
         accepted.recv(4096)
         accepted.sendall(data)
 
-    with server(behave) as address:
-        done = kproxy("send", address, "Metadata:0", "ApiVersions:0", "--json")
-    problems = [json.loads(line)["problem"] for line in done.stdout.splitlines()]
+    with server(handle) as address:
+        result = kproxy("send", address, "Metadata:0", "ApiVersions:0", "--json")
+    problems = [json.loads(line)["problem"] for line in result.stdout.splitlines()]
     assert problems[0].startswith(sentence)
     assert problems[1] == "not answered either"
-    assert done.returncode == 1
+    assert result.returncode == 1
 
 
 def test_reports_a_timeout(kproxy: Run) -> None:
-    over = threading.Event()
-    with server(lambda _: over.wait(10)) as address:
-        done = kproxy("send", address, "Metadata:0", "--timeout", 0.2)
-        over.set()
-    assert (done.returncode, done.stderr) == (1, "kproxy: no response within 0.2 s\n")
+    finished = threading.Event()
+    with server(lambda _: finished.wait(10)) as address:
+        result = kproxy("send", address, "Metadata:0", "--timeout", 0.2)
+        finished.set()
+    assert (result.returncode, result.stderr) == (1, "kproxy: no response within 0.2 s\n")
 
 
 def test_encode_prints_hex(kproxy: Run) -> None:
-    done = kproxy("send", "--encode", "Metadata", "-v", 0, "topics=orders", "--client-id", "")
-    assert done.stdout == METADATA_V0.replace(" ", "") + "\n"
-    assert kproxy("explain", "-", stdin=done.stdout).returncode == 0
+    result = kproxy("send", "--encode", "Metadata", "-v", 0, "topics=orders", "--client-id", "")
+    assert result.stdout == METADATA_V0.replace(" ", "") + "\n"
+    assert kproxy("explain", "-", stdin=result.stdout).returncode == 0
 
 
 def test_connects_with_tls_and_logs_in(kproxy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,21 +180,21 @@ def test_connects_with_tls_and_logs_in(kproxy: Run, tmp_path: Path, monkeypatch:
     ) as broker:
         tls = ("send", broker.bootstrap, "Metadata", "--tls")
         login = ("--sasl-mechanism", "scram-sha-512", "--sasl-username", "alice")
-        done = kproxy(*tls, *login)
-        assert (done.returncode, "needs a password" in done.stderr) == (2, True)
+        result = kproxy(*tls, *login)
+        assert (result.returncode, "needs a password" in result.stderr) == (2, True)
         (tmp_path / "password").write_text("sesame\n")
-        done = kproxy(*tls, *login, "--ca", ca, "--sasl-password-file", tmp_path / "password", "--json")
-        assert json.loads(done.stdout)["response"]["body"]["brokers"]
+        result = kproxy(*tls, *login, "--ca", ca, "--sasl-password-file", tmp_path / "password", "--json")
+        assert json.loads(result.stdout)["response"]["body"]["brokers"]
         monkeypatch.setenv("KPROXY_SASL_PASSWORD", "wrong")
-        done = kproxy(*tls, *login, "--insecure")
-        assert done.returncode == 1
-        assert "the broker rejects the login: Authentication failed" in done.stderr
-        done = kproxy(*tls, *login)
-        assert done.returncode == 3
-        assert "certificate rejected: " in done.stderr
-        done = kproxy("send", broker.bootstrap, "Metadata", "--timeout", 5)
-        assert done.returncode == 1
-        assert "sesame" not in done.stdout + done.stderr
+        result = kproxy(*tls, *login, "--insecure")
+        assert result.returncode == 1
+        assert "the broker rejects the login: Authentication failed" in result.stderr
+        result = kproxy(*tls, *login)
+        assert result.returncode == 3
+        assert "certificate rejected: " in result.stderr
+        result = kproxy("send", broker.bootstrap, "Metadata", "--timeout", 5)
+        assert result.returncode == 1
+        assert "sesame" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
@@ -212,23 +215,23 @@ def test_connects_with_tls_and_logs_in(kproxy: Run, tmp_path: Path, monkeypatch:
         (("localhost:1", "Metadata"), 3, "cannot connect to localhost:1: connection refused; is the broker running?"),
     ],
 )
-def test_usage_errors_are_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
-    done = kproxy("send", *words)
-    assert done.returncode == status
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_usage_errors_print_one_sentence(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+    result = kproxy("send", *words)
+    assert result.returncode == status
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_commands_of_the_documentation_run(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+def test_commands_in_the_documentation_print_what_it_shows(kproxy: Run, kproxy_broker: BrokerThread) -> None:
     page = (Path(__file__).parents[3] / "docs/send.md").read_text()
     commands = re.findall(r"^    \$ kproxy (send .*)$", page, re.MULTILINE)
     assert len(commands) >= 6
     outputs = {}
     for command in commands:
-        done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
-        assert done.returncode == ("--edit" in command), command + done.stdout + done.stderr
-        outputs[command] = done.stdout
+        result = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
+        assert result.returncode == ("--edit" in command), command + result.stdout + result.stderr
+        outputs[command] = result.stdout
     request, _, _ = outputs[commands[0]].partition("\n\n")
     assert textwrap.indent(request, "    ") in page
     assert '"hello" (5 bytes)' in outputs[commands[2]]

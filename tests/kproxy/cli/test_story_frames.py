@@ -8,7 +8,7 @@ from tests.kproxy.captures.expectation import LAYOUTS
 from tests.kproxy.cli.conftest import Run
 
 
-def _line(name: str, layout_problems: Departed) -> str:
+def _input_line(name: str, layout_problems: Departed) -> str:
     api_info = api_by_name(layout_problems.api)
     assert api_info is not None
     identity = {"type": "response", "api_key": api_info.key, "version": layout_problems.version}
@@ -16,28 +16,30 @@ def _line(name: str, layout_problems: Departed) -> str:
 
 
 def test_first_finding_of_every_frame_is_its_edit(kproxy: Run) -> None:
-    done = kproxy("explain", "--json", "-", stdin="\n".join(_line(*each) for each in DEPARTED.items()))
-    assert done.stderr == ""
-    findings_by_id = {findings["id"]: findings["findings"] for findings in map(json.loads, done.stdout.splitlines())}
-    first = {
+    result = kproxy("explain", "--json", "-", stdin="\n".join(_input_line(*item) for item in DEPARTED.items()))
+    assert result.stderr == ""
+    findings_by_id = {findings["id"]: findings["findings"] for findings in map(json.loads, result.stdout.splitlines())}
+    first_findings = {
         name: (findings[0]["code"], findings[0].get("edit"), tuple(findings[0]["span"]), findings[0]["path"])
         for name, findings in findings_by_id.items() if findings
     }  # fmt: skip
-    assert first == {name: (layout.code, layout.edit, layout.span, layout.path) for name, layout in LAYOUTS.items()}
+    assert first_findings == {
+        name: (layout.code, layout.edit, layout.span, layout.path) for name, layout in LAYOUTS.items()
+    }
     assert findings_by_id["find-coordinator-v0-right"] == []
 
 
 def test_explains_a_frame_given_on_the_command_line(kproxy: Run) -> None:
     frame = DEPARTED["find-coordinator-v0-with-fields-of-v1"].frame(1).hex(" ")
-    done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
-    first = json.loads(done.stdout)["findings"][0]
+    result = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
+    first = json.loads(result.stdout)["findings"][0]
     expected = LAYOUTS["find-coordinator-v0-with-fields-of-v1"]
     assert (first["edit"], first["span"]) == (expected.edit, [8, 12])
-    assert done.returncode == 1
+    assert result.returncode == 1
 
 
 def test_correct_frame_has_no_findings(kproxy: Run) -> None:
     frame = DEPARTED["find-coordinator-v0-right"].frame(1).hex()
-    done = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
-    assert json.loads(done.stdout)["findings"] == []
-    assert (done.returncode, done.stderr) == (0, "")
+    result = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
+    assert json.loads(result.stdout)["findings"] == []
+    assert (result.returncode, result.stderr) == (0, "")

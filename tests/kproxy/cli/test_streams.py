@@ -1,4 +1,4 @@
-"""Standard streams that are full, closed, or without a reader: one sentence where possible, nothing else."""
+"""Standard streams that are full, closed, or without a reader: kproxy prints at most one sentence."""
 
 import errno
 import io
@@ -16,7 +16,7 @@ import pytest
 from kproxy.cli import main
 from kproxy.control.paths import list_proxies
 from tests.kproxy.captures_made import CAPTURES
-from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, traced, until
+from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, read_trace, until
 from tests.kproxy.cli.test_relay import broker as broker
 from tests.kproxy.control.conftest import sockets as sockets
 
@@ -43,14 +43,14 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-#: With a buffer for standard output, as users have it.
+#: An environment in which standard output is buffered, as it is for users.
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
-def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
-    """Run kproxy with some arguments, with redirections in the words of a shell."""
-    line = ["sh", "-c", f'"$0" -m kproxy "$@" {words}', sys.executable, *args]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=BUFFERED)
+def shell(redirections: str, *args: str) -> "subprocess.CompletedProcess[str]":
+    """Run kproxy in a shell with arguments and redirections."""
+    command = ["sh", "-c", f'"$0" -m kproxy "$@" {redirections}', sys.executable, *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=BUFFERED)
 
 
 @NEEDS_DEV_FULL
@@ -59,11 +59,11 @@ def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
     [pytest.param(args, marks=() if index % 3 == 1 else pytest.mark.wide) for index, args in enumerate(COMMANDS)],
     ids=" ".join,
 )
-def test_full_disk_is_one_sentence(args: list[str]) -> None:
-    done = shell("> /dev/full", *args)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "kproxy: the output is incomplete: no space left on device"
-    assert "Traceback" not in done.stderr
+def test_full_disk_is_reported_in_one_sentence(args: list[str]) -> None:
+    result = shell("> /dev/full", *args)
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == "kproxy: the output is incomplete: no space left on device"
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_closed_pipe_is_not_an_error(args: list[str]) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as pipe:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "kproxy", *args],
             stdout=pipe,
             stderr=subprocess.PIPE,
@@ -83,20 +83,20 @@ def test_closed_pipe_is_not_an_error(args: list[str]) -> None:
             check=False,
             env=BUFFERED,
         )
-    assert done.returncode == 0
-    assert b"BrokenPipe" not in done.stderr
+    assert result.returncode == 0
+    assert b"BrokenPipe" not in result.stderr
 
 
 class _LimitedOutput(io.TextIOWrapper):
-    """A standard output that fails after some characters: its reader has left, or its disk is full."""
+    """A standard output that fails after some characters, as if its reader had left or its disk were full."""
 
-    def __init__(self, file: IO[bytes], room: int, error: OSError) -> None:
+    def __init__(self, file: IO[bytes], capacity: int, error: OSError) -> None:
         super().__init__(file, encoding="utf-8", write_through=True)  # type: ignore[arg-type]
-        self.room, self.error, self.count = room, error, 0
+        self.capacity, self.error, self.count = capacity, error, 0
 
     def write(self, text: str) -> int:
         self.count += len(text)
-        if self.count > self.room:
+        if self.count > self.capacity:
             raise self.error
         return super().write(text)
 
@@ -109,20 +109,20 @@ def test_output_error_at_any_position_blames_no_input(
 ) -> None:
     names = ("find-coordinator-v0-right", "metadata-retry-loop")
     inputs = [str(CAPTURES / f"{name}.pcap.gz") for name in names]
-    for filtered in ([], ["-f", "api=FindCoordinator"]):
+    for filter_options in ([], ["-f", "api=FindCoordinator"]):
         with (
             tempfile.TemporaryFile() as file,
             _LimitedOutput(file, 1 << 20, error) as output,
             monkeypatch.context() as patch,
         ):
             patch.setattr(sys, "stdout", output)
-            assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == 0
+            assert main(["dissect", "--fail-on", "never", *filter_options, *inputs]) == 0
             size = output.count
         capsys.readouterr()
-        for room in range(0, size, 40):
+        for capacity in range(0, size, 40):
             with tempfile.TemporaryFile() as file, monkeypatch.context() as patch:
-                patch.setattr(sys, "stdout", _LimitedOutput(file, room, error))
-                assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == status
+                patch.setattr(sys, "stdout", _LimitedOutput(file, capacity, error))
+                assert main(["dissect", "--fail-on", "never", *filter_options, *inputs]) == status
             err = capsys.readouterr().err
             assert not any(name in err for name in names)
             assert err == ("" if status == 0 else "kproxy: the output is incomplete: no space left\n")
@@ -137,26 +137,26 @@ def test_closed_streams_cause_no_error() -> None:
     )
 
 
-@pytest.mark.parametrize("words", [
+@pytest.mark.parametrize("redirections", [
     pytest.param("> /dev/full", marks=NEEDS_DEV_FULL),
     pytest.param("2> /dev/full", marks=NEEDS_DEV_FULL),
     pytest.param("> /dev/full 2>&1", marks=NEEDS_DEV_FULL),
     "<&- >&- 2>&-",
     "2>&1 | true",
 ])  # fmt: skip
-def test_proxy_relays_and_traces_with_unusable_streams(tmp_path: Path, broker: Broker, words: str) -> None:
-    line = f'exec "$0" -m kproxy --listen 127.0.0.1:0 --upstream 127.0.0.1:{broker.port} {words}'
+def test_proxy_relays_and_traces_with_unusable_streams(tmp_path: Path, broker: Broker, redirections: str) -> None:
+    line = f'exec "$0" -m kproxy --listen 127.0.0.1:0 --upstream 127.0.0.1:{broker.port} {redirections}'
     with subprocess.Popen(["sh", "-c", line, sys.executable], cwd=tmp_path, start_new_session=True) as process:
         try:
             until(list_proxies)
             [proxy] = list_proxies()
             for _ in range(2):
                 with socket.create_connection(("127.0.0.1", int(proxy.greeting.listeners[0].listen[10:]))) as client:
-                    client.sendall(ASKED)
+                    client.sendall(REQUEST)
                     assert client.recv(65536) == ANSWER
             os.kill(proxy.greeting.pid, signal.SIGTERM)
             until(lambda: not list_proxies())
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-    kinds = sorted(str(line["kind"]) for line in traced(tmp_path / "kproxy-trace"))
+    kinds = sorted(str(line["kind"]) for line in read_trace(tmp_path / "kproxy-trace"))
     assert kinds == ["close", "close", "open", "open", "request", "request", "response", "response"]

@@ -1,4 +1,4 @@
-"""An inspector that is stopped or busy: it is reported, and it never delays the end of the proxy."""
+"""A stopped or busy inspector is reported, and it never delays the shutdown of the proxy."""
 
 import contextlib
 import itertools
@@ -17,19 +17,19 @@ from pathlib import Path
 import pytest
 
 from tests.kproxy.cli.test_relay import (
-    ASKED,
+    REQUEST,
     Broker,
     Proxy,
-    are_whole,
+    are_complete,
     children,
     inspectors,
+    read_trace,
     running,
     state,
-    traced,
     until,
 )
 
-#: Runs kproxy with an inspector that never finishes a request with a body; it notices that fast.
+#: Runs kproxy with an inspector that never finishes a request with a body; kproxy notices this quickly.
 BUSY = """
 import sys
 from dissectors.connections.events import RequestReceived
@@ -45,7 +45,7 @@ def spin(self, event):
 ConnectionState.observe = spin
 sys.exit(main(sys.argv[1:]))
 """
-#: Runs kproxy, which notices fast that its inspector is stopped.
+#: Runs a kproxy that notices quickly that its inspector is stopped.
 PLAIN = """
 import sys
 from kproxy.cli import main
@@ -67,13 +67,14 @@ def broker() -> Iterator[Broker]:
 def start_proxy(
     tmp_path: Path, broker: Broker, *args: str, program: str, end_timeout: float = 3
 ) -> Iterator[tuple[Proxy, list[int]]]:
-    """A proxy, and all its other processes, of which none is left at the end."""
+    """Run a proxy; yield it and all its other processes, and check that none of them is left at the end."""
     with running(
         tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--end-timeout", end_timeout, *args, program=("-c", program)
     ) as proxy:
-        count = int(args[args.index("--inspectors") + 1]) if "--inspectors" in args else 1
-        proxy.ask() if program == PLAIN else None
-        until(lambda: len(descendants(proxy.process.pid)) == (2 if count == 1 else 2 + count))
+        inspector_count = int(args[args.index("--inspectors") + 1]) if "--inspectors" in args else 1
+        if program == PLAIN:
+            proxy.ask()
+        until(lambda: len(descendants(proxy.process.pid)) == (2 if inspector_count == 1 else 2 + inspector_count))
         processes = descendants(proxy.process.pid)
         try:
             yield proxy, processes
@@ -99,7 +100,7 @@ def is_busy(pid: int) -> bool:
 
 
 def stop_inspector(proxy: Proxy) -> None:
-    """Stop the inspector, then send something."""
+    """Stop the inspector, then send a request."""
     [inspector] = inspectors(proxy.process.pid)
     os.kill(inspector, signal.SIGSTOP)
     proxy.ask()
@@ -122,19 +123,24 @@ STUCK = [
 
 
 @pytest.mark.parametrize(
-    ("program", "stick", "args", "number"),
+    ("program", "block_inspector", "args", "signal_number"),
     [
-        pytest.param(*each.values, number, id=f"{each.id}-{number.name}", marks=each.marks)
-        for each, number in zip(STUCK, itertools.cycle((signal.SIGTERM, signal.SIGINT)), strict=False)
+        pytest.param(*case.values, signal_number, id=f"{case.id}-{signal_number.name}", marks=case.marks)
+        for case, signal_number in zip(STUCK, itertools.cycle((signal.SIGTERM, signal.SIGINT)), strict=False)
     ],
 )
 def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
-    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...], number: int
+    tmp_path: Path,
+    broker: Broker,
+    program: str,
+    block_inspector: Callable[[Proxy], None],
+    args: tuple[str, ...],
+    signal_number: int,
 ) -> None:
     with start_proxy(tmp_path, broker, *args, program=program) as (proxy, _):
-        stick(proxy)
+        block_inspector(proxy)
         started_at = time.monotonic()
-        _, err = proxy.end(number)
+        _, err = proxy.end(signal_number)
         assert time.monotonic() - started_at < 5
         assert proxy.process.returncode == 4
     assert re.search(
@@ -144,26 +150,26 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
     ), err
     assert "Traceback" not in err
     directory = tmp_path / "kproxy-trace"
-    assert are_whole(directory), sorted(directory.rglob("*"))
-    lines = traced(directory)
+    assert are_complete(directory), sorted(directory.rglob("*"))
+    lines = read_trace(directory)
     gaps = [line for line in lines if line["kind"] == "gap"]
-    assert sum(int(str(line["bytes"])) for line in gaps if line["connection_id"]) >= len(ASKED), gaps
+    assert sum(int(str(line["bytes"])) for line in gaps if line["connection_id"]) >= len(REQUEST), gaps
     assert lines[-1]["kind"] == "close"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "stick", "args"), STUCK[:3])
+@pytest.mark.parametrize(("program", "block_inspector", "args"), STUCK[:3])
 def test_no_process_survives_a_killed_proxy(
-    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
+    tmp_path: Path, broker: Broker, program: str, block_inspector: Callable[[Proxy], None], args: tuple[str, ...]
 ) -> None:
     with start_proxy(tmp_path, broker, *args, program=program, end_timeout=1) as (proxy, _):
-        stick(proxy)
+        block_inspector(proxy)
         proxy.process.kill()
         proxy.process.wait()
-    lines = traced(tmp_path / "kproxy-trace")
+    lines = read_trace(tmp_path / "kproxy-trace")
     reason = "the inspector had not finished 1 s after the relay had ended, and was killed"
     assert [line["reason"] for line in lines if line["kind"] == "gap"] == [reason]
-    assert are_whole(tmp_path / "kproxy-trace")
+    assert are_complete(tmp_path / "kproxy-trace")
 
 
 @pytest.mark.slow
@@ -178,7 +184,7 @@ def test_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> 
 
 
 @pytest.mark.slow
-def test_second_signal_ends_the_proxy_at_once(tmp_path: Path, broker: Broker) -> None:
+def test_second_signal_ends_the_proxy_immediately(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN, end_timeout=60) as (proxy, _):
         stop_inspector(proxy)
         proxy.process.send_signal(signal.SIGTERM)
@@ -198,13 +204,13 @@ def is_listening(port: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lost", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("spawner_signal", [signal.SIGSTOP, signal.SIGKILL])
 def test_no_process_survives_if_the_spawner_is_also_stopped_or_killed(
-    tmp_path: Path, broker: Broker, lost: int
+    tmp_path: Path, broker: Broker, spawner_signal: int
 ) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN) as (proxy, processes):
         stop_inspector(proxy)
-        os.kill(processes[0], lost)
+        os.kill(processes[0], spawner_signal)
         until(lambda: state(processes[0]) in "TZ")
         _, err = proxy.end()
         assert proxy.process.returncode == 4
@@ -221,16 +227,16 @@ def test_stopped_spawner_ends_after_the_relay_is_killed(tmp_path: Path, broker: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "stick", "args"), STUCK[1:3])
+@pytest.mark.parametrize(("program", "block_inspector", "args"), STUCK[1:3])
 def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
-    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
+    tmp_path: Path, broker: Broker, program: str, block_inspector: Callable[[Proxy], None], args: tuple[str, ...]
 ) -> None:
     with start_proxy(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
-        proxy.wait_until_said("health and metrics on ")
+        proxy.wait_for_message("health and metrics on ")
         url = re.findall(r"http://\S+", "".join(proxy.said))[-1]
         assert get_json(f"{url}/healthz")["inspector"] == "running"
-        stick(proxy)
-        proxy.wait_until_said(NOT_RESPONDING)
+        block_inspector(proxy)
+        proxy.wait_for_message(NOT_RESPONDING)
         if program == BUSY:
             assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.said[-1]), proxy.said
         health = get_json(f"{url}/healthz")
@@ -242,9 +248,10 @@ def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
         if program == PLAIN:
             for descendant in descendants(proxy.process.pid):
                 os.kill(descendant, signal.SIGCONT)
-            proxy.wait_until_said("the inspector responds again after ")
+            proxy.wait_for_message("the inspector responds again after ")
             assert get_json(f"{url}/healthz")["inspector"] == "running"
-            until(lambda: get_json(f"{url}/healthz")["inspector_lag_s"] == 0.0)  # when it has inspected what waited
+            # The lag is 0 once the inspector has inspected the pending data.
+            until(lambda: get_json(f"{url}/healthz")["inspector_lag_s"] == 0.0)
             proxy.end()
             assert proxy.process.returncode == 0
         else:
@@ -263,13 +270,13 @@ def get_text(url: str) -> str:
 @pytest.mark.slow
 def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker, program=PLAIN) as (proxy, _):
-        time.sleep(2.5)  # the event that must not come
+        time.sleep(2.5)  # wait for a report that must not come
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
-        proxy.wait_until_said(NOT_RESPONDING)
+        proxy.wait_for_message(NOT_RESPONDING)
         assert sum(NOT_RESPONDING in line for line in proxy.said) == 1
         os.kill(inspector, signal.SIGCONT)
-        proxy.wait_until_said("responds again")
+        proxy.wait_for_message("responds again")
         _, err = proxy.end()
         assert (proxy.process.returncode, err.count(NOT_RESPONDING)) == (0, 1)
 

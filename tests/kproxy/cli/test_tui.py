@@ -1,4 +1,4 @@
-"""`kproxy tui` up to the screen: what is refused, and what it starts. The screen itself is in tests/peers."""
+"""`kproxy tui` before it opens the screen: invalid usage and started proxies. tests/peers tests the screen."""
 
 import argparse
 import os
@@ -25,8 +25,8 @@ CAPTURE = Path(__file__).parents[3] / "captures" / "metadata-retry-loop.pcap.gz"
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """None of the user's proxies are seen."""
+def _hide_other_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide the proxies of the user."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
         monkeypatch.setenv("TMPDIR", directory)
@@ -36,35 +36,37 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def run_in_terminal(*words: object) -> tuple[int, str]:
     """Run a command line on a terminal; return its status and output."""
     terminal, child_terminal = pty.openpty()
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "kproxy", *map(str, words)],
         stdin=subprocess.DEVNULL, stdout=child_terminal, stderr=child_terminal, timeout=60, check=False,
     )  # fmt: skip
     os.close(child_terminal)
     output = b""
-    with suppress(OSError):  # the end of a terminal
+    with suppress(OSError):  # Linux raises EIO at the end of a terminal
         while chunk := os.read(terminal, 65536):
             output += chunk
     os.close(terminal)
-    return done.returncode, output.decode().replace("\r\n", "\n")
+    return process.returncode, output.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.parametrize(("bad", "status"), [(0, 0), (1, 2), (2, 2)])
+@pytest.mark.parametrize(("bad_lines", "status"), [(0, 0), (1, 2), (2, 2)])
 def test_unreadable_lines_set_the_exit_status(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad: int, status: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad_lines: int, status: int
 ) -> None:
-    app = SimpleNamespace(session=SimpleNamespace(bad=bad), run=lambda: None, return_code=None)
+    app = SimpleNamespace(session=SimpleNamespace(bad=bad_lines), run=lambda: None, return_code=None)
     monkeypatch.setattr(tui, "app_of", lambda args, source: app)
     monkeypatch.setattr(tui, "_check_terminal", lambda: None)
     assert main(["tui", str(CAPTURE)]) == status
-    message = f"kproxy: {bad} line{'s' * (bad > 1)} could not be read; kproxy dissect names the first ones\n"
-    assert capsys.readouterr().err == (message if bad else "")
+    message = (
+        f"kproxy: {bad_lines} line{'s' * (bad_lines > 1)} could not be read; kproxy dissect names the first ones\n"
+    )
+    assert capsys.readouterr().err == (message if bad_lines else "")
 
 
-def test_without_a_terminal_it_suggests_dissect(kproxy: Run) -> None:
-    done = kproxy("tui", CAPTURE)
-    assert done.returncode == 2
-    assert done.stderr == "kproxy: standard output is not a terminal: use kproxy dissect for text output\n"
+def test_suggests_dissect_if_there_is_no_terminal(kproxy: Run) -> None:
+    result = kproxy("tui", CAPTURE)
+    assert result.returncode == 2
+    assert result.stderr == "kproxy: standard output is not a terminal: use kproxy dissect for text output\n"
 
 
 @pytest.mark.parametrize(
@@ -92,13 +94,13 @@ def test_without_a_terminal_it_suggests_dissect(kproxy: Run) -> None:
         (["--keep", "1GB", CAPTURE], "argument --keep: invalid size '1GB': use 1M or more"),
     ],
 )  # fmt: skip
-def test_invalid_usage_is_one_sentence(
+def test_invalid_usage_prints_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[object], sentence: str
 ) -> None:
     monkeypatch.setattr(tui, "_check_terminal", lambda: None)
     try:
         status = main(["tui", *map(str, words)])
-    except SystemExit as error:  # of argparse
+    except SystemExit as error:  # from argparse
         status = int(error.code or 0)
     captured = capsys.readouterr()
     assert status == 2
@@ -137,14 +139,14 @@ def test_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
          ["--brokers=3", "--topic=a:1", "--topic=b", "--data=d e", "--acls"]),
     ],
 )  # fmt: skip
-def test_options_are_passed_on_unchanged(words: list[str], expected: list[str]) -> None:
+def test_proxy_options_are_passed_on_unchanged(words: list[str], expected: list[str]) -> None:
     args = parse_args(*words)
     passed = command_line.options_of(args, tui.add_proxy)
     assert passed == expected
     assert parse_args(*passed) == args
 
 
-def test_options_of_captures_are_passed_to_the_capture_only() -> None:
+def test_capture_options_are_passed_only_to_the_capture() -> None:
     args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--rule",
                       "C018:connections=5", "--", "-x.pcap")  # fmt: skip
     passed = command_line.options_of(args, tui.add_capture)
@@ -153,7 +155,7 @@ def test_options_of_captures_are_passed_to_the_capture_only() -> None:
     assert tui.start_child_proxy(args) is None
 
 
-def test_accepts_all_options_of_the_relay_except_those_of_its_output() -> None:
+def test_accepts_all_relay_options_except_output_options() -> None:
     root, tui_parser = argparse.ArgumentParser(), argparse.ArgumentParser()
     relay.configure(root)
     tui.configure(tui_parser)
@@ -163,7 +165,7 @@ def test_accepts_all_options_of_the_relay_except_those_of_its_output() -> None:
     }  # fmt: skip
 
 
-def test_proxy_gets_the_payload_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_receives_the_payload_options(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr("kproxy.browse.sources.child_proxy.ChildProxy", lambda words, *_: started.append(words))
     words = ["--rule=C018:connections=5", "--payloads", "--registry=http://localhost:8081", "--mask=key",

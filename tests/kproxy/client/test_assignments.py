@@ -1,4 +1,4 @@
-"""FIELD=VALUE becomes the values of a request, or an error of one sentence."""
+"""FIELD=VALUE arguments become the values of a request, or an error of one sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def assign_all(api: str, version: int, *texts: str) -> dict[str, object]:
          {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}]}),
         ("Fetch", 11, ["topics=a", "topics.partitions=0,1", "topics[0].partitions[1].fetch_offset=0x10"],
          {"topics": [{"topic": "a", "partitions": [{"partition": 0}, {"partition": 1, "fetch_offset": 16}]}]}),
-        ("Fetch", 11, ["topics=a,b", "topics.partitions=7"],  # every element
+        ("Fetch", 11, ["topics=a,b", "topics.partitions=7"],  # sets the field in every element
          {"topics": [{"topic": name, "partitions": [{"partition": 7}]} for name in "ab"]}),
         ("DescribeConfigs", 4, ["resources=orders", "resources.resource_type=2"],
          {"resources": [{"resource_name": "orders", "resource_type": 2}]}),
@@ -83,7 +83,7 @@ def test_records_become_a_batch() -> None:
     assert batch["records"][0]["timestamp"] > 1_700_000_000_000
 
 
-def test_json_is_checked_to_the_last_field() -> None:
+def test_every_field_of_json_is_checked() -> None:
     metadata = layout("MetadataRequest", 12)
     assert from_json(metadata, {"topics": ["a"]}) == {"topics": [{"name": "a"}]}
     with pytest.raises(UserError, match=r"topics\[0\]\.nam: .* did you mean name"):

@@ -10,7 +10,7 @@ import kproxy
 from dissectors import encode_request
 
 
-def test_a_broker_that_omits_a_field() -> None:
+def test_exchange_reports_a_field_that_the_broker_omits() -> None:
     with kproxy.BrokerThread(quirks=["Metadata:9:missing:throttle_time_ms"]) as broker:
         response = asyncio.run(kproxy.exchange(broker.bootstrap, encode_request("Metadata", 9)))
     assert response is not None
@@ -18,7 +18,7 @@ def test_a_broker_that_omits_a_field() -> None:
     assert "throttle_time_ms" in response.findings["L004"]
 
 
-def test_a_produce_request_without_acknowledgement_has_no_response() -> None:
+def test_exchange_returns_none_for_a_produce_request_with_acks_0() -> None:
     frame = encode_request("Produce", 9, {"acks": 0})
     with kproxy.BrokerThread() as broker:
         assert asyncio.run(kproxy.exchange(broker.bootstrap, frame)) is None
@@ -27,12 +27,12 @@ def test_a_produce_request_without_acknowledgement_has_no_response() -> None:
         assert asyncio.run(kproxy.exchange(broker.bootstrap, encode_request("Metadata", 9))) is not None
 
 
-def test_an_invalid_address() -> None:
+def test_exchange_rejects_an_invalid_address() -> None:
     with pytest.raises(ValueError, match="localhost:no"):
         asyncio.run(kproxy.exchange("localhost:no", b""))
 
 
-def test_a_broker_that_is_not_there() -> None:
+def test_exchange_reports_an_unreachable_broker() -> None:
     with kproxy.BrokerThread() as broker:
         address = broker.bootstrap
     with pytest.raises(kproxy.UserError, match="refused"):

@@ -13,7 +13,7 @@ from kproxy.proxy.address import parse_upstream
 from tests.kproxy.broker.security.sasl_client import unsecured_token
 
 TOKEN = unsecured_token({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
-SERVED = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}
+BROKER_OPTIONS = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}
 
 
 async def try_login(bootstrap: str, login: ClientLogin) -> None:
@@ -24,7 +24,7 @@ async def try_login(bootstrap: str, login: ClientLogin) -> None:
         connection.close()
 
 
-@pytest.mark.kproxy_broker(**SERVED)
+@pytest.mark.kproxy_broker(**BROKER_OPTIONS)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_logs_in_with_a_password(kproxy_broker: BrokerThread, mechanism: str) -> None:
     await try_login(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame"))
@@ -33,7 +33,7 @@ async def test_logs_in_with_a_password(kproxy_broker: BrokerThread, mechanism: s
     assert "sesame" not in str(raised.value)
 
 
-@pytest.mark.kproxy_broker(**SERVED)
+@pytest.mark.kproxy_broker(**BROKER_OPTIONS)
 async def test_logs_in_with_a_token(kproxy_broker: BrokerThread) -> None:
     await try_login(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN))
     with pytest.raises(UserError, match="the broker rejects the login") as raised:

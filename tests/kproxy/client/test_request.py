@@ -1,4 +1,4 @@
-"""Every request of Kafka can be encoded with its defaults and decodes again."""
+"""Every Kafka request can be encoded with its defaults and decoded again."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ def test_node_ids_in_an_array_may_differ_but_not_their_number() -> None:
     assert differences(a, b) == [("isr_nodes[1]", 2, None, DifferenceKind.ONLY_IN_A)]
 
 
-def test_compares_only_common_fields_of_two_versions() -> None:
+def test_only_common_fields_of_two_versions_are_compared() -> None:
     a, b = {"error_code": 0, "old": 1}, {"error_code": 1, "new": 2}
     assert len(differences(a, b)) == 3
     assert differences(a, b, same_layout=False) == [("error_code", 0, 1, DifferenceKind.ERROR_CODE)]
 
 
-def test_fields_of_a_payload_have_kinds() -> None:
+def test_fields_of_a_payload_have_value_kinds() -> None:
     def body(leader: str, url: str) -> dict[str, Any]:
         return {
             "assignment": {"type": "ConnectAssignment", "version": 0, "data": {"leader": leader, "leader_url": url}}
@@ -85,19 +85,19 @@ def test_fields_of_a_payload_have_kinds() -> None:
     ]
 
 
-def test_bytes_are_equal_to_their_base64_and_secrets_to_each_other() -> None:
+def test_bytes_equal_their_base64_and_redacted_secrets_each_other() -> None:
     assert differences({"value": b"abc"}, {"value": "YWJj"}) == []
     assert differences({"auth_bytes": "(redacted, 9 bytes)"}, {"auth_bytes": "(redacted, 12 bytes)"}) == []
 
 
-def test_compares_a_deeply_nested_body() -> None:
+def test_deeply_nested_bodies_are_compared() -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"x": deep}
     assert differences(deep, deep) == []
 
 
-def test_compares_special_timestamps_but_not_times() -> None:
+def test_special_timestamps_are_compared_but_times_are_not() -> None:
     def list_offsets(timestamp: int) -> dict[str, Any]:
         return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
 

@@ -129,7 +129,7 @@ def test_members_are_compared_in_any_order() -> None:
     assert len(differences(group_with_topics("x", "y"), group_with_topics("y", "z"))) > 0
 
 
-def test_ignores_text_that_may_differ() -> None:
+def test_text_that_may_differ_is_ignored() -> None:
     def traffic_of_run(run: int) -> RecordedTraffic:
         body = {"topics": [{"name": f"orders-{run}"}]}
         recorded_lines = lines([("CreateTopics", 7, body, body)], client_ids=(f"app-{run}",))
@@ -138,7 +138,7 @@ def test_ignores_text_that_may_differ() -> None:
     assert differences(traffic_of_run(1), traffic_of_run(23)) == []
 
 
-def test_response_does_not_answer_a_request_of_an_earlier_connection() -> None:
+def test_response_does_not_answer_a_request_on_an_earlier_connection() -> None:
     [request_line, response_line] = lines([("Metadata", 12, {})])
     assert isinstance(request_line, RequestLine)
     close_line = CloseLine(v=1, ts=request_line.ts, connection_id=request_line.connection_id, client="c", server="s")
@@ -176,7 +176,7 @@ def test_request_may_be_sent_on_a_different_connection() -> None:
         ([JOIN, CREATE, CREATE], [CREATE, CREATE, JOIN], (Aspect.ORDER, "JoinGroup", "", "#0:0", "#0:2")),
     ],
 )
-def test_reports_a_difference(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
+def test_difference_is_reported(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
     assert differences(traffic(a), traffic(b)) == [expected]
 
 
@@ -223,6 +223,6 @@ def test_difference_in_api_versions_names_the_api() -> None:
     ]
 
 
-def test_aligns_long_connections() -> None:
+def test_long_connections_are_aligned() -> None:
     a, b = [CREATE, JOIN] * 600, [CREATE, JOIN] * 600 + [CREATE]
     assert [difference[:2] for difference in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "CreateTopics")]

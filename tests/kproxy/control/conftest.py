@@ -1,4 +1,4 @@
-"""Keep the control sockets of tests apart from those of the user."""
+"""Keep the control sockets of tests separate from the sockets of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.control import paths
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets() -> Iterator[Path]:
-    """The directory of control sockets of this module, with a short path: that of a Unix socket is limited."""
+    """A directory for the control sockets of this module. Its path is short, since that of a Unix socket is limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", directory)
         patch.setenv("TMPDIR", directory)

@@ -27,8 +27,8 @@ class RawViewer:
     def send(self, **request: Any) -> None:
         self.socket.sendall(json.dumps(request).encode() + b"\n")
 
-    def line(self) -> dict[str, Any]:
-        """The next line; empty at the end."""
+    def read_line(self) -> dict[str, Any]:
+        """Read the next line; return an empty object at the end."""
         try:
             raw = self._stream.readline()
         except ConnectionResetError:  # it was disconnected before its last bytes were read
@@ -36,12 +36,12 @@ class RawViewer:
         return json.loads(raw) if raw else {}
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the reply; lines of the trace before it are skipped."""
+        """Send a request and return the reply; skip trace lines before it."""
         self.send(**request)
-        while "kind" in (line := self.line()):
+        while "kind" in (line := self.read_line()):
             pass
         return line
 
-    def rest(self) -> list[dict[str, Any]]:
-        """All lines up to the end."""
-        return list(iter(self.line, {}))
+    def read_rest(self) -> list[dict[str, Any]]:
+        """Read all remaining lines."""
+        return list(iter(self.read_line, {}))

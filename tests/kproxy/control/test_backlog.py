@@ -28,27 +28,27 @@ class InspectorWithBacklog:
         self.published: list[bytes] = []
         self.now = AT
 
-    def _take(self, lines: list[Any]) -> None:
+    def _publish(self, lines: list[Any]) -> None:
         self.now += MS
         for line in lines:
             self.published.append(SharedLine(line).encoded(Detail.SUMMARY))
             self.backlog.add(self.published[-1])
 
     def open(self, number: int) -> None:
-        self._take(self.inspector.open(number, f"10.0.0.1:{number}", "10.0.0.2:9092", at=self.now))
+        self._publish(self.inspector.open(number, f"10.0.0.1:{number}", "10.0.0.2:9092", at=self.now))
 
     def send_requests(self, number: int, *correlation_ids: int, **options: Any) -> bytes:
         requests = b"".join(
             request("Heartbeat", 3, {"group_id": "g"}, correlation_id=correlation_id)
             for correlation_id in correlation_ids
         )
-        self._take(self.inspector.data(number, Direction.REQUEST, requests, at=self.now))
+        self._publish(self.inspector.data(number, Direction.REQUEST, requests, at=self.now))
         return requests
 
     def send_responses(self, number: int, *correlation_ids: int) -> None:
         for correlation_id in correlation_ids:
             data = response("Heartbeat", 3, {}, correlation_id=correlation_id)
-            self._take(self.inspector.data(number, Direction.RESPONSE, data, at=self.now))
+            self._publish(self.inspector.data(number, Direction.RESPONSE, data, at=self.now))
 
     def lines(self, *, frames: bool = False) -> list[bytes]:
         return list(self.backlog.lines(self.inspector, frames=frames))
@@ -87,9 +87,9 @@ def test_open_connections_and_requests_precede_the_last_lines() -> None:
     assert lines[4:] == proxy.published[-len(lines) + 4 :]
     assert 0 < sum(map(len, lines[4:])) <= 2000
     assert len(set(lines)) == len(lines)
-    stamps = [json.loads(line)["ts"] for line in lines]
-    assert stamps == sorted(stamps)
-    assert set(lines) <= set(proxy.published)  # with their findings
+    timestamps = [json.loads(line)["ts"] for line in lines]
+    assert timestamps == sorted(timestamps)
+    assert set(lines) <= set(proxy.published)  # including their findings
     assert b'"findings"' in b"".join(lines[:4])
 
 
@@ -97,7 +97,7 @@ def test_drops_old_connections_that_were_closed() -> None:
     proxy = InspectorWithBacklog(limit=1000)
     proxy.open(1)
     proxy.send_requests(1, 70)
-    proxy._take(proxy.inspector.close(1, at=proxy.now))
+    proxy._publish(proxy.inspector.close(1, at=proxy.now))
     proxy.open(2)
     for number in range(50):
         proxy.send_requests(2, number)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from blockbuster import blockbuster_ctx
 
-from kproxy.control import client as module
+from kproxy.control import client as client_module
 from kproxy.control.client import ControlClient, connect
 from kproxy.control.protocol import ControlError, LateResponse
 from tests.kproxy.control.test_paths import GREETING
@@ -34,8 +34,8 @@ def path(sockets: Path) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
-    """A fake proxy at `path`; the test fails after ten seconds."""
+async def fake_proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
+    """Run a fake proxy at `path`; the test fails after ten seconds."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         handlers.append(asyncio.current_task())
@@ -52,16 +52,16 @@ async def proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
             yield
         await asyncio.gather(
             *(handler for handler in handlers if handler)
-        )  # a client may be gone before it gets its reply
+        )  # a client may disconnect before it gets its reply
 
 
-def send_pieces(*pieces: bytes, stay: bool = False) -> Serve:
+def send_pieces(*pieces: bytes, keep_open: bool = False) -> Serve:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
-        if stay:
+        if keep_open:
             await reader.read()
 
     return serve
@@ -74,10 +74,10 @@ def line(number: int, size: int = 0) -> bytes:
 async def test_reads_the_greeting_and_unchanged_lines(path: Path) -> None:
     data = HELLO + line(1) + line(2, 300_000) + line(3)
     pieces = [data[start : start + 1000] for start in range(0, len(data), 1000)]
-    async with proxy(path, send_pieces(*pieces)), connect(path) as client:
+    async with fake_proxy(path, send_pieces(*pieces)), connect(path) as client:
         assert (client.greeting.pid, client.greeting.kproxy) == (4711, "9.9")
         assert [line async for line in client] == [line(1), line(2, 300_000), line(3)]
-        assert [line async for line in client] == []  # it stays at its end
+        assert [line async for line in client] == []  # it stays exhausted
 
 
 async def test_replies_between_lines_reach_their_callers(path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_replies_between_lines_reach_their_callers(path: Path) -> None:
         writer.write(json.dumps({"id": requests[0]["id"], "watching": True}).encode() + b"\n" + line(3))
         await reader.read()
 
-    async with proxy(path, serve), connect(path) as client:
+    async with fake_proxy(path, serve), connect(path) as client:
         watch_reply, connections_reply = await asyncio.gather(
             client.ask("watch", frames=True), client.ask("connections")
         )
@@ -109,7 +109,7 @@ async def test_error_in_a_reply_is_raised_by_the_call(path: Path) -> None:
                 json.dumps({"id": json.loads(raw_request)["id"], "error": "no command 'dance'"}).encode() + b"\n"
             )
 
-    async with proxy(path, serve), connect(path) as client:
+    async with fake_proxy(path, serve), connect(path) as client:
         for _ in range(2):
             with pytest.raises(ControlError, match=r"^no command 'dance'$"):
                 await client.ask("dance")
@@ -128,7 +128,7 @@ async def test_error_in_a_reply_is_raised_by_the_call(path: Path) -> None:
     ],
 )
 async def test_reports_a_server_that_does_not_speak_this_protocol(path: Path, data: bytes, message: str | None) -> None:
-    async with proxy(path, send_pieces(data)):
+    async with fake_proxy(path, send_pieces(data)):
         if message is None:  # lines before the greeting are harmless
             async with connect(path) as client:
                 assert await anext(client) == line(1)
@@ -139,7 +139,7 @@ async def test_reports_a_server_that_does_not_speak_this_protocol(path: Path, da
         assert str(raised.value).startswith(f"{path}: ")
 
 
-async def test_reports_that_no_proxy_has_the_socket(path: Path) -> None:
+async def test_reports_a_socket_without_a_proxy(path: Path) -> None:
     for missing, message in (
         (path, "no running kproxy has its control socket there"),
         (path / ("x" * 200), "too long"),
@@ -150,11 +150,11 @@ async def test_reports_that_no_proxy_has_the_socket(path: Path) -> None:
 
 
 async def test_times_out_on_a_silent_proxy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with proxy(path, send_pieces(HELLO, stay=True)), connect(path) as client:
-        monkeypatch.setattr(module, "_TIMEOUT_S", 0.02)  # only now: the greeting may take longer
+    async with fake_proxy(path, send_pieces(HELLO, keep_open=True)), connect(path) as client:
+        monkeypatch.setattr(client_module, "_TIMEOUT_S", 0.02)  # only now, since the greeting may take longer
         with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
             await client.ask("connections")
-    async with proxy(path, send_pieces(stay=True)):
+    async with fake_proxy(path, send_pieces(keep_open=True)):
         with pytest.raises(ControlError, match="the proxy does not respond"):
             async with connect(path):
                 pass
@@ -162,7 +162,7 @@ async def test_times_out_on_a_silent_proxy(path: Path, monkeypatch: pytest.Monke
 
 async def test_reason_of_the_disconnect_follows_the_lines(path: Path) -> None:
     async with (
-        proxy(path, send_pieces(HELLO, line(1), b'{"error":"the viewer read nothing for 60 s"}\n')),
+        fake_proxy(path, send_pieces(HELLO, line(1), b'{"error":"the viewer read nothing for 60 s"}\n')),
         connect(path) as client,
     ):
         assert await anext(client) == line(1)
@@ -175,8 +175,8 @@ async def test_reason_of_the_disconnect_follows_the_lines(path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"rubbish\n", b"[1]\n", b'{"id":1,\n', b"x" * 3000])
 async def test_invalid_line_raises_an_error(path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_LINE_BYTES", 2000)
-    async with proxy(path, send_pieces(HELLO, data, stay=True)), connect(path) as client:
+    monkeypatch.setattr(client_module, "_MAX_LINE_BYTES", 2000)
+    async with fake_proxy(path, send_pieces(HELLO, data, keep_open=True)), connect(path) as client:
         with pytest.raises(ControlError):
             await anext(client)
 
@@ -186,7 +186,7 @@ async def test_end_of_the_proxy_fails_pending_and_later_calls(path: Path) -> Non
         writer.write(HELLO)
         await reader.readline()
 
-    async with proxy(path, serve), connect(path) as client:
+    async with fake_proxy(path, serve), connect(path) as client:
         with pytest.raises(ControlError, match="the proxy has ended"):
             await client.ask("connections")
         with pytest.raises(ControlError, match="the proxy has ended"):
@@ -194,7 +194,7 @@ async def test_end_of_the_proxy_fails_pending_and_later_calls(path: Path) -> Non
 
 
 async def test_unread_lines_pause_the_proxy_but_not_replies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BUFFER_BYTES", 100_000)
+    monkeypatch.setattr(client_module, "_BUFFER_BYTES", 100_000)
     count = 1000
     sent = 0
 
@@ -204,8 +204,8 @@ async def test_unread_lines_pause_the_proxy_but_not_replies(path: Path, monkeypa
         for sent in range(count):
             writer.write(line(sent, 10_000))
             await writer.drain()
-        number = json.loads(await reader.readline())["id"]
-        writer.write(json.dumps({"id": number, "connections": []}).encode() + b"\n")
+        request_id = json.loads(await reader.readline())["id"]
+        writer.write(json.dumps({"id": request_id, "connections": []}).encode() + b"\n")
         await reader.read()
 
     async def wait_until_held(client: ControlClient) -> None:
@@ -214,24 +214,24 @@ async def test_unread_lines_pause_the_proxy_but_not_replies(path: Path, monkeypa
             last_sent = sent
             await asyncio.sleep(0.02)
 
-    async with proxy(path, serve), connect(path) as client:
+    async with fake_proxy(path, serve), connect(path) as client:
         await wait_until_held(client)
         assert client._buffered < 500_000
         assert sent < count - 1
         assert (await client.ask("connections"))["connections"] == []
-        assert [await anext(client) for _ in range(count)] == [line(request_id, 10_000) for request_id in range(count)]
+        assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
         assert client._buffered == 0
 
 
-async def test_does_not_wrap_errors_of_the_with_block(path: Path) -> None:
-    async with proxy(path, send_pieces(HELLO, stay=True)):
+async def test_does_not_wrap_errors_from_the_with_block(path: Path) -> None:
+    async with fake_proxy(path, send_pieces(HELLO, keep_open=True)):
         with pytest.raises(FileNotFoundError):
             async with connect(path):
                 raise FileNotFoundError
 
 
-async def test_late_responses_are_not_lines(path: Path) -> None:
-    facts = {
+async def test_late_responses_are_not_returned_as_lines(path: Path) -> None:
+    fields = {
         "connection_id": "n-1",
         "correlation_id": 5,
         "ts": "t",
@@ -240,17 +240,17 @@ async def test_late_responses_are_not_lines(path: Path) -> None:
         "wait": "rebalance",
         "why": "w",
     }
-    announcement = json.dumps({"late": facts | {"later": 1}}).encode() + b"\n"
-    async with proxy(path, send_pieces(HELLO, line(1), announcement, line(2))), connect(path) as client:
+    announcement = json.dumps({"late": fields | {"later": 1}}).encode() + b"\n"
+    async with fake_proxy(path, send_pieces(HELLO, line(1), announcement, line(2))), connect(path) as client:
         responses: list[LateResponse] = []
         client.on_late = responses.append
         assert [line async for line in client] == [line(1), line(2)]
-        assert responses == [LateResponse(**facts)]  # type: ignore[arg-type]
+        assert responses == [LateResponse(**fields)]  # type: ignore[arg-type]
 
 
 async def test_greeting_follows_changes_of_the_listeners(path: Path) -> None:
     changed = b'{"listeners":[{"listen":"127.0.0.1:9093","upstream":"b:9092"}],"later":1}\n'
-    async with proxy(path, send_pieces(HELLO, line(1), changed, line(2))), connect(path) as client:
+    async with fake_proxy(path, send_pieces(HELLO, line(1), changed, line(2))), connect(path) as client:
         notified: list[list[str]] = []
         client.on_listeners = lambda: notified.append(client.greeting.pairs)
         assert [line async for line in client] == [line(1), line(2)]

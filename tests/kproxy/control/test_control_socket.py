@@ -1,4 +1,4 @@
-"""The control socket as a file."""
+"""The file of the control socket: permissions, replacement and removal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import ControlError
 
 
-def test_only_its_user_may_connect(sockets: Path) -> None:
+def test_only_the_user_of_the_proxy_may_connect(sockets: Path) -> None:
     umask = os.umask(0)
     try:
         control = open_socket()
@@ -22,7 +22,7 @@ def test_only_its_user_may_connect(sockets: Path) -> None:
     assert control.path == sockets / f"{os.getpid()}.sock"
     assert control.path.lstat().st_mode & 0o777 == 0o600
     with socket.socket(socket.AF_UNIX) as viewer:
-        viewer.connect(str(control.path))  # although the proxy has not accepted it yet
+        viewer.connect(str(control.path))  # although the proxy has not accepted the connection yet
     control.remove()
     assert not control.path.exists()
     control.remove()
@@ -37,14 +37,14 @@ def test_replaces_a_stale_socket_but_not_one_in_use(sockets: Path) -> None:
     first.socket.close()
     second = open_socket(path)
     first.remove()
-    assert path.exists()  # it belongs to the second
+    assert path.exists()  # it belongs to the second socket
     second.remove()
     assert not path.exists()
 
 
 def test_path_cannot_be_taken_while_the_old_socket_is_removed(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sockets.parent / "own.sock"
-    old = open_socket(path)
+    old_socket = open_socket(path)
 
     def try_open_and_unlink(self: Path) -> None:
         patch.undo()
@@ -54,12 +54,12 @@ def test_path_cannot_be_taken_while_the_old_socket_is_removed(sockets: Path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", try_open_and_unlink)
-        old.remove()
-    new = open_socket(path)
-    old.remove()
+        old_socket.remove()
+    new_socket = open_socket(path)
+    old_socket.remove()
     with socket.socket(socket.AF_UNIX) as viewer:
         viewer.connect(str(path))
-    new.remove()
+    new_socket.remove()
 
 
 @pytest.mark.parametrize(

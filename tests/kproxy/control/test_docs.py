@@ -22,7 +22,7 @@ JOIN = {"group_id": "g", "session_timeout_ms": 1000, "rebalance_timeout_ms": 100
 
 
 def shape(value: Any) -> Any:
-    """The names in a value and the types of their values."""
+    """Return the names in a value with the types of their values."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -41,25 +41,25 @@ def test_session_on_the_page_matches_a_real_proxy(tmp_path: Path) -> None:
         ):
             client.sendall(request("JoinGroup", 9, JOIN, correlation_id=5, client_id="shop"))
             with RawViewer(find(str(proxy.port)).path) as watcher:
-                watcher.line()
+                watcher.read_line()
                 while (
                     not (connections := watcher.ask(id=1, do="connections")["connections"])
                     or not connections[0]["in_flight"]
                 ):
                     pass
             for row in session.splitlines():
-                direction, _, text = row.partition(" ")
+                direction, _, message = row.partition(" ")
                 if direction == ">":
-                    viewer.socket.sendall(text.encode() + b"\n")
+                    viewer.socket.sendall(message.encode() + b"\n")
                     continue
-                line = viewer.line()
-                if "..." in text:
-                    for name, value in re.findall(r'"(kind|frame)":"(\w+)', text):
+                line = viewer.read_line()
+                if "..." in message:
+                    for name, value in re.findall(r'"(kind|frame)":"(\w+)', message):
                         assert line[name].startswith(value[:3])
                     continue
-                assert shape(line) == shape(json.loads(text)), text
+                assert shape(line) == shape(json.loads(message)), message
                 if "error" in line:
-                    assert line == json.loads(text)
+                    assert line == json.loads(message)
             assert proxy.process.wait(10) == 0
 
 

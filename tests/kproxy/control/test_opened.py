@@ -13,9 +13,9 @@ import pytest
 
 from kproxy.cli import main
 from kproxy.control.paths import find, list_proxies
-from tests.kproxy.cli.test_relay import ASKED, Broker, inspectors, until
+from tests.kproxy.cli.test_relay import REQUEST, Broker, inspectors, until
 from tests.kproxy.cli.test_relay import running as running_proxy
-from tests.kproxy.cli.test_restart import FAILING, SOON
+from tests.kproxy.cli.test_restart import FAILING, FAST_RESTART
 from tests.kproxy.control.raw import RawViewer
 
 
@@ -48,10 +48,10 @@ def test_two_proxies_have_private_sockets_of_their_own(
     assert list(sockets.iterdir()) == []
 
 
-def test_socket_is_at_the_given_path(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
+def test_socket_is_created_at_the_given_path(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     path = sockets.parent / "mine.sock"
     with running_proxy(tmp_path, *upstream, "--control", path) as proxy, RawViewer(path) as viewer:
-        assert viewer.line()["pid"] == proxy.process.pid
+        assert viewer.read_line()["pid"] == proxy.process.pid
         assert list_proxies() == []
         proxy.end()
         assert not path.exists()
@@ -83,7 +83,7 @@ def test_proxy_runs_without_a_socket_if_the_directory_is_not_private(
 
 
 @pytest.mark.parametrize("path", ["", "x" * 108, "no/such/directory/k.sock", "/dev/null"])
-def test_invalid_path_is_one_sentence_and_status_2(
+def test_invalid_path_prints_one_sentence_and_exits_with_2(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -108,10 +108,10 @@ def test_viewers_learn_that_the_inspector_failed(tmp_path: Path, sockets: Path, 
     with running_proxy(tmp_path, *upstream, program=program) as proxy:
         for _ in range(6):
             with RawViewer(find(str(proxy.port)).path) as viewer:
-                viewer.line()
+                viewer.read_line()
                 viewer.ask(id=1, do="watch")
                 proxy.ask()
-                lines = viewer.rest()
+                lines = viewer.read_rest()
             assert [line["kind"] for line in lines][-3:] == ["open", "request", "gap"]
             assert lines[-1]["reason"] == "the inspector failed: later traffic is missing"
         until(lambda: not list(sockets.iterdir()))
@@ -120,21 +120,21 @@ def test_viewers_learn_that_the_inspector_failed(tmp_path: Path, sockets: Path, 
 
 def test_restarted_inspector_has_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
-    with running_proxy(tmp_path, *upstream, program=["-c", SOON]) as proxy, proxy.connect() as client:
+    with running_proxy(tmp_path, *upstream, program=["-c", FAST_RESTART]) as proxy, proxy.connect() as client:
         [path] = sockets.iterdir()
         with RawViewer(path) as viewer:
-            first_greeting = viewer.line()
+            first_greeting = viewer.read_line()
             viewer.ask(id=1, do="watch")
-            client.sendall(ASKED)
-            assert {viewer.line()["kind"] for _ in range(2)} <= {"open", "request", "response"}
+            client.sendall(REQUEST)
+            assert {viewer.read_line()["kind"] for _ in range(2)} <= {"open", "request", "response"}
             [inspector] = inspectors(proxy.process.pid)
             os.kill(inspector, signal.SIGKILL)
-            assert viewer.rest() == []
+            assert viewer.read_rest() == []
         with RawViewer(path) as viewer:  # the greeting comes from the new inspector
-            second_greeting = viewer.line()
+            second_greeting = viewer.read_line()
             until(lambda: len(viewer.ask(id=1, do="connections")["connections"]) == 1)
             viewer.ask(id=2, do="watch", backlog=True)
-            lines = [viewer.line() for _ in range(2)]
+            lines = [viewer.read_line() for _ in range(2)]
             assert viewer.ask(id=3, do="stop") == {"id": 3, "stopping": True}
         assert proxy.process.wait(10) == 4
     assert (first_greeting["restarts"], second_greeting["restarts"]) == (0, 1)
@@ -149,10 +149,10 @@ def test_killed_inspector_leaves_no_socket_after_the_relay_ends(
 ) -> None:
     with running_proxy(tmp_path, *upstream) as proxy:
         with RawViewer(find(str(proxy.port)).path) as viewer:
-            viewer.line()
+            viewer.read_line()
             [inspector] = inspectors(proxy.process.pid)
             os.kill(inspector, signal.SIGKILL)
-            assert viewer.rest() == []
+            assert viewer.read_rest() == []
         proxy.end()
     assert list(sockets.iterdir()) == []
     assert list_proxies() == []

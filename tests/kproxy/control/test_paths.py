@@ -1,4 +1,4 @@
-"""The paths of control sockets, and finding proxies by them."""
+"""The paths of control sockets, and how proxies are found there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GREETING: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def own(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def socket_dir(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty directory for each test."""
     for socket_path in sockets.glob("*") if sockets.is_dir() else ():
         socket_path.unlink()
@@ -39,17 +39,17 @@ def own(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @contextmanager
 def greeting(path: Path, *listen: str, reply: bytes | None = None, **fields: Any) -> Iterator[None]:
-    """A server at `path` that sends a greeting, or another reply, to each connection."""
+    """Run a server at `path` that sends a greeting, or another reply, to each connection."""
     listeners = [{"listen": address, "upstream": "b:1"} for address in listen] or GREETING["listeners"]
     data = json.dumps({**GREETING, "listeners": listeners, **fields}).encode() + b"\n" if reply is None else reply
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
 
         def serve() -> None:
             while True:
                 try:
-                    accepted, _ = listening.accept()
+                    accepted, _ = listener.accept()
                 except OSError:
                     return
                 with accepted:
@@ -58,19 +58,19 @@ def greeting(path: Path, *listen: str, reply: bytes | None = None, **fields: Any
         thread = threading.Thread(target=serve)
         thread.start()
         yield
-        listening.shutdown(socket.SHUT_RDWR)
+        listener.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
-def test_socket_directory_is_private_below_the_runtime_directory(own: Path) -> None:
-    own.rmdir()
-    assert own_path(77) == own / "77.sock"
-    assert own.stat().st_mode & 0o777 == 0o700
+def test_socket_directory_is_private_and_in_the_runtime_directory(socket_dir: Path) -> None:
+    socket_dir.rmdir()
+    assert own_path(77) == socket_dir / "77.sock"
+    assert socket_dir.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("runtime", [None, "", "relative", "/nowhere", "/proc/1"])
 def test_socket_directory_falls_back_to_the_temporary_directory(
-    runtime: str | None, own: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: str | None, socket_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     if runtime is not None:
@@ -80,19 +80,19 @@ def test_socket_directory_falls_back_to_the_temporary_directory(
         with pytest.raises(ControlError, match=r"/kproxy-4242 must be a directory that only this user can enter"):
             own_path(77)
         return
-    assert own_path(77) == own.parent / f"kproxy-{os.geteuid()}" / "77.sock"
+    assert own_path(77) == socket_dir.parent / f"kproxy-{os.geteuid()}" / "77.sock"
 
 
 @pytest.mark.parametrize("problem", ["open to the group", "open to all", "a link", "a file", "nowhere"])
 def test_rejects_a_directory_that_is_not_private(
-    problem: str, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problem: str, socket_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     directory = tmp_path / f"kproxy-{os.geteuid()}"
     match problem:
         case "a link":
-            directory.symlink_to(own)
+            directory.symlink_to(socket_dir)
         case "a file":
             directory.touch()
         case "nowhere":
@@ -105,46 +105,50 @@ def test_rejects_a_directory_that_is_not_private(
     assert list_proxies() == []
 
 
-def test_lists_proxies_and_ignores_unknown_fields(own: Path) -> None:
+def test_lists_proxies_and_ignores_unknown_fields(socket_dir: Path) -> None:
     assert list_proxies() == []
-    with greeting(own / "1.sock"), greeting(own / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=4712):
+    with greeting(socket_dir / "1.sock"), greeting(socket_dir / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=4712):
         first, second = list_proxies()
-    assert (first.path, first.greeting.pid, first.greeting.node) == (own / "1.sock", 4711, "web-1")
-    assert (second.path, second.greeting.pid) == (own / "2.sock", 4712)
+    assert (first.path, first.greeting.pid, first.greeting.node) == (socket_dir / "1.sock", 4711, "web-1")
+    assert (second.path, second.greeting.pid) == (socket_dir / "2.sock", 4712)
     assert [listener.listen for listener in second.greeting.listeners] == ["127.0.0.1:9093", "[::1]:9093"]
 
 
 @pytest.mark.parametrize(
     "reply", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"{}\n", b'{"error":"16 viewers are connected"}\n', b"x" * 70_000]
 )
-def test_skips_servers_that_do_not_greet_as_a_proxy(reply: bytes, own: Path) -> None:
-    with greeting(own / "1.sock", reply=reply), greeting(own / "2.sock"), greeting(own / "3.sock", protocol=2):
+def test_skips_servers_that_do_not_greet_as_a_proxy(reply: bytes, socket_dir: Path) -> None:
+    with (
+        greeting(socket_dir / "1.sock", reply=reply),
+        greeting(socket_dir / "2.sock"),
+        greeting(socket_dir / "3.sock", protocol=2),
+    ):
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_silent_server_delays_the_list_only_briefly(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_delays_the_list_only_briefly(socket_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def greet_quickly(path: Path) -> Greeting:
         monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # a thread may reply late
         return original_greeting(path)
 
     original_greeting = paths._greeting
     monkeypatch.setattr(paths, "_greeting", greet_quickly)
-    with socket.socket(socket.AF_UNIX) as silent_socket, greeting(own / "2.sock"):
-        silent_socket.bind(str(own / "1.sock"))
+    with socket.socket(socket.AF_UNIX) as silent_socket, greeting(socket_dir / "2.sock"):
+        silent_socket.bind(str(socket_dir / "1.sock"))
         silent_socket.listen()
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_removes_only_sockets_of_dead_processes(own: Path) -> None:
+def test_removes_only_sockets_of_dead_processes(socket_dir: Path) -> None:
     dead_process = subprocess.Popen([sys.executable, "-c", ""])
     dead_process.wait()
     names = [f"{dead_process.pid}.sock", f"{os.getpid()}.sock", "own-name.sock", f"{1 << 70}.sock"]
     for name in names:
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.bind(str(own / name))
-    (own / "notes.txt").touch()
+            sock.bind(str(socket_dir / name))
+    (socket_dir / "notes.txt").touch()
     assert list_proxies() == []
-    assert sorted(path.name for path in own.iterdir()) == sorted([*names[1:3], "notes.txt"])
+    assert sorted(path.name for path in socket_dir.iterdir()) == sorted([*names[1:3], "notes.txt"])
 
 
 @pytest.mark.parametrize(
@@ -155,20 +159,23 @@ def test_removes_only_sockets_of_dead_processes(own: Path) -> None:
         ("[fe80::1]:9094", 3), ("unix:/k.sock", 3), ("9095", 4), ("10.1.2.3:9095", 4),
     ],
 )  # fmt: skip
-def test_finds_the_proxy_by_its_listener(address: str, pid: int, own: Path) -> None:
+def test_finds_the_proxy_by_its_listener(address: str, pid: int, socket_dir: Path) -> None:
     with (
-        greeting(own / "1.sock", "127.0.0.1:9092", pid=1),
-        greeting(own / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=2),
-        greeting(own / "3.sock", "0.0.0.0:9094", "[::]:9094", "unix:/k.sock", pid=3),
-        greeting(own / "4.sock", "10.1.2.3:9095", pid=4),
+        greeting(socket_dir / "1.sock", "127.0.0.1:9092", pid=1),
+        greeting(socket_dir / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=2),
+        greeting(socket_dir / "3.sock", "0.0.0.0:9094", "[::]:9094", "unix:/k.sock", pid=3),
+        greeting(socket_dir / "4.sock", "10.1.2.3:9095", pid=4),
     ):
         assert find(address).greeting.pid == pid
 
 
-def test_lists_the_candidates_if_none_or_several_match(own: Path) -> None:
+def test_lists_the_candidates_if_none_or_several_match(socket_dir: Path) -> None:
     with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy on this machine"):
         find("9092")
-    with greeting(own / "1.sock", "127.0.0.1:9092", pid=1), greeting(own / "2.sock", "10.0.0.1:9092", pid=2):
+    with (
+        greeting(socket_dir / "1.sock", "127.0.0.1:9092", pid=1),
+        greeting(socket_dir / "2.sock", "10.0.0.1:9092", pid=2),
+    ):
         for unknown in ("9093", "10.9.9.9:9092", "unix:/k.sock", "", "x", "unix:9092"):
             with pytest.raises(ControlError) as raised:
                 find(unknown)
@@ -181,13 +188,13 @@ def test_lists_the_candidates_if_none_or_several_match(own: Path) -> None:
             find("9092")
 
 
-def test_only_proxy_needs_no_address(own: Path) -> None:
+def test_only_proxy_needs_no_address(socket_dir: Path) -> None:
     with pytest.raises(ControlError):
         find_only()
-    with greeting(own / "1.sock", pid=1):
+    with greeting(socket_dir / "1.sock", pid=1):
         assert find_only().greeting.pid == 1
         with (
-            greeting(own / "2.sock", "127.0.0.1:9093", pid=2),
+            greeting(socket_dir / "2.sock", "127.0.0.1:9093", pid=2),
             pytest.raises(ControlError, match=r"\(pid 1\).*\(pid 2\)"),
         ):
             find_only()

@@ -1,4 +1,4 @@
-"""The control server in the process of the test: cases that are rare with a real proxy."""
+"""The control server, run in the process of the test for cases that are rare with a real proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.control import commands
-from kproxy.control import server as module
+from kproxy.control import server as server_module
 from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
@@ -48,20 +48,20 @@ class ServerLoop:
         greeting = msgspec.convert(GREETING, Greeting)
         self.server = ControlServer(self.control, self.selector, greeting, self.inspector, relay_ended=lambda: True)
 
-    def turn(self) -> None:
+    def run_pending(self) -> None:
         while ready := self.selector.select(0):
             for key, events in ready:
                 key.data(events)
 
-    def viewer(self) -> RawViewer:
+    def connect_viewer(self) -> RawViewer:
         viewer = RawViewer(self.control.path)
-        self.turn()
+        self.run_pending()
         return viewer
 
     def ask(self, viewer: RawViewer, **request: Any) -> dict[str, Any]:
         viewer.send(**request)
-        self.turn()
-        return viewer.line()
+        self.run_pending()
+        return viewer.read_line()
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def loop(sockets: Path) -> Iterator[ServerLoop]:
 
 
 def test_builds_frames_while_a_viewer_wants_them(loop: ServerLoop) -> None:
-    with loop.viewer() as first, loop.viewer() as second:
-        assert first.line()["pid"] == second.line()["pid"] == 4711
+    with loop.connect_viewer() as first, loop.connect_viewer() as second:
+        assert first.read_line()["pid"] == second.read_line()["pid"] == 4711
         assert not loop.inspector.frames
         loop.ask(first, do="watch", frames=True)
         loop.ask(second, do="watch", frames=True)
@@ -84,14 +84,14 @@ def test_builds_frames_while_a_viewer_wants_them(loop: ServerLoop) -> None:
         assert not loop.inspector.frames
         loop.ask(second, do="watch", frames=True)
         assert loop.inspector.frames
-    loop.turn()
+    loop.run_pending()
     loop.server.tick()
     assert not loop.inspector.frames
 
 
 def test_sends_no_lines_to_viewers_that_do_not_watch(loop: ServerLoop) -> None:
-    with loop.viewer() as viewer:
-        viewer.line()
+    with loop.connect_viewer() as viewer:
+        viewer.read_line()
         loop.server.publish(SharedLine(CLOSE))
         loop.server.flush()
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
@@ -101,8 +101,8 @@ def test_lists_the_most_urgent_causes_first(loop: ServerLoop) -> None:
     for severity, code in (("warning", "L010"), ("error", "L005")):
         finding_entry = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
         loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[finding_entry]))
-    with loop.viewer() as viewer:
-        viewer.line()
+    with loop.connect_viewer() as viewer:
+        viewer.read_line()
         reply = loop.ask(viewer, id=1, do="causes")
         assert (reply["id"], reply["found"]) == (1, 2)
         listed = [(cause["code"], cause["hint"], cause["count"], cause["connections"]) for cause in reply["causes"]]
@@ -115,8 +115,8 @@ def test_viewers_get_only_the_columns_that_they_request(loop: ServerLoop) -> Non
     body = {"value": {"format": "json", "data": {"key": 1}}}
     full_line = msgspec.structs.replace(REQUEST, body=body, frame="QQ==")
     for options in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
-        with loop.viewer() as viewer:
-            viewer.line()
+        with loop.connect_viewer() as viewer:
+            viewer.read_line()
             loop.ask(viewer, do="watch", **options)
             for line in (full_line, CLOSE):
                 loop.server.publish(SharedLine(line))
@@ -124,7 +124,7 @@ def test_viewers_get_only_the_columns_that_they_request(loop: ServerLoop) -> Non
             expected = as_mapping(REQUEST)
             expected |= {"body": body} if "payloads" in options else {}
             expected |= {"frame": "QQ=="} if "frames" in options else {}
-            assert [viewer.line(), viewer.line()] == [expected, as_mapping(CLOSE)]
+            assert [viewer.read_line(), viewer.read_line()] == [expected, as_mapping(CLOSE)]
 
 
 def test_bug_in_a_command_disconnects_only_its_viewer(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,10 +133,10 @@ def test_bug_in_a_command_disconnects_only_its_viewer(loop: ServerLoop, monkeypa
             raise KeyError("nothing")
 
     monkeypatch.setitem(commands.COMMANDS, "break", Broken)
-    with loop.viewer() as first, loop.viewer() as second:
-        first.line(), second.line()
+    with loop.connect_viewer() as first, loop.connect_viewer() as second:
+        first.read_line(), second.read_line()
         assert loop.ask(first, do="break") == {"error": "KeyError: 'nothing'; this is a bug in kproxy"}
-        assert first.rest() == []
+        assert first.read_rest() == []
         assert "connections" in loop.ask(second, do="connections")
 
 
@@ -156,30 +156,30 @@ def test_accepts_viewers_later_if_there_are_no_file_descriptors(
     real_socket = loop.control.socket
     monkeypatch.setattr(loop.control, "socket", ExhaustedSocket())
     with RawViewer(loop.control.path) as viewer:
-        loop.turn()  # and does not loop forever
+        loop.run_pending()  # and does not loop forever
         monkeypatch.setattr(loop.control, "socket", real_socket)
         loop.server.tick()
-        loop.turn()
-        assert viewer.line()["pid"] == 4711
+        loop.run_pending()
+        assert viewer.read_line()["pid"] == 4711
 
 
 def test_relay_that_has_ended_cannot_be_stopped(loop: ServerLoop) -> None:
-    with loop.viewer() as viewer:
-        viewer.line()
+    with loop.connect_viewer() as viewer:
+        viewer.read_line()
         assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay (process 4711) has already ended"}
 
 
 def test_viewer_that_does_not_read_delays_the_shutdown_only_briefly(
     loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_GRACE_S", 0.05)
-    with loop.viewer() as stuck, loop.viewer() as quick:
-        quick.line()
+    monkeypatch.setattr(server_module, "_GRACE_S", 0.05)
+    with loop.connect_viewer() as stuck, loop.connect_viewer() as quick:
+        quick.read_line()
         loop.ask(stuck, do="watch")
         for _ in range(200):
             loop.server.publish(SharedLine(msgspec.structs.replace(CLOSE, how=100_000 * "x")))
         loop.server.close()
-        assert quick.rest() == []
+        assert quick.read_rest() == []
         assert not loop.control.path.exists()
 
 
@@ -193,60 +193,60 @@ def test_rejects_other_users_even_if_file_permissions_allow_them(loop: ServerLoo
     finally:
         os.seteuid(0)
     with viewer:
-        loop.turn()
-        assert viewer.rest() == [{"error": "this proxy belongs to another user"}]
+        loop.run_pending()
+        assert viewer.read_rest() == [{"error": "this proxy belongs to another user"}]
 
 
-def test_without_peer_credentials_relies_on_the_directory(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relies_on_the_directory_without_peer_credentials(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
-    with loop.viewer() as viewer:
-        assert viewer.line()["protocol"] == 1
+    with loop.connect_viewer() as viewer:
+        assert viewer.read_line()["protocol"] == 1
 
 
 def test_watching_viewers_get_current_and_new_late_responses(loop: ServerLoop) -> None:
-    started = time.time_ns() - 30 * SECOND
-    loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=started)
-    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started)
-    [late_response] = loop.inspector.still_waiting(at=started + 6 * SECOND)
-    with loop.viewer() as watching, loop.viewer() as not_watching:
-        watching.line(), not_watching.line()
+    started_at = time.time_ns() - 30 * SECOND
+    loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=started_at)
+    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started_at)
+    [late_response] = loop.inspector.still_waiting(at=started_at + 6 * SECOND)
+    with loop.connect_viewer() as watching, loop.connect_viewer() as not_watching:
+        watching.read_line(), not_watching.read_line()
         loop.ask(watching, id=1, do="watch")
-        announced = watching.line()["late"]
+        announced = watching.read_line()["late"]
         assert (announced["connection_id"], announced["correlation_id"], announced["ts"]) == (
             "web-1-77-1",
             7,
-            timestamp(started),
+            timestamp(started_at),
         )
         assert announced["why"] == "the broker has not answered on this connection yet"
-        loop.server.announce_late(late_response, at=started + 6 * SECOND)
+        loop.server.announce_late(late_response, at=started_at + 6 * SECOND)
         loop.server.flush()
-        assert watching.line()["late"] == announced | {"at": timestamp(started + 6 * SECOND)}
+        assert watching.read_line()["late"] == announced | {"at": timestamp(started_at + 6 * SECOND)}
         assert loop.ask(not_watching, id=1, do="connections")["id"] == 1  # without a late response before it
 
 
 def test_watching_viewers_get_changed_listeners(loop: ServerLoop) -> None:
     changed = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
-    with loop.viewer() as watching, loop.viewer() as later, loop.viewer() as not_watching:
-        watching.line(), later.line(), not_watching.line()
+    with loop.connect_viewer() as watching, loop.connect_viewer() as late_viewer, loop.connect_viewer() as not_watching:
+        watching.read_line(), late_viewer.read_line(), not_watching.read_line()
         assert loop.ask(watching, id=1, do="watch") == {"id": 1, "watching": True}
         loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])
-        assert watching.line() == changed
+        assert watching.read_line() == changed
         assert loop.ask(not_watching, id=1, do="connections") == {"id": 1, "connections": []}
-        assert loop.ask(later, id=1, do="watch") == {"id": 1, "watching": True}
-        assert later.line() == changed
-        assert loop.ask(later, id=2, do="watch") == {"id": 2, "watching": True}
-        assert loop.ask(later, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
-    with loop.viewer() as viewer:
-        assert viewer.line()["listeners"] == changed["listeners"]
+        assert loop.ask(late_viewer, id=1, do="watch") == {"id": 1, "watching": True}
+        assert late_viewer.read_line() == changed
+        assert loop.ask(late_viewer, id=2, do="watch") == {"id": 2, "watching": True}
+        assert loop.ask(late_viewer, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
+    with loop.connect_viewer() as viewer:
+        assert viewer.read_line()["listeners"] == changed["listeners"]
 
 
 def test_loss_of_workers_is_raised_through_a_request(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_worker_lost() -> None:
         raise WorkerLost("one of 2 inspectors has ended too often")
 
-    with loop.viewer() as viewer:
-        viewer.line()
-        monkeypatch.setattr(loop.inspector, "open_now", raise_worker_lost)
+    with loop.connect_viewer() as viewer:
+        viewer.read_line()
+        monkeypatch.setattr(loop.inspector, "open_connections", raise_worker_lost)
         viewer.send(id=1, do="connections")
         with pytest.raises(WorkerLost, match="too often"):
-            loop.turn()
+            loop.run_pending()

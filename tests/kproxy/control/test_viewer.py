@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kproxy.control import viewer as module
+from kproxy.control import viewer as viewer_module
 from kproxy.control.viewer import Viewer
 
 LIMIT = 1 << 20
@@ -42,7 +42,7 @@ class ConnectionEnds:
                 key.data(events)
 
     def read(self) -> bytes:
-        """All that has arrived."""
+        """Return all data that has arrived."""
         data = b""
         with suppress(BlockingIOError, ConnectionResetError):
             while chunk := self.peer.recv(1 << 20):
@@ -50,14 +50,14 @@ class ConnectionEnds:
         return data
 
     def read_to_end(self) -> bytes:
-        """All remaining data."""
+        """Return all remaining data."""
         data = b""
         while chunk := (self.turn(1), self.read())[1]:
             data += chunk
         return data
 
     def read_lines(self) -> list[dict[str, Any]]:
-        """All remaining data, as lines."""
+        """Return all remaining data as lines."""
         return [json.loads(line) for line in self.read_to_end().splitlines()]
 
 
@@ -90,7 +90,7 @@ def test_splits_requests_at_newlines(ends: ConnectionEnds) -> None:
     assert ends.requests == [b'{"do":"a"}', b'{"do":"b"}', b'{"do":"c"}']
 
 
-def test_slow_viewer_misses_whole_lines_and_gets_their_number(ends: ConnectionEnds) -> None:
+def test_slow_viewer_misses_whole_lines_and_is_told_how_many(ends: ConnectionEnds) -> None:
     ends.viewer.watching = True
     for number in range(5000):  # five times the size of the buffer
         ends.viewer.put(line(number))
@@ -109,7 +109,7 @@ def test_slow_viewer_misses_whole_lines_and_gets_their_number(ends: ConnectionEn
     assert [line["n"] for line in ends.read_lines()] == [5000]
 
 
-def test_lines_resume_once_half_of_the_buffer_was_read(ends: ConnectionEnds) -> None:
+def test_lines_resume_once_half_of_the_buffer_has_been_read(ends: ConnectionEnds) -> None:
     for number in range(5000):
         ends.viewer.put(line(number))
     early_lines = 0
@@ -153,7 +153,7 @@ def test_disconnects_a_slow_viewer_that_stops_reading(ends: ConnectionEnds, monk
         ends.viewer.put(line(number))
     ends.viewer.tick()
     assert not ends.viewer._ending
-    monkeypatch.setattr(module, "READ_TIMEOUT_S", -1.0)
+    monkeypatch.setattr(viewer_module, "READ_TIMEOUT_S", -1.0)
     ends.viewer.tick()
     assert ends.viewer._ending
     assert len(ends.viewer._out) < 2000  # the memory is freed
@@ -163,7 +163,7 @@ def test_disconnects_a_slow_viewer_that_stops_reading(ends: ConnectionEnds, monk
 
 
 def test_keeps_a_viewer_without_pending_lines(ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "READ_TIMEOUT_S", -1.0)
+    monkeypatch.setattr(viewer_module, "READ_TIMEOUT_S", -1.0)
     ends.viewer.put(line(1))
     ends.viewer.tick()
     assert not ends.closed
@@ -203,7 +203,7 @@ def test_half_closed_viewer_gets_its_replies_before_it_is_closed(ends: Connectio
     assert ends.closed == 1
 
 
-def test_half_closed_viewer_may_go_on_watching(ends: ConnectionEnds) -> None:
+def test_half_closed_viewer_can_continue_watching(ends: ConnectionEnds) -> None:
     ends.viewer.watching = True
     ends.peer.shutdown(socket.SHUT_WR)
     ends.turn()

@@ -18,11 +18,11 @@ import pytest
 from kproxy.control.paths import find
 from kproxy.control.protocol import MAX_VIEWERS
 from kproxy.trace.encoding import parse_line
-from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, running, traced, until
+from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, read_trace, running, until
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.frames import request, response
 
-#: A frame of 32 KiB; its client id is in the lines of request and response.
+#: A frame of 32 KiB; its client id is in the request line and in the response line.
 LARGE = request("ApiVersions", 0, {}, correlation_id=7, client_id="x" * 32_000)
 #: A request that the broker of these tests never answers.
 UNANSWERED = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=99, client_id="hangs")
@@ -38,8 +38,8 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def silent_broker() -> Iterator[int]:
     """The port of a broker that never responds."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
 
 
 class WatchedProxy(Proxy):
@@ -50,26 +50,26 @@ class WatchedProxy(Proxy):
         self.said, self.port = proxy.said, proxy.port
         self.path = find(f"127.0.0.1:{self.port}").path
         self.directory = directory
-        self.connected = 0
+        self.connection_count = 0
 
     def connect(self) -> socket.socket:
-        self.connected += 1
+        self.connection_count += 1
         return super().connect()
 
-    def watch(self, **wishes: bool) -> RawViewer:
-        """A viewer that watches."""
+    def watch(self, **options: bool) -> RawViewer:
+        """Connect a viewer that watches the proxy."""
         viewer = RawViewer(self.path)
-        assert viewer.line()["protocol"] == 1
-        assert viewer.ask(id=0, do="watch", **wishes) == {"id": 0, "watching": True}
+        assert viewer.read_line()["protocol"] == 1
+        assert viewer.ask(id=0, do="watch", **options) == {"id": 0, "watching": True}
         return viewer
 
-    def traced(self) -> list[dict[str, object]]:
-        return traced(self.directory / "kproxy-trace")
+    def trace_lines(self) -> list[dict[str, object]]:
+        return read_trace(self.directory / "kproxy-trace")
 
-    def settled(self) -> list[dict[str, object]]:
-        """The trace once it has the end of every connection, however far behind the inspector is."""
-        until(lambda: kinds(self.traced()).count("close") == self.connected)
-        return self.traced()
+    def wait_for_trace(self) -> list[dict[str, object]]:
+        """Wait until the trace has the end of every connection, however far behind the inspector is; return it."""
+        until(lambda: kinds(self.trace_lines()).count("close") == self.connection_count)
+        return self.trace_lines()
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def kinds(lines: list[dict[str, object]]) -> list[object]:
 
 def test_greeting_describes_the_proxy(proxy: WatchedProxy, broker: Broker) -> None:
     with RawViewer(proxy.path) as viewer:
-        greeting = viewer.line()
+        greeting = viewer.read_line()
     assert greeting["pid"] == proxy.process.pid
     assert greeting["listeners"] == [
         {"listen": f"127.0.0.1:{proxy.port}", "upstream": f"127.0.0.1:{broker.port}"}
@@ -101,27 +101,27 @@ def test_greeting_describes_the_proxy(proxy: WatchedProxy, broker: Broker) -> No
 
 
 def test_viewers_get_lines_as_they_are_traced(proxy: WatchedProxy) -> None:
-    earlier_lines = len(proxy.settled())
+    earlier_lines = len(proxy.wait_for_trace())
     with proxy.watch() as viewer:
         proxy.ask(2)
-        lines = [viewer.line() for _ in range(6)]
+        lines = [viewer.read_line() for _ in range(6)]
         assert kinds(lines) == ["open", *["request", "response"] * 2, "close"]
-        assert lines == proxy.traced()[earlier_lines:]
+        assert lines == proxy.trace_lines()[earlier_lines:]
         proxy.ask()
         assert viewer.ask(id=1, do="unwatch")["watching"] is False
         proxy.ask()
         assert viewer.ask(id=2, do="connections")["connections"] is not None
 
 
-def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, silent_broker: int) -> None:
+def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_broker: int) -> None:
     with (
         run_watched(tmp_path, silent_broker, "--no-trace", "-q") as proxy,
         proxy.watch() as viewer,
         proxy.connect() as client,
     ):
-        assert viewer.line()["kind"] == "open"
-        client.sendall(ASKED + UNANSWERED[:10])
-        request_line = viewer.line()
+        assert viewer.read_line()["kind"] == "open"
+        client.sendall(REQUEST + UNANSWERED[:10])
+        request_line = viewer.read_line()
         assert (request_line["kind"], request_line["correlation_id"]) == ("request", 7)
         [connection] = viewer.ask(id="c", do="connections")["connections"]
         assert connection["client"] == f"127.0.0.1:{client.getsockname()[1]}"
@@ -135,7 +135,7 @@ def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, silent_brok
             0,
             1,
         )
-        assert (connection["request_bytes"], connection["response_bytes"]) == (len(ASKED) + 10, 0)
+        assert (connection["request_bytes"], connection["response_bytes"]) == (len(REQUEST) + 10, 0)
         assert connection["opened"] < request_line["ts"]
         assert connection["in_flight"] == [
             {
@@ -147,26 +147,26 @@ def test_hanging_request_is_shown_at_once_and_listed(tmp_path: Path, silent_brok
             }
         ]
         with proxy.watch(backlog=True, frames=True) as late_viewer:
-            open_line, repeated_request = late_viewer.line(), late_viewer.line()
+            open_line, repeated_request = late_viewer.read_line(), late_viewer.read_line()
             assert open_line["connection_id"] == repeated_request["connection_id"] == request_line["connection_id"]
-            assert {**request_line, "frame": base64.b64encode(ASKED).decode()} == repeated_request
+            assert {**request_line, "frame": base64.b64encode(REQUEST).decode()} == repeated_request
             client.sendall(UNANSWERED[10:])
-            assert (late_viewer.line()["correlation_id"], viewer.line()["correlation_id"]) == (99, 99)
+            assert (late_viewer.read_line()["correlation_id"], viewer.read_line()["correlation_id"]) == (99, 99)
 
 
 def test_backlog_and_new_lines_have_no_duplicates(proxy: WatchedProxy) -> None:
     proxy.ask(3)
-    proxy.settled()
+    proxy.wait_for_trace()
     with proxy.connect() as client, proxy.watch() as live:
-        client.sendall(ASKED)
+        client.sendall(REQUEST)
         assert client.recv(65536) == ANSWER
-        while live.line()["kind"] != "response":
+        while live.read_line()["kind"] != "response":
             pass
-        past = proxy.traced()
+        earlier_lines = proxy.trace_lines()
         with proxy.watch(backlog=True) as viewer:
-            assert [viewer.line() for _ in past] == past
-            client.sendall(ASKED)
-            assert [viewer.line()["kind"] for _ in range(2)] == ["request", "response"]
+            assert [viewer.read_line() for _ in earlier_lines] == earlier_lines
+            client.sendall(REQUEST)
+            assert [viewer.read_line()["kind"] for _ in range(2)] == ["request", "response"]
 
 
 @pytest.mark.parametrize("detail", ["summary", "full", "raw"])
@@ -175,26 +175,28 @@ def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broke
         with proxy.watch() as plain:
             with proxy.watch(frames=True) as viewer:
                 proxy.ask()
-                lines = [viewer.line() for _ in range(4)]
+                lines = [viewer.read_line() for _ in range(4)]
                 assert [line.get("frame") for line in lines] == [
-                    None, base64.b64encode(ASKED).decode(), base64.b64encode(ANSWER).decode(), None
+                    None, base64.b64encode(REQUEST).decode(), base64.b64encode(ANSWER).decode(), None
                 ]  # fmt: skip
                 assert viewer.ask(id=1, do="watch")["watching"]
                 proxy.ask()
-                lines += [viewer.line() for _ in range(4)]
+                lines += [viewer.read_line() for _ in range(4)]
                 assert all("frame" not in line for line in lines[4:])
                 viewer.ask(id=1, do="watch", frames=True)
             proxy.ask()  # after the viewer has gone
-            plain_lines = [plain.line() for _ in range(12)]
+            plain_lines = [plain.read_line() for _ in range(12)]
         out, _ = proxy.end()
-        trace = proxy.traced()
+        trace = proxy.trace_lines()
     assert [json.loads(line) for line in out.splitlines()] == trace
     frames = [line for line in trace if line["kind"] in ("request", "response")]
     assert len(frames) == 6
     for line in frames:
         assert ("body" in line, "frame" in line) == (detail != "summary", detail == "raw")
-    bare = [{name: value for name, value in line.items() if name not in ("frame", "body")} for line in lines]
-    assert bare == plain_lines[:8]
+    lines_without_frames = [
+        {name: value for name, value in line.items() if name not in ("frame", "body")} for line in lines
+    ]
+    assert lines_without_frames == plain_lines[:8]
     assert [
         {key: value for key, value in line.items() if key not in ("frame", "body")} for line in trace
     ] == plain_lines
@@ -207,12 +209,12 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
             for number in range(rounds):
                 client.sendall(LARGE)
                 assert client.recv(65536) == ANSWER
-                if number % 50 == 49:  # before it falls behind too; not each time, since lines may arrive late
-                    assert {quick.line()["kind"] for _ in range(100)} <= {"open", "request", "response"}
-        expected = proxy.settled()[-2 * rounds - 2 :]
+                if number % 50 == 49:  # before it also falls behind; not every time, since lines may arrive late
+                    assert {quick.read_line()["kind"] for _ in range(100)} <= {"open", "request", "response"}
+        expected = proxy.wait_for_trace()[-2 * rounds - 2 :]
         lines: list[dict[str, object]] = []
         while not lines or lines[-1]["kind"] not in ("gap", "close"):
-            lines.append(slow.line())
+            lines.append(slow.read_line())
         [gap] = [line for line in lines if line["kind"] == "gap"]
         assert (gap["reason"], gap["connection_id"]) == ("the viewer is too slow", "")
         frame_lines = [line for line in lines if line["kind"] != "gap"]
@@ -221,12 +223,12 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
         ]
         assert len(frame_lines) + gap["frames"] == len(expected)
         proxy.ask()
-        assert slow.line()["kind"] == "open"  # it gets all lines again
-    assert "gap" not in kinds(proxy.traced())
+        assert slow.read_line()["kind"] == "open"  # it gets all lines again
+    assert "gap" not in kinds(proxy.trace_lines())
 
 
 @pytest.mark.parametrize(
-    ("sent", "message"),
+    ("data", "message"),
     [
         (b"GET / HTTP/1.1\r\n\r\n", "invalid request: JSON is malformed"),
         (b"[]\n", "invalid request: Expected `object`"),
@@ -237,18 +239,18 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
         (b"x" * 80_000, "a request is limited to 65536 bytes"),
     ],
 )
-def test_disconnects_after_an_invalid_request_with_an_error(proxy: WatchedProxy, sent: bytes, message: str) -> None:
+def test_disconnects_after_an_invalid_request_with_an_error(proxy: WatchedProxy, data: bytes, message: str) -> None:
     with RawViewer(proxy.path) as viewer:
-        viewer.line()
-        viewer.socket.sendall(sent)
-        [reply] = viewer.rest()
+        viewer.read_line()
+        viewer.socket.sendall(data)
+        [reply] = viewer.read_rest()
         assert list(reply) == ["error"]
         assert reply["error"].startswith(message)
 
 
 def test_rejects_invalid_commands_and_ignores_unknown_options(proxy: WatchedProxy) -> None:
     with RawViewer(proxy.path) as viewer:
-        viewer.line()
+        viewer.read_line()
         assert viewer.ask(id=1, do="dance" * 100) == {
             "id": 1,
             "error": f"unknown command '{'dance' * 10}'; kproxy 0.1.0 has connections, causes, watch, unwatch, stop,"
@@ -262,20 +264,20 @@ def test_rejects_invalid_commands_and_ignores_unknown_options(proxy: WatchedProx
 
 def test_accepts_at_most_sixteen_viewers(proxy: WatchedProxy) -> None:
     viewers = [RawViewer(proxy.path) for _ in range(MAX_VIEWERS)]
-    assert all(viewer.line()["protocol"] == 1 for viewer in viewers)
+    assert all(viewer.read_line()["protocol"] == 1 for viewer in viewers)
     with RawViewer(proxy.path) as extra_viewer:
-        assert extra_viewer.rest() == [{"error": "16 viewers are already connected, which is the maximum"}]
+        assert extra_viewer.read_rest() == [{"error": "16 viewers are already connected, which is the maximum"}]
     for viewer in viewers:
         viewer.__exit__()
 
     def is_slot_free() -> bool:
-        with RawViewer(proxy.path) as next_one:
-            return "error" not in next_one.line()
+        with RawViewer(proxy.path) as next_viewer:
+            return "error" not in next_viewer.read_line()
 
     until(is_slot_free)
 
 
-#: Watches, prints that it does, and reads a little from time to time.
+#: Watches, prints a line once it does, and then reads slowly.
 READER = """
 import socket, sys, time
 viewer = socket.socket(socket.AF_UNIX)
@@ -289,7 +291,7 @@ while viewer.recv(1000):
 
 
 def test_killed_viewer_does_not_affect_the_proxy(proxy: WatchedProxy) -> None:
-    earlier_lines = len(proxy.settled())
+    earlier_lines = len(proxy.wait_for_trace())
     viewer = subprocess.Popen([sys.executable, "-c", READER, str(proxy.path)], stdout=subprocess.PIPE)
     assert viewer.stdout is not None
     with proxy.connect() as client, viewer:
@@ -299,9 +301,9 @@ def test_killed_viewer_does_not_affect_the_proxy(proxy: WatchedProxy) -> None:
             assert client.recv(65536) == ANSWER
             if number == 20:
                 viewer.kill()
-    assert len(proxy.settled()) == earlier_lines + 82
+    assert len(proxy.wait_for_trace()) == earlier_lines + 82
     assert proxy.process.poll() is None
-    for line in proxy.traced():
+    for line in proxy.trace_lines():
         parse_line(json.dumps(line))
 
 
@@ -314,16 +316,16 @@ def test_ending_proxy_closes_open_connections_and_removes_its_socket(
         proxy.watch() as viewer,
         proxy.connect() as client,
     ):
-        client.sendall(ASKED)
-        assert [viewer.line()["kind"] for _ in range(2)] == ["open", "request"]
+        client.sendall(REQUEST)
+        assert [viewer.read_line()["kind"] for _ in range(2)] == ["open", "request"]
         if method == "stop":
             assert viewer.ask(id=1, do="stop") == {"id": 1, "stopping": True}
         else:
             os.kill(proxy.process.pid, signal.Signals[method])
-        remaining_lines = viewer.rest()
+        remaining_lines = viewer.read_rest()
         assert kinds(remaining_lines)[-1] == "close"
         assert remaining_lines[-1]["unanswered"] == 1
-        assert remaining_lines == proxy.traced()[2:]
+        assert remaining_lines == proxy.trace_lines()[2:]
         assert not proxy.path.exists()
         assert proxy.process.wait(10) == (-signal.SIGKILL if method == "SIGKILL" else 0)
 
@@ -338,13 +340,13 @@ def test_viewers_see_listeners_that_are_opened_for_brokers(tmp_path: Path) -> No
             RawViewer(find(str(proxy.port)).path) as viewer,
             proxy.connect() as client,
         ):
-            listeners = viewer.line()["listeners"]
+            listeners = viewer.read_line()["listeners"]
             viewer.ask(do="watch")
             client.sendall(request("Metadata", 9, {"topics": None}, correlation_id=1))
-            while "listeners" not in (line := viewer.line()):
+            while "listeners" not in (line := viewer.read_line()):
                 assert line
             assert line["listeners"][:-1] == listeners
-            added = line["listeners"][-1]
-            assert added["upstream"] == upstream
-            assert find(added["listen"]).path == find(str(proxy.port)).path
+            new_listener = line["listeners"][-1]
+            assert new_listener["upstream"] == upstream
+            assert find(new_listener["listen"]).path == find(str(proxy.port)).path
         broker.stop()

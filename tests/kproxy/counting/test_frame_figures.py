@@ -23,7 +23,7 @@ def frame_stats(*latencies: int | None) -> FrameFigures[Histogram]:
     return stats
 
 
-def test_counts_frames_bytes_latencies_and_errors() -> None:
+def test_frames_bytes_latencies_and_errors_are_counted() -> None:
     stats = frame_stats(40, None, -5)
     assert (stats.requests, stats.responses, stats.request_bytes, stats.response_bytes) == (3, 3, 30, 300)
     assert (stats.latencies.count, stats.latencies.percentiles(0, 1)) == (2, (0, 40))  # the clock was set back

@@ -1,4 +1,4 @@
-"""Percentiles: their error compared with sorted lists, and their memory."""
+"""Percentiles: their error compared with sorted lists, and the memory they use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_percentile_is_off_by_at_most_one_sixty_fourth(values: list[int], share:
 
 
 @given(st.lists(st.lists(durations)))
-def test_merged_histogram_equals_one_of_all_durations(groups: list[list[int]]) -> None:
+def test_merged_histogram_equals_a_histogram_of_all_durations(groups: list[list[int]]) -> None:
     merged = Histogram.merged(map(build_histogram, groups))
     together = build_histogram([value for values in groups for value in values])
     assert merged.percentiles(0.5, 0.95, 0.99) == together.percentiles(0.5, 0.95, 0.99)
@@ -68,7 +68,7 @@ def test_extreme_durations_do_not_grow_the_histogram() -> None:
     assert extremes.max == 2**70
 
 
-def test_counts_more_than_four_billion_of_one_duration() -> None:
+def test_more_than_four_billion_equal_durations_are_counted() -> None:
     durations_histogram = build_histogram([5] * 200)
     durations_histogram._counts[5] = 2**32 - 1
     durations_histogram.add(5)

@@ -1,4 +1,4 @@
-"""Rates and sparklines, compared with counting lists of times."""
+"""Rates and sparklines, compared with counts over lists of times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.counting.rates import BUCKETS, MINUTE, SECOND, RateClock, RateSeries
 
 START = 1_800_000_000 * SECOND
 
-#: From microseconds to years apart, in any order.
+#: Times that are microseconds to years apart, in any order.
 times = st.lists(
     st.one_of(st.integers(0, 10**6), st.integers(0, 90 * SECOND), st.integers(0, 2**60)).map(START.__add__), min_size=1
 )
@@ -50,7 +50,7 @@ def test_all_time_is_counted_in_equal_buckets(event_times: list[int]) -> None:
 
 
 @given(times, times)
-def test_sums_several_series_on_one_axis(first_times: list[int], second_times: list[int]) -> None:
+def test_several_series_are_summed_on_one_axis(first_times: list[int], second_times: list[int]) -> None:
     clock = RateClock()
     first, second = clock.series(), clock.series()
     for pair in itertools.zip_longest(first_times, second_times):
@@ -81,7 +81,7 @@ def test_rate_is_the_mean_of_the_last_ten_seconds() -> None:
     assert sum(clock.minute(series, now=now + 90 * SECOND)) == 0
 
 
-def test_rate_of_a_series_that_just_started() -> None:
+def test_rate_of_a_new_series_covers_only_its_own_time() -> None:
     clock = RateClock()
     series = clock.series()
     count_events(clock, series, [START, START, START + SECOND // 2])
@@ -107,7 +107,7 @@ def test_invalid_time_does_not_stretch_the_axis() -> None:
     assert clock.width == SECOND // 1000
 
 
-def test_series_without_events_is_zero() -> None:
+def test_series_without_events_has_a_rate_of_zero() -> None:
     clock = RateClock()
     assert clock.all_time(clock.series()) == (0,)
     assert sum(clock.minute(clock.series(), now=START)) == 0

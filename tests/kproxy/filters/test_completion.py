@@ -39,22 +39,22 @@ from kproxy.filters import FilterError, complete, parse
         ("\u0130", []),
     ],
 )
-def test_suggests_words_that_fit_at_the_cursor(text: str, words: list[str] | None) -> None:
+def test_words_that_fit_at_the_cursor_are_suggested(text: str, words: list[str] | None) -> None:
     suggested = complete(text, len(text))
     assert suggested == words if words is not None else len(suggested) == 95
 
 
-def test_considers_only_text_before_the_cursor() -> None:
+def test_only_text_before_the_cursor_is_considered() -> None:
     assert complete("api=Fet and topic=x", 7) == ["Fetch", "FetchSnapshot"]
 
 
-def test_suggests_fields_wherever_a_term_can_start() -> None:
+def test_fields_are_suggested_wherever_a_term_can_start() -> None:
     assert complete("", 0) == complete("not (", 5) == complete("api or ", 7)
     assert {"api", "latency", "topic", "not"} <= set(complete("", 0))
 
 
 @given(text=st.text(alphabet="api=<>!~&|(),'\" notrelFd"), cursor=st.integers(0, 20))
-def test_any_text_gets_suggestions_or_none(text: str, cursor: int) -> None:
+def test_completing_any_text_never_raises(text: str, cursor: int) -> None:
     for word in complete(text, cursor):
         assert word
 

@@ -110,7 +110,7 @@ CLOSE = as_mapping(CloseLine(v=1, ts="2025-06-30T12:00:00.000000Z", connection_i
         "api=Produce || api=Fetch and api=Fetch",
     ],
 )
-def test_matches_a_fetch_response(text: str) -> None:
+def test_filter_matches_a_fetch_response(text: str) -> None:
     assert parse(text).matches(FETCH)
 
 
@@ -157,7 +157,7 @@ def test_matches_a_fetch_response(text: str) -> None:
         "software!=x",
     ],
 )
-def test_does_not_match_a_fetch_response(text: str) -> None:
+def test_filter_does_not_match_a_fetch_response(text: str) -> None:
     assert not parse(text).matches(FETCH)
 
 
@@ -217,7 +217,7 @@ def test_software_without_a_version_matches_its_name() -> None:
     assert parse("software=franz-go and not software='franz-go *'").matches({"software_name": "franz-go"})
 
 
-def test_compares_text_that_is_not_utf8() -> None:
+def test_text_that_is_not_utf8_is_compared() -> None:
     assert parse("client_id~^con.umer$ and client_id=con*").matches({"client_id": "con\udcffumer"})
 
 
@@ -252,7 +252,7 @@ def test_and_binds_tighter_than_or_and_not_than_both(first: str, second: str, th
     assert parse(f"not {first} and {second} or {third}").matches(line) == ((not a and b) or c)
 
 
-def test_lists_the_columns_that_it_reads() -> None:
+def test_filter_lists_the_columns_that_it_reads() -> None:
     line_filter = parse("api=Fetch and (latency>50ms or not topic~ord) and partition=1")
     assert line_filter.columns == {"api", "latency_us", "topics"}
     assert parse("error=0 or client=x").columns == {"errors", "kind", "not_decoded", "client", "client_id"}

@@ -21,7 +21,7 @@ def test_names_of_fields_are_unique() -> None:
     assert set(names.values()) == {1}
 
 
-def test_kinds_of_lines_are_those_of_the_trace() -> None:
+def test_known_line_kinds_are_those_of_the_trace() -> None:
     assert set(BY_NAME["kind"].known()) == set(KINDS)
 
 

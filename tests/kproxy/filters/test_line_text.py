@@ -1,4 +1,4 @@
-"""Search without a field: a word or a quoted text matches lines that contain it."""
+"""Searching without a field: a word or quoted text matches the lines that contain it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_finds_text_anywhere(text: str) -> None:
+def test_text_is_found_anywhere_in_a_line(text: str) -> None:
     assert parse(text).matches(LINE)
 
 
-@pytest.mark.parametrize("text", [each for each in NOT_FOUND if each not in BY_NAME])
-def test_does_not_find_numbers_times_and_names_of_fields(text: str) -> None:
+@pytest.mark.parametrize("text", [text for text in NOT_FOUND if text not in BY_NAME])
+def test_numbers_times_and_field_names_are_not_searched(text: str) -> None:
     assert not parse(text).matches(LINE)
 
 
@@ -55,16 +55,16 @@ NOT_IN_RECORDS = ["'masked'", "'true'", "null", "sku", "json"]
 
 
 @pytest.mark.parametrize("text", IN_RECORDS)
-def test_finds_texts_and_numbers_of_decoded_records(text: str) -> None:
+def test_text_and_numbers_in_decoded_records_are_found(text: str) -> None:
     assert parse(text).matches(PRODUCE)
 
 
 @pytest.mark.parametrize("text", NOT_IN_RECORDS)
-def test_does_not_find_masked_values_or_names(text: str) -> None:
+def test_masked_values_and_names_in_records_are_not_searched(text: str) -> None:
     assert not parse(text).matches(PRODUCE)
 
 
-def test_finds_nothing_in_withheld_records() -> None:
+def test_withheld_records_are_not_searched() -> None:
     value = {"format": "(withheld)", "data": "(5 bytes)"}
     body = {"records": [{"key": None, "value": value, "headers": []}]}
     assert not parse("'5 bytes'").matches({"kind": "request", "body": body})
@@ -72,7 +72,7 @@ def test_finds_nothing_in_withheld_records() -> None:
     assert not parse("k1").matches(UNDECODED)
 
 
-def test_reads_the_columns_that_it_needs() -> None:
+def test_text_search_reads_the_columns_that_it_needs() -> None:
     line = RequestLine(v=1, ts="2031-07-08T12:00:00.250000Z", connection_id="a", client="x:1", server="y:2", size=1,
                        offset=0, topics=[TopicEntry("orders")], body={"deep": "er"})  # fmt: skip
     for text in ("orders", "'er'", "y:2"):

@@ -61,7 +61,7 @@ def test_printed_filter_parses_to_the_same_filter(node: Node) -> None:
         ("api and (error or finding and tls)", "api and (error or finding and tls)"),
     ],
 )
-def test_prints_filters_in_canonical_form(text: str, printed: str) -> None:
+def test_filters_are_printed_in_canonical_form(text: str, printed: str) -> None:
     assert str(parse(text)) == printed
     assert parse(printed) == parse(text)
     assert hash(parse(printed)) == hash(parse(text))
@@ -146,12 +146,12 @@ def test_error_has_a_position_and_advice(text: str, marked: str, message: str) -
 
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "api" + ")" * 5000, "not " * 5000 + "api"])
-def test_rejects_deep_nesting(text: str) -> None:
+def test_deep_nesting_is_rejected(text: str) -> None:
     with pytest.raises(FilterError, match="parentheses are nested too deeply"):
         parse(text)
 
 
-def test_parses_a_long_filter() -> None:
+def test_long_filter_is_parsed() -> None:
     assert parse(" or ".join(f"api_key={number}" for number in range(5000))).matches({"api_key": 4999})
 
 
@@ -167,6 +167,6 @@ def test_any_text_is_a_filter_or_a_located_error(text: str) -> None:
     assert 0 <= error.start <= error.end <= len(text)
 
 
-def test_accepts_every_name_of_every_field() -> None:
+def test_every_name_of_every_field_is_accepted() -> None:
     for name in BY_NAME:
         assert parse(name).matches({}) is False

@@ -32,7 +32,9 @@ TEXTS = st.text(alphabet="abcA1-. \n]", max_size=8)
     text=TEXTS,
     ignore_case=st.booleans(),
 )
-def test_matches_like_the_re_module(pattern: str, prefix: str, suffix: str, text: str, ignore_case: bool) -> None:
+def test_pattern_matches_like_the_re_module(
+    pattern: str, prefix: str, suffix: str, text: str, ignore_case: bool
+) -> None:
     full_pattern = f"{prefix}({pattern}){suffix}"
     python_pattern = re.compile(
         full_pattern.replace("$", r"\Z"), re.DOTALL | (re.IGNORECASE if ignore_case else re.NOFLAG)
@@ -46,13 +48,13 @@ def test_glob_matches_text_with_wildcards(glob: str, text: str) -> None:
         if not glob:
             return not text
         if glob[0] == "*":
-            return any(matches(glob[1:], text[at:]) for at in range(len(text) + 1))
+            return any(matches(glob[1:], text[start:]) for start in range(len(text) + 1))
         return bool(text) and glob[0] in ("?", text[0]) and matches(glob[1:], text[1:])
 
     assert compile_pattern(glob_pattern(glob))(text) is matches(glob, text)
 
 
-def test_case_is_ignored_on_request_and_by_a_leading_flag() -> None:
+def test_case_is_ignored_on_request_or_with_a_leading_flag() -> None:
     assert compile_pattern("oRd", ignore_case=True)("ORDERS")
     assert compile_pattern("(?i)oRd")("ORDERS")
     assert not compile_pattern("oRd")("ORDERS")
@@ -71,7 +73,7 @@ def test_pattern_that_may_be_empty_matches_everywhere(pattern: str) -> None:
     assert compile_pattern(pattern)("b")
 
 
-def test_drops_cached_states_above_the_limit() -> None:
+def test_cached_states_above_the_limit_are_dropped() -> None:
     search = compile_pattern("x.{9}y")
     text = "".join(chr(0x100 + number) for number in range(6000))
     assert not search(text)

@@ -10,7 +10,7 @@ from kproxy.filters import FilterError, complete, parse
 
 
 def body(*records: dict[str, Any]) -> dict[str, Any]:
-    """The body of a Produce request with these records."""
+    """Return the body of a Produce request with these records."""
     partition = {"index": 0, "records": [{"base_offset": 0, "records": list(records)}]}
     return {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
 
@@ -74,7 +74,7 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize("text", FOUND)
-def test_matches_records(text: str) -> None:
+def test_filter_matches_decoded_records(text: str) -> None:
     assert parse(text).matches(PRODUCE)
     assert parse(str(parse(text))) == parse(text)
     assert not parse(text).matches(UNDECODED)
@@ -82,7 +82,7 @@ def test_matches_records(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_FOUND)
-def test_does_not_match_other_records(text: str) -> None:
+def test_filter_does_not_match_other_records(text: str) -> None:
     assert not parse(text).matches(PRODUCE)
 
 
@@ -90,12 +90,12 @@ INVALID = ["value.", "value..id", "header.", "values.id", "value" + ".a" * 51]
 
 
 @pytest.mark.parametrize("field", INVALID)
-def test_rejects_invalid_fields(field: str) -> None:
+def test_invalid_record_fields_are_rejected(field: str) -> None:
     with pytest.raises(FilterError, match="unknown field"):
         parse(f"{field}=1")
 
 
-def test_suggests_operators_for_a_field_of_records() -> None:
+def test_operators_are_suggested_for_a_record_field() -> None:
     assert complete("value.order.id ", 15) == ["=", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in", "and", "or"]
     assert complete("ke", 2) == ["key"]
 
@@ -107,7 +107,7 @@ def test_suggests_operators_for_a_field_of_records() -> None:
         {"key": {"format": 1, "data": {"id": []}}, "headers": {"a": json(1)}, "value": 5},
     ],
 )
-def test_matches_nothing_in_an_unusual_record(record: dict[str, Any]) -> None:
+def test_filter_matches_nothing_in_a_malformed_record(record: dict[str, Any]) -> None:
     for text in ("header.a*=1", "key.id=1", "value=5", "value.id"):
         assert not parse(text).matches({"body": body(record)})
 

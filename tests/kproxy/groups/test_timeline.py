@@ -1,4 +1,4 @@
-"""The timeline of a group on a grid: its text, and the positions of its parts."""
+"""The timeline of a group laid out on a grid: its glyphs, and where its marks are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = Window(BEGAN, BEGAN + 60 * SECOND)
 
 
 def draw_lanes(view: GroupView, grid: Grid) -> list[str]:
-    """The grid as text: one line per lane."""
+    """Return the grid as text, one line per lane."""
     return [
         f"{lane.member.client_id:<7}|" + "".join(cell.glyph for cell in cells)
         for lane, cells in zip(view.lanes, grid.cells, strict=True)
@@ -36,7 +36,7 @@ def draw_marks(marks: tuple[Mark, ...], columns: int) -> str:
     return "".join(row).rstrip()
 
 
-def test_draws_an_application_that_does_not_poll() -> None:
+def test_application_that_does_not_poll_is_drawn() -> None:
     lines = lines_of("application-does-not-poll")
     end = time_of(lines[-1].ts)
     view = feed(GroupsOverview(), lines).view("billing", end)
@@ -73,7 +73,7 @@ def test_unanswered_join_lasts_until_now() -> None:
 def test_cell_shows_and_links_to_its_worst_event() -> None:
     story = Story()
     story.joined(0, "a")
-    story.beats(1, 10, "a")
+    story.send_heartbeats(1, 10, "a")
     story.say(10, "a", "OffsetCommit", generation_id=1)
     story.say(10.2, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
     story.say(10.4, "a", "OffsetCommit", generation_id=1)
@@ -97,9 +97,9 @@ def test_late_error_is_shown_at_the_time_of_the_response() -> None:
 def test_silent_member_is_marked_until_its_next_heartbeat() -> None:
     story = Story()
     story.joined(0, "a", "b")
-    story.beats(1, 10, "a", "b")
-    story.beats(10, 40, "b")
-    story.beats(30, 40, "a")
+    story.send_heartbeats(1, 10, "a", "b")
+    story.send_heartbeats(10, 40, "b")
+    story.send_heartbeats(30, 40, "a")
     view = story.view(40)
     a, b = lay_out(view, MINUTE, 60).cells
     assert "".join(cell.glyph for cell in a) == "J" + "•" * 9 + "░" * 20 + "•" * 10 + "─" + " " * 19
@@ -125,7 +125,7 @@ def test_legend_names_every_kind() -> None:
         (60, 5, ""),
     ],
 )
-def test_time_marks_are_round_and_fit(seconds: float, columns: int, axis: str) -> None:
+def test_time_marks_are_round_times_and_fit(seconds: float, columns: int, axis: str) -> None:
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
@@ -182,8 +182,8 @@ def test_window_covers_everything_or_follows_the_latest_time() -> None:
     assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)
 
 
-@given(group_story.torn, windows, st.integers(1, 50))
-def test_lays_out_inconsistent_lines(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
+@given(group_story.inconsistent_lines, windows, st.integers(1, 50))
+def test_inconsistent_lines_can_be_laid_out(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
     for now in (0, BEGAN + 60 * SECOND):

@@ -1,4 +1,4 @@
-"""Pages that the command line writes."""
+"""The fixture that runs the command line, for tests of the pages that it writes."""
 
 from tests.kproxy.cli.conftest import kproxy
 

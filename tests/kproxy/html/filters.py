@@ -1,4 +1,4 @@
-"""Filters evaluated in Python and, with the script of the page, in a browser."""
+"""Filters to be evaluated both in Python and, with the page's script, in a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.filters import test_evaluate, test_line_text, test_parser, test_record_fields
 
-#: More filters on which the two could differ: numbers, letters of other scripts, patterns.
+#: More filters for which the two results could differ: numbers, non-Latin letters, patterns.
 _MORE = (
     r"topic~'^[\w.]+$'", r"topic~'[]o-r]rd'", r"topic~'(?i)^ORDERS$'", r"topic~'o(r|d){2,3}?e'", r"message~'[\d-]|\.'",
     r"topic~'a\-b'", r"topic~'}'", r"topic~'('", r"topic~')'", r"topic~'a{3,2}'", r"topic~'*'", r"topic~'\b'",
@@ -31,7 +31,7 @@ _MORE = (
 
 
 def sample_texts() -> list[str]:
-    """Valid and invalid filters: those of the tests of the language, those of its page, and more."""
+    """Return valid and invalid filters: those in the tests of the language, those on its page, and more."""
     texts = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
     texts += [f"{field}=1" for field in test_record_fields.INVALID]
     texts += [
@@ -49,7 +49,7 @@ def sample_texts() -> list[str]:
 
 
 def lines() -> list[Mapping[str, Any]]:
-    """Lines of every kind."""
+    """Return lines of every kind."""
     sample_lines = [value for value in vars(test_evaluate).values() if isinstance(value, dict) and "kind" in value]
     captured = lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz")
     records = [json.loads(encode_json(value)) for value in (test_record_fields.PRODUCE, test_record_fields.UNDECODED)]
@@ -67,8 +67,8 @@ def match_results(texts: Iterable[str], lines: Sequence[Mapping[str, Any]]) -> I
             yield [line_filter.matches(line) for line in lines]
 
 
-def script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
-    """A JavaScript expression with the result of `match_results`, using the script of the page."""
+def match_results_script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]]) -> str:
+    """Return a JavaScript expression that computes `match_results` with the page's script."""
     return f"""(() => {{
       const lines = {json.dumps(lines)};
       {join_modules([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}

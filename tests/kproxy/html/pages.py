@@ -1,4 +1,4 @@
-"""Parsed pages: their elements, and their unpacked data."""
+"""Parsed pages, with their elements and their unpacked data."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kproxy.trace.lines import Line
 
 
 @dataclass
-class Opened(HTMLParser):
-    """A page: its elements with their attributes, the text of each, and its data."""
+class ParsedPage(HTMLParser):
+    """A parsed page: its elements with their attributes, their texts, and the page's data."""
 
     text: str
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     texts: dict[str, list[str]] = field(default_factory=dict)
-    _open: str = ""
+    _open_tag: str = ""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -35,17 +35,17 @@ class Opened(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         self.texts.setdefault(tag, []).append("")
-        self._open = tag
+        self._open_tag = tag
 
     def handle_endtag(self, tag: str) -> None:
-        self._open = ""
+        self._open_tag = ""
 
     def handle_data(self, data: str) -> None:
-        if self._open:
-            self.texts[self._open][-1] += data
+        if self._open_tag:
+            self.texts[self._open_tag][-1] += data
 
     def unpacked(self, name: str) -> list[Any]:
-        """The values of a list that is packed in chunks."""
+        """Return the values of a list that is packed in chunks."""
         return [value for chunk in self.data[name] for value in json.loads(zlib.decompress(base64.b64decode(chunk)))]
 
     @property
@@ -54,14 +54,14 @@ class Opened(HTMLParser):
         return [line for row in self.unpacked("lines") for line in row["lines"]]
 
     def sides(self, row: int) -> Any:
-        """The request and response of a row."""
+        """Return the request and the response of a row."""
         return self.unpacked("sides")[self.data["places"][row]]
 
 
 def page_of(
     lines: Iterable[Line], *, chosen: str = "", names: Iterable[str] = ("a.pcap",)
-) -> tuple[Opened, HtmlOutput]:
-    """The page of these lines."""
+) -> tuple[ParsedPage, HtmlOutput]:
+    """Return the page for these lines, and the output that wrote it."""
     file = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     output = HtmlOutput(file, parse(chosen) if chosen else None)
     for name in names:
@@ -69,4 +69,4 @@ def page_of(
     for line in lines:
         output.write(line)
     output.close()
-    return Opened(file.buffer.getvalue().decode()), output  # type: ignore[attr-defined]
+    return ParsedPage(file.buffer.getvalue().decode()), output  # type: ignore[attr-defined]

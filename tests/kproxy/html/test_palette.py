@@ -1,4 +1,4 @@
-"""The colours of the application: contrast (WCAG 2.2), and distances for people with colour vision deficiencies."""
+"""The application's colours: their contrast (WCAG 2.2) and how distinct they are with colour vision deficiencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 Rgb = tuple[float, float, float]
 
-#: Simulations of severity 1 in linear RGB, of Machado, Oliveira and Fernandes (2009).
+#: Simulation matrices for severity 1 in linear RGB, from Machado, Oliveira and Fernandes (2009).
 _DEFICIENCIES = {
     "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -19,7 +19,7 @@ _DEFICIENCIES = {
 }
 #: Colours that are next to each other in charts and lists. Error and warning also differ in shape and words.
 _MARKS = ("accent", "error", "warning", "topic", "text", "dim")
-#: CIE76; 2.3 is just noticeable.
+#: In CIE76, where 2.3 is just noticeable.
 _MIN_DISTANCE = 10
 
 
@@ -35,8 +35,10 @@ def palette(theme: str) -> dict[str, Rgb]:
 
 
 def linear(value: str) -> Rgb:
-    parts = [int(value[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    channels = [int(value[start : start + 2], 16) / 255 for start in (0, 2, 4)]
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels
+    )
     return red, green, blue
 
 
@@ -52,7 +54,7 @@ def contrast(rgb: Rgb, background: Rgb) -> float:
 
 def simulate(colour: Rgb, deficiency: str) -> Rgb:
     red, green, blue = (
-        min(1.0, max(0.0, sum(factor * part for factor, part in zip(row, colour, strict=True))))
+        min(1.0, max(0.0, sum(factor * channel for factor, channel in zip(row, colour, strict=True))))
         for row in _DEFICIENCIES[deficiency]
     )
     return red, green, blue
@@ -70,12 +72,12 @@ def distance(first: Rgb, second: Rgb) -> float:
     return sum((a - b) ** 2 for a, b in zip(lab(first), lab(second), strict=True)) ** 0.5
 
 
-def test_measures_are_correct() -> None:
+def test_contrast_and_distance_are_measured_correctly() -> None:
     black, white, grey = linear("000000"), linear("ffffff"), linear("767676")
     assert contrast(black, white) == pytest.approx(21)
     assert contrast(grey, white) == pytest.approx(4.54, abs=0.01)
     assert distance(black, white) == pytest.approx(100, abs=0.1)
-    red, green = linear("c00000"), linear("6a6a00")  # what deuteranopes confuse
+    red, green = linear("c00000"), linear("6a6a00")  # deuteranopes confuse these
     assert distance(simulate(red, "deuteranopia"), simulate(green, "deuteranopia")) < distance(red, green) / 3
 
 

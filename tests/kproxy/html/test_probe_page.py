@@ -1,4 +1,4 @@
-"""The page of `kproxy probe`: it requests nothing, and no text of a broker becomes markup."""
+"""The page of `kproxy probe` makes no requests, and text from a broker never becomes markup."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.inspection.explain import explain
 from kproxy.probe.check import Check, CheckResult
 from kproxy.probe.clients import ClientScore
 from tests.kproxy.frames import request
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m&amp;"
 
@@ -34,8 +34,8 @@ RESULTS = (
 SCORES = (ClientScore("a client", 2, 1, ("Metadata/v9/2",), ("ShareFetch",)),)
 
 
-def test_page_requests_nothing() -> None:
-    page = Opened(probe_page(f"localhost:9092 {HOSTILE}", RESULTS, SCORES))
+def test_page_makes_no_requests_and_has_no_foreign_markup() -> None:
+    page = ParsedPage(probe_page(f"localhost:9092 {HOSTILE}", RESULTS, SCORES))
     [policy] = [attrs["content"] or "" for tag, attrs in page.elements if tag == "meta" and "http-equiv" in attrs]
     allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     digest = base64.b64encode(hashlib.sha256(page.texts["style"][0].encode()).digest()).decode()
@@ -53,7 +53,7 @@ def test_page_requests_nothing() -> None:
 
 
 def test_page_lists_every_check_with_its_result() -> None:
-    page = Opened(probe_page("localhost:9092", RESULTS, SCORES))
+    page = ParsedPage(probe_page("localhost:9092", RESULTS, SCORES))
     assert page.texts["h1"] == ["localhost:9092 passes 1 of 2 checks that apply"]
     assert page.texts["dd"] == ["1", "1", "1"]
     assert page.texts["code"] == ["Metadata/v9/2", "Metadata/v9/1", "Metadata/v9/2", "shares/some"]

@@ -1,4 +1,4 @@
-"""Lines name the client of a request, even if only the first request of the connection does (KIP-1313)."""
+"""Lines name the client of every request, even if only the first request of a connection does (KIP-1313)."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from kproxy.client.plan import encode_requests, from_words
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.sample_overviews import feed
-from tests.kproxy.stories import findings, told
+from tests.kproxy.stories import findings, lines_of_story
 from tests.unreleased_schemas import header_v3
 
 INSTANCE = "q83vASNFZ4mrze8BI0VniQ"
@@ -38,16 +38,16 @@ def frames(lines: list[Line]) -> list[RequestLine | ResponseLine]:
 
 
 def test_all_lines_of_a_connection_name_its_client() -> None:
-    lines = frames(told(STORY))
+    lines = frames(lines_of_story(STORY))
     assert [line.client_id for line in lines] == ["shop"] * 6 + [None] * 2
     assert [line.client_instance_id for line in lines] == [INSTANCE] * 6 + [None] * 2
     assert not any(line.findings for line in lines[:6])
 
 
 def test_filters_and_overviews_cover_lines_without_a_client_id() -> None:
-    lines = told(STORY)
-    for text in ("client_id=shop", f"client_instance_id={INSTANCE}"):
-        line_filter = filters.parse(text)
+    lines = lines_of_story(STORY)
+    for filter_text in ("client_id=shop", f"client_instance_id={INSTANCE}"):
+        line_filter = filters.parse(filter_text)
         assert sum(line_filter.matches(as_mapping(line)) for line in frames(lines)) == 6
     first_connection, second_connection = feed(ConnectionsOverview(), lines).rows()
     assert (first_connection.client_ids, first_connection.client_instance_id) == (("shop",), INSTANCE)

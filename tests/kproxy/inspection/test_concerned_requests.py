@@ -1,4 +1,4 @@
-"""Findings without a frame have the columns of their request."""
+"""Findings that no frame carries have the columns of the request that they concern."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from dissectors import rules
 from kproxy.trace.lines import FindingLine, RequestLine
 from tests.dissectors.rules.test_pages import page_stories
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 
 #: Rules whose findings concern one request, although they are reported as time passes or when a connection ends.
 CODES = [
@@ -21,7 +21,7 @@ def test_finding_without_a_frame_names_its_request(code: str) -> None:
     [rule] = [rule for rule in rules.rules() if rule.code == code]
     checked = 0
     for story in page_stories(rule.page, "Example"):
-        lines = told(story)
+        lines = lines_of_story(story)
         requests = {
             (line.connection_id, line.offset): (line.api, line.api_version, line.correlation_id)
             for line in lines

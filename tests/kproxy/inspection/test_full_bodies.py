@@ -1,4 +1,4 @@
-"""Bodies at full detail, of frames that are read with a diagnosis."""
+"""The full-detail bodies of frames that are decoded with the help of the diagnosis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHOUT_LENGTH = bytes.fromhex(
 )
 
 
-def test_body_has_a_payload_that_is_read_as_a_struct() -> None:
+def test_body_includes_a_payload_that_the_diagnosis_reads_as_a_struct() -> None:
     inspector = Inspector("x", Detail.FULL)
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=10**18)
     [line] = inspector.data(1, Direction.REQUEST, WITHOUT_LENGTH, at=10**18)

@@ -1,4 +1,4 @@
-"""A connection that an earlier inspector has started to inspect."""
+"""A connection whose inspection an earlier inspector started."""
 
 import base64
 from typing import Any
@@ -16,11 +16,13 @@ REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 
 
 class ResumedConnection:
-    """One connection, inspected from its middle."""
+    """One connection whose inspection resumes in the middle."""
 
-    def __init__(self, request_at: Progress, response_at: Progress, **options: Any) -> None:
+    def __init__(self, request_progress: Progress, response_progress: Progress, **options: Any) -> None:
         self.inspector = Inspector("web-1-77", **options)
-        self.lines: list[Line] = self.inspector.open(5, "c:1", "s:2", at=AT, resumed=(request_at, response_at))
+        self.lines: list[Line] = self.inspector.open(
+            5, "c:1", "s:2", at=AT, resumed=(request_progress, response_progress)
+        )
 
     def feed(self, direction: Direction, data: bytes) -> list[Line]:
         new_lines = self.inspector.data(5, direction, data, at=AT)

@@ -1,4 +1,4 @@
-"""A bug in kproxy that one frame triggers: it is reported with that frame and changes nothing else."""
+"""A bug in kproxy that one frame triggers is reported with that frame and affects nothing else."""
 
 import io
 import json
@@ -44,12 +44,12 @@ Patch = pytest.MonkeyPatch
 
 
 def fail_when(function: Callable[..., Any], condition: Callable[..., bool]) -> Callable[..., Any]:
-    """Return the function, wrapped to raise if `condition` is true of its arguments."""
+    """Return `function`, wrapped to raise an error if `condition` is true for its arguments."""
 
-    def fail_or_call(*args: Any, **named: Any) -> Any:
+    def fail_or_call(*args: Any, **kwargs: Any) -> Any:
         if condition(*args):
             raise TypeError("unhashable type: 'slice'")
-        return function(*args, **named)
+        return function(*args, **kwargs)
 
     return fail_or_call
 
@@ -67,11 +67,11 @@ def break_rule(patch: Patch) -> None:
         yield from ()
 
     rule = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
-    original_interested = rules._interested
+    original_interested = rules._dispatch
     patch.setattr(
-        rules, "_interested",
-        lambda event, *more: (
-            *((rule,) if isinstance(event, RequestReceived) else ()), *original_interested(event, *more)
+        rules, "_dispatch",
+        lambda event, *args: (
+            *((rule,) if isinstance(event, RequestReceived) else ()), *original_interested(event, *args)
         ),
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def test_framing_error_loses_its_bytes_and_inspection_continues(
 
 
 @pytest.mark.parametrize("api", ["SaslAuthenticate", "Produce", "Metadata"])
-def test_omits_the_text_of_an_exception_that_may_be_a_secret(
+def test_omits_exception_text_that_may_contain_a_secret(
     monkeypatch: Patch, internal_errors: list[Failure], api: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -194,7 +194,7 @@ def break_payloads(patch: Patch) -> None:
 
 
 def break_explain(patch: Patch) -> None:
-    """Fail outside the part of explain that handles errors itself."""
+    """Fail outside the part of `explain` that handles errors itself."""
     patch.setattr(explaining, "read_request", fail_when(explaining.read_request, lambda frame: b"\0\x0c" in frame[:6]))
 
 
@@ -231,32 +231,34 @@ def test_explain_continues_after_an_internal_error(
     assert internal_errors
 
 
-FORMS = [[], ["--json"], ["--fields", "api,findings.code,code"], ["--findings"], ["--findings", "--format", "sarif"],
-         ["--findings", "--format", "junit"], ["--findings", "--json"], ["--html"], ["-v"]]  # fmt: skip
+OUTPUT_OPTIONS = [
+    [], ["--json"], ["--fields", "api,findings.code,code"], ["--findings"], ["--findings", "--format", "sarif"],
+    ["--findings", "--format", "junit"], ["--findings", "--json"], ["--html"], ["-v"],
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS, ids=" ".join)
+@pytest.mark.parametrize("output_options", OUTPUT_OPTIONS, ids=" ".join)
 def test_dissect_continues_after_an_error_in_a_frame(
-    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], form: list[str]
+    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], output_options: list[str]
 ) -> None:
     original_topics = frame_lines.summary.topics
     messages = []
 
-    def topics_or_fail(message: Any, *more: Any, **options: Any) -> Any:
+    def topics_or_fail(message: Any, *args: Any, **options: Any) -> Any:
         messages.append(message)
         if len(messages) == 20:
             raise TypeError("unhashable type: 'slice'")
-        return original_topics(message, *more, **options)
+        return original_topics(message, *args, **options)
 
     monkeypatch.setattr(frame_lines.summary, "topics", topics_or_fail)
-    assert main(["dissect", *form, str(CAPTURE)]) == 1
+    assert main(["dissect", *output_options, str(CAPTURE)]) == 1
     assert len(messages) > 50
     out = capfdbinary.readouterr().out
-    assert b"K007" in out or form == ["--html"]  # packed
+    assert b"K007" in out or output_options == ["--html"]  # the page contains its lines compressed
     assert len(internal_errors) == 1
 
 
-def break_capture(patch: Patch, part: str) -> None:
+def break_capture(patch: Patch, failing_part: str) -> None:
     count = 0
 
     def is_tenth_call(*_: object) -> bool:
@@ -264,17 +266,17 @@ def break_capture(patch: Patch, part: str) -> None:
         count += 1
         return count == 10
 
-    if part == "packet":
+    if failing_part == "packet":
         patch.setattr(tcp, "BytesCaptured", fail_when(tcp.BytesCaptured, is_tenth_call))
     else:
         patch.setattr(Dissector, "process", fail_when(Dissector.process, is_tenth_call))
 
 
-@pytest.mark.parametrize("part", ["packet", "connection"])
+@pytest.mark.parametrize("failing_part", ["packet", "connection"])
 def test_dissect_continues_after_an_error_in_a_packet_or_connection(
-    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], part: str
+    monkeypatch: Patch, capsys: Any, internal_errors: list[Failure], failing_part: str
 ) -> None:
-    break_capture(monkeypatch, part)
+    break_capture(monkeypatch, failing_part)
     assert main(["dissect", str(CAPTURE)]) == 1
     out = capsys.readouterr().out
     assert out.count("K007") == 1
@@ -282,25 +284,25 @@ def test_dissect_continues_after_an_error_in_a_packet_or_connection(
     assert len(internal_errors) == 1
 
 
-@pytest.mark.parametrize("part", ["packet", "connection"])
-def test_spark_reads_the_lines_of_dissect_after_an_error(
-    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], part: str
+@pytest.mark.parametrize("failing_part", ["packet", "connection"])
+def test_spark_reads_the_same_lines_as_dissect_after_an_error(
+    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], failing_part: str
 ) -> None:
     with monkeypatch.context() as patch:
-        break_capture(patch, part)
+        break_capture(patch, failing_part)
         main(["dissect", "--json", str(CAPTURE)])
     sys.stdout.flush()
     dissected = capfdbinary.readouterr().out
-    break_capture(monkeypatch, part)
+    break_capture(monkeypatch, failing_part)
     decoded = [*decode(io.BytesIO(CAPTURE.read_bytes()), str(CAPTURE), CaptureOptions())]
     assert [json.loads(line) for line in decoded] == [json.loads(line) for line in dissected.splitlines()]
     assert dissected.count(b"K007") == 1
     assert len(internal_errors) == 2
 
 
-@pytest.mark.parametrize("form", [[], ["--json"], ["--findings"], ["--fields", "api,code"]], ids=" ".join)
+@pytest.mark.parametrize("output_options", [[], ["--json"], ["--findings"], ["--fields", "api,code"]], ids=" ".join)
 def test_dissect_continues_after_an_error_in_a_trace_line(
-    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], tmp_path: Path, form: list[str]
+    monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], tmp_path: Path, output_options: list[str]
 ) -> None:
     data = bytearray()
     for line in inspect_story(3 * STORY):
@@ -317,11 +319,11 @@ def test_dissect_continues_after_an_error_in_a_trace_line(
     append_lines_or_fail = fail_when(append_lines, lambda lines, _: any(map(is_heartbeat_call, lines)))
     monkeypatch.setattr("kproxy.outputs.line_outputs.append_lines", append_lines_or_fail)
     monkeypatch.setattr(ColumnReader, "__call__", fail_when(ColumnReader.__call__, is_heartbeat_call))
-    assert main(["dissect", *form, str(path)]) == 1
+    assert main(["dissect", *output_options, str(path)]) == 1
     out, err = capfdbinary.readouterr()
     assert out.count(b"K007") == 1
     assert b"6 lines could not be shown: internal error while showing a line: TypeError" in err
-    if "--findings" not in form:
+    if "--findings" not in output_options:
         assert out.count(b"Metadata") >= 6
     assert len(internal_errors) == 6
 

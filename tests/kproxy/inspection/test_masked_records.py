@@ -1,4 +1,4 @@
-"""Lines of masked records contain no planted value in any form."""
+"""Lines of masked records contain no planted value in any encoding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def trace_text(
     attributes: int = 0,
     **masks: Any,
 ) -> str:
-    """The lines of Produce requests, as text."""
+    """Return the trace lines of Produce requests as text."""
     source = registered()
     source.add(9, "JSON", '{"type": "object", "additionalProperties": {"type": "string"}}', "o-value")
     text = TextMasks([masks["text"]]) if "text" in masks else None
@@ -63,8 +63,10 @@ def trace_text(
 
 
 def contains(lines: str, planted: str) -> bool:
-    bases = [base64.b64encode(bytes(shift) + planted.encode())[4 if shift else 0 : -4].decode() for shift in range(3)]
-    return any(shape in lines for shape in (planted, planted.encode().hex(), *bases))
+    base64_shapes = [
+        base64.b64encode(bytes(shift) + planted.encode())[4 if shift else 0 : -4].decode() for shift in range(3)
+    ]
+    return any(shape in lines for shape in (planted, planted.encode().hex(), *base64_shapes))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def contains(lines: str, planted: str) -> bool:
         ("o", {"value": PLANTED.encode()}, {"paths": ["value"], "api_key": 8}),
     ],
 )
-def test_no_line_has_masked_text(topic: str, record: dict[str, Any], masks: dict[str, Any]) -> None:
+def test_lines_do_not_contain_masked_text(topic: str, record: dict[str, Any], masks: dict[str, Any]) -> None:
     other_options = {name: value for name, value in masks.items() if name == "api_key"}
     assert contains(trace_text((topic, [record]), **other_options), PLANTED) or topic == "__consumer_offsets"
     assert not contains(trace_text((topic, [record]), **masks), PLANTED)
@@ -103,7 +105,7 @@ def test_no_line_has_masked_text(topic: str, record: dict[str, Any], masks: dict
         ),
     ],
 )
-def test_no_line_has_masked_numbers(
+def test_lines_do_not_contain_masked_numbers(
     value: bytes, headers: list[dict[str, Any]], masks: dict[str, Any], planted: str
 ) -> None:
     lines = trace_text(("o", [{"value": value, "headers": headers}]), **masks)

@@ -1,4 +1,4 @@
-"""The fields of a tree that `--mask` covers."""
+"""Which fields of a tree `--mask` covers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_value_without_fields_is_masked_completely() -> None:
     assert Masks(["value.card"]).masked("4111", "orders", "value") == MASKED
 
 
-def test_masks_of_any_topic_apply_if_the_name_is_unknown() -> None:
+def test_masks_of_every_topic_apply_if_the_topic_is_unknown() -> None:
     assert Masks(["orders:value.card"]).masked(TREE, None, "value")["card"] == MASKED
 
 
@@ -47,13 +47,13 @@ def test_masks_headers_by_name_and_topic() -> None:
     assert not masks.masks_header("others", "x-id")
 
 
-def test_names_of_headers_match_in_any_case() -> None:
+def test_header_names_match_case_insensitively() -> None:
     assert Masks(["header.authorization"]).masks_header(None, "Authorization")
     assert Masks(["header.X-Api-*"]).masks_header(None, "x-API-key")
     assert not Masks(["Orders:header.authorization"]).masks_header("orders", "authorization")
 
 
-@pytest.mark.parametrize("text", ["card", "value.", "orders:", "value..x", ""])
-def test_rejects_invalid_masks(text: str) -> None:
+@pytest.mark.parametrize("mask", ["card", "value.", "orders:", "value..x", ""])
+def test_rejects_invalid_masks(mask: str) -> None:
     with pytest.raises(UserError, match=r"pass \[TOPIC:\]key, value or header"):
-        Masks([text])
+        Masks([mask])

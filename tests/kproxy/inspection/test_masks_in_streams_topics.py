@@ -14,7 +14,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.inspection.text_masks import TextMasks
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.dissectors.values.test_streams_topics import RECORDS, window_key
 from tests.kproxy.frames import request
@@ -31,7 +31,7 @@ def body(topic: str, records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def produce_line(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
-    inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or Sources([]), masks))
+    inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or SchemaSources([]), masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
@@ -39,7 +39,7 @@ def produce_line(topic: str, records: list[dict[str, Any]], masks: Masks, source
 
 
 def line_text(topic: str, masks: Masks) -> str:
-    """The trace line of records with all values that Kafka's classes wrote to a topic."""
+    """Return the trace line of records with every value that Kafka's classes wrote to a topic."""
     values = [
         base64.b64decode(record["data"]) for record in RECORDS if (record["topic"], record["part"]) == (topic, "value")
     ]
@@ -68,7 +68,7 @@ def test_masked_keys_are_masked_inside_values() -> None:
     assert "pk-1" not in line_text(REGISTRATION, Masks(["key.id"]))
 
 
-def test_masked_keys_are_masked_in_their_window() -> None:
+def test_masked_keys_are_masked_inside_windowed_keys() -> None:
     key = window_key(b'{"id": "planted-3", "n": 17}')
     line = produce_line("app-s-changelog", [{"key": key, "value": None}], Masks(["key.id"]))
     [record] = line.body["topic_data"][0]["partition_data"][0]["records"][0]["records"]  # type: ignore[index]
@@ -94,7 +94,7 @@ def codes(topic: str, records: list[dict[str, Any]]) -> list[str]:
 
 
 def test_wrapped_keys_and_values_cause_no_findings() -> None:
-    """Even if a wrapper hides the schema id that other records have (P004), or follows the value (P006)."""
+    """A wrapper may hide the schema id that other records have (P004), or follow the value (P006)."""
     windowed = [{"key": window_key(ORDER, start), "value": ORDER} for start in (0, 1795444800000, 1795444800000)]
     assert codes("app-orders-changelog", windowed) == []
     changes = [{"key": None, "value": value} for value in [ORDER + b"\1"] * 4 + [b"\1"]]

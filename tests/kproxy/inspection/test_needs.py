@@ -1,4 +1,4 @@
-"""An inspection that skips columns without a reader yields the other columns unchanged."""
+"""An inspection that skips columns that nobody reads yields the other columns unchanged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,27 +40,29 @@ def test_skipped_work_does_not_change_other_columns(path: Path) -> None:
         (Needs(False, False), HEADS),
         (Needs(False, True), HEADS | FACTS),
     ):
-        read = ColumnReader(columns)
-        assert [read(line) for line in lines_of(path, needs)] == [read(line) for line in full_lines], needs
+        read_columns = ColumnReader(columns)
+        assert [read_columns(line) for line in lines_of(path, needs)] == [read_columns(line) for line in full_lines], (
+            needs
+        )
 
 
 @pytest.mark.parametrize("needs", [Needs(False, False, False), Needs(False, False), EVERYTHING])
-def test_waiting_requests_have_lines_for_all_needs(needs: Needs) -> None:
+def test_waiting_requests_have_their_lines_whatever_is_needed(needs: Needs) -> None:
     inspector = Inspector("c", needs=needs)
     inspector.open(0, "a:1", "b:9092", at=1)
     [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
-    [connection] = inspector.open_now()
+    [connection] = inspector.open_connections()
     assert [*connection.waiting] == [line]
 
 
-def test_without_findings_rules_are_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_are_not_loaded_if_findings_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "captures/metadata-v1-throttle-first.pcap.gz"
     assert any(getattr(line, "findings", None) for line in lines_of(path, EVERYTHING))
     monkeypatch.setattr(rules, "rules", lambda: pytest.fail("the rules are loaded"))
     assert lines_of(path, Needs(findings=False))
 
 
-def test_without_decoding_only_logins_addresses_and_acks_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_logins_addresses_and_acks_are_decoded_if_nothing_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: set[tuple[str, bool]] = set()
     for reader in (connection.read_request, connection.read_response):
 
@@ -80,8 +82,8 @@ def test_without_decoding_only_logins_addresses_and_acks_are_decoded(monkeypatch
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
 def test_column_reader_returns_the_values_of_the_line(path: Path) -> None:
-    read = ColumnReader(COLUMNS)
-    assert [read(line) for line in lines_of(path, EVERYTHING)] == [
+    read_columns = ColumnReader(COLUMNS)
+    assert [read_columns(line) for line in lines_of(path, EVERYTHING)] == [
         {name: value for name, value in as_mapping(line).items() if value is not None}
         for line in lines_of(path, EVERYTHING)
     ]
@@ -100,12 +102,12 @@ def test_column_reader_returns_the_values_of_the_line(path: Path) -> None:
         ({"kind", "ts"}, Needs(True, True)),
     ],
 )
-def test_columns_have_needs(columns: set[str], needs: Needs) -> None:
+def test_needs_are_derived_from_the_columns(columns: set[str], needs: Needs) -> None:
     assert needs_of(columns) == needs
 
 
 @pytest.mark.parametrize(
-    ("text", "findings"),
+    ("filter_text", "findings"),
     [
         ("api=Fetch", False),
         ("error", False),
@@ -119,11 +121,11 @@ def test_columns_have_needs(columns: set[str], needs: Needs) -> None:
         ("finding=L005", True),
     ],
 )
-def test_filter_needs_findings_only_if_it_names_them(text: str, findings: bool) -> None:
-    assert needs_of(parse(text).needed_columns).findings == findings
+def test_filter_needs_findings_only_if_it_can_match_them(filter_text: str, findings: bool) -> None:
+    assert needs_of(parse(filter_text).needed_columns).findings == findings
 
 
-def test_response_to_a_request_with_an_empty_group_has_none() -> None:
+def test_response_has_no_group_if_the_request_has_an_empty_group_id() -> None:
     inspector = Inspector("c")
     inspector.open(0, "a:1", "b:9092", at=1)
     commit = {"group_id": "", "generation_id": 1, "member_id": "", "topics": []}

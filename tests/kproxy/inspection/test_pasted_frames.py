@@ -20,11 +20,14 @@ CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
 
 
 def corpus() -> Iterator[tuple[bytes, AnsweredRequest]]:
-    """Frames of Kafka and of real clients, with the requests that they answer."""
-    for raw in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
-        api = schemas.api_by_name(raw["api"].removesuffix("Request").removesuffix("Response"))
-        if api is not None and "frame_hex" in raw:
-            yield bytes.fromhex(raw["frame_hex"]), None if raw["api"].endswith("Request") else (api.key, raw["version"])
+    """Yield frames from Kafka and from real clients, each with the request that it answers."""
+    for entry in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
+        api = schemas.api_by_name(entry["api"].removesuffix("Request").removesuffix("Response"))
+        if api is not None and "frame_hex" in entry:
+            yield (
+                bytes.fromhex(entry["frame_hex"]),
+                None if entry["api"].endswith("Request") else (api.key, entry["version"]),
+            )
     for row in FRAMES.values():
         yield bytes.fromhex(row["frame"]), None if row["request"] else (row["api_key"], row["version"])
 
@@ -47,9 +50,8 @@ def test_recognises_a_missing_prefix_in_frames_of_every_api() -> None:
             missing_counts[result.missing] += 1
             assert result.frames == [frame if result.missing else frame[4:]]
     assert missing_counts[True] > 1000
-    assert (
-        missing_counts[True] > 99 * missing_counts[False]
-    )  # some are valid either way: those keep their apparent prefix
+    # Some frames are valid either way and keep their apparent prefix.
+    assert missing_counts[True] > 99 * missing_counts[False]
 
 
 @pytest.mark.parametrize("answered_request", [(10, 0), request("FindCoordinator", 0, {"key": "g"}), None])
@@ -64,7 +66,7 @@ def test_adds_the_prefix_of_a_request() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["000000ff", "00000001", "7fffffff"])
-def test_wrong_prefix_is_not_a_missing_one(prefix: str) -> None:
+def test_wrong_prefix_is_not_taken_for_a_missing_one(prefix: str) -> None:
     response_frame = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132})
     for valid_frame, answered_request in (
         (response_frame, (10, 0)),
@@ -122,7 +124,7 @@ def test_reports_a_truncated_last_frame(end: int) -> None:
         )
 
 
-def test_too_large_a_prefix_may_mean_a_truncated_frame() -> None:
+def test_excessive_prefix_is_reported_as_a_possibly_truncated_frame() -> None:
     problem = find_frames(METADATA[:-2]).problem
     assert problem is not None
     assert "the frame is cut off, or the correct prefix is" in problem

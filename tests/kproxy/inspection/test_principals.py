@@ -9,14 +9,14 @@ import pytest
 
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, lines_of
-from tests.kproxy.stories import Teller, told
+from tests.kproxy.stories import Teller, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 METADATA = '> Metadata v9 {"topics": null}\n< {}\n'
 
 
 def login(mechanism: str, *messages: bytes, lifetime: int = 0) -> str:
-    """A login with alternating messages of client and server."""
+    """Return the story of a login in which client and server messages alternate."""
     story = HANDSHAKE % (1, mechanism, mechanism)
     for client, server in zip(messages[::2], messages[1::2], strict=True):
         story += f'> SaslAuthenticate v1 {{"auth_bytes": "{client.hex()}"}}\n'
@@ -45,12 +45,14 @@ GSSAPI = (
 
 
 def bearer(**claims: object) -> tuple[bytes, bytes]:
-    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
-    return b"n,,\x01auth=Bearer " + b".".join(parts) + b".\x01\x01", b""
+    segments = (
+        base64.urlsafe_b64encode(json.dumps(fields).encode()).rstrip(b"=") for fields in ({"alg": "none"}, claims)
+    )
+    return b"n,,\x01auth=Bearer " + b".".join(segments) + b".\x01\x01", b""
 
 
 def principals(lines: list[Line]) -> list[str | None]:
-    """The principal of each frame."""
+    """Return the principal of each frame."""
     return [line.principal for line in lines if isinstance(line, RequestLine | ResponseLine)]
 
 
@@ -68,18 +70,18 @@ def principals(lines: list[Line]) -> list[str | None]:
         (raw_login("GSSAPI", *GSSAPI[:-1]), None),
     ],
 )
-def test_lines_have_the_principal_from_the_accepting_response_on(story: str, principal: str | None) -> None:
-    login_frames = len(principals(told(story)))
-    principals_of_frames = principals(told(story + METADATA))
+def test_lines_have_the_principal_once_the_server_accepts_the_login(story: str, principal: str | None) -> None:
+    login_frame_count = len(principals(lines_of_story(story)))
+    frame_principals = principals(lines_of_story(story + METADATA))
     raw_kerberos = "v0" in story and "GSSAPI" in story
-    assert principals_of_frames[: login_frames - 1] == [None] * (login_frames - 1)
-    assert principals_of_frames[login_frames if raw_kerberos else login_frames - 1 :] == [principal] * (
+    assert frame_principals[: login_frame_count - 1] == [None] * (login_frame_count - 1)
+    assert frame_principals[login_frame_count if raw_kerberos else login_frame_count - 1 :] == [principal] * (
         2 if raw_kerberos else 3
     )
 
 
 def test_findings_and_close_line_have_the_principal() -> None:
-    lines = told(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
+    lines = lines_of_story(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
     [close_line] = [line for line in lines if isinstance(line, CloseLine)]
     assert close_line.principal == "User:alice"
     findings = [line for line in lines if isinstance(line, FindingLine)]
@@ -100,21 +102,21 @@ def test_findings_and_close_line_have_the_principal() -> None:
         (login("PLAIN", b"\0" + b"a" * 1000 + b"\0x", b""), None),
     ],
 )
-def test_principal_after_failures_losses_and_renewals(story: str, principal: str | None) -> None:
-    assert principals(told(story + METADATA))[-2:] == [principal] * 2
+def test_principal_survives_losses_and_renewals_but_not_failed_logins(story: str, principal: str | None) -> None:
+    assert principals(lines_of_story(story + METADATA))[-2:] == [principal] * 2
 
 
 def test_client_keeps_its_principal_while_it_reauthenticates() -> None:
     story = login("PLAIN", *PLAIN, lifetime=5000)
-    login_frames = len(principals(told(story)))
-    principals_of_frames = principals(told(story + "+4s\n" + login("PLAIN", *PLAIN)))
-    assert principals_of_frames[login_frames:] == ["User:alice"] * 4
+    login_frame_count = len(principals(lines_of_story(story)))
+    frame_principals = principals(lines_of_story(story + "+4s\n" + login("PLAIN", *PLAIN)))
+    assert frame_principals[login_frame_count:] == ["User:alice"] * 4
 
 
-def test_delegation_token_has_the_principal_of_its_known_owner() -> None:
+def test_delegation_token_login_has_the_principal_of_the_known_owner() -> None:
     token_message = b"n,,n=token-1,r=ab,tokenauth=true"
     token_login = login("SCRAM-SHA-256", token_message, *SCRAM[1:])
-    assert principals(told(token_login))[-1] is None
+    assert principals(lines_of_story(token_login))[-1] is None
     teller = Teller()
     teller.tell(
         '2> CreateDelegationToken v1\n2< {"principal_type": "User", "principal_name": "dora", "token_id": "token-1"}'

@@ -1,4 +1,4 @@
-"""The work for records is limited over time, and omitted records are counted."""
+"""The work spent on records is limited over time, and omitted records are counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_budget import LIVE_ADVANCE, PER_SECOND, RecordBudget
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import SchemaSource, Sources
+from kproxy.registry import SchemaSource, SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
@@ -46,7 +46,7 @@ class LimitedInspection:
         per_second: int = 10_000,
         source: SchemaSource | None = None,
     ) -> None:
-        values = RecordValues(source or Sources([]), Masks((), (), None)) if payloads else None
+        values = RecordValues(source or SchemaSources([]), Masks((), (), None)) if payloads else None
         self.inspector = Inspector(
             "t",
             Detail.FULL,
@@ -82,19 +82,19 @@ def test_highly_compressed_records_are_omitted_and_counted(*, payloads: bool) ->
 
 
 def test_all_connections_share_the_budget_and_time_refills_it() -> None:
-    run, frame = LimitedInspection(), produce(batch(300))
+    inspection, frame = LimitedInspection(), produce(batch(300))
     first_count, second_count, later_count = (
-        len(run.batches(frame, at=at, connection=connection)[0]["records"])
+        len(inspection.batches(frame, at=at, connection=connection)[0]["records"])
         for connection, at in ((0, 1), (1, 2), (0, SECOND))
     )
     assert (first_count, later_count) == (300, 300)
     assert second_count < 50
-    assert run.batches(frame, at=2 * SECOND)[0].get("records_left_out") is None
+    assert inspection.batches(frame, at=2 * SECOND)[0].get("records_left_out") is None
 
 
 def test_time_that_runs_backwards_adds_no_budget() -> None:
-    run, frame = LimitedInspection(), produce(batch(300))
-    counts = [len(run.batches(frame, at=at)[0]["records"]) for at in (10 * SECOND, 0, 10 * SECOND)]
+    inspection, frame = LimitedInspection(), produce(batch(300))
+    counts = [len(inspection.batches(frame, at=at)[0]["records"]) for at in (10 * SECOND, 0, 10 * SECOND)]
     assert counts[0] == 300
     assert counts[2] < 50
 
@@ -109,16 +109,16 @@ def test_steps_that_arrive_in_small_parts_add_up() -> None:
 
 
 def test_uncompressed_records_of_ordinary_size_are_not_limited() -> None:
-    run = LimitedInspection(advance=0)
-    [decoded] = run.batches(produce(batch(1000, "none", value=b'{"name": "%b"}' % (b"x" * 100))))
+    inspection = LimitedInspection(advance=0)
+    [decoded] = inspection.batches(produce(batch(1000, "none", value=b'{"name": "%b"}' % (b"x" * 100))))
     assert "records_left_out" not in decoded
 
 
 def test_decodes_a_busy_stream_of_compressed_records_completely() -> None:
-    run = LimitedInspection(advance=LIVE_ADVANCE // 100, per_second=PER_SECOND // 100)
+    inspection = LimitedInspection(advance=LIVE_ADVANCE // 100, per_second=PER_SECOND // 100)
     frame = produce(batch(10, key=b"key", value=b'{"name": "%b"}' % (b"x" * 100)))
-    for index in range(40):  # 100 records a second, with a hundredth of the budget
-        assert "records_left_out" not in run.batches(frame, at=index * SECOND // 10)[0]
+    for index in range(40):  # 100 records a second, with one hundredth of the budget
+        assert "records_left_out" not in inspection.batches(frame, at=index * SECOND // 10)[0]
 
 
 def test_many_headers_cost_as_much_as_many_records() -> None:
@@ -176,7 +176,7 @@ def test_expensive_schema_uses_up_the_budget() -> None:
     definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(7)} | {"d7": {}}
     schema = Schema("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}))
     frame = produce(batch(100, value=b'\0\0\0\0\1{"a":1}'))
-    run = LimitedInspection(source=_SingleSchema(schema))
-    [decoded] = run.batches(frame)
+    inspection = LimitedInspection(source=_SingleSchema(schema))
+    [decoded] = inspection.batches(frame)
     assert decoded["records_left_out"] > 80
     assert decoded["records"][0]["value"]["format"] == "json-schema"

@@ -1,21 +1,21 @@
 """Lines of Produce and Fetch responses have the offsets of their batches, so that readers can match them."""
 
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
-from tests.kproxy.stories import BEGIN, MS, told
+from tests.kproxy.stories import BEGIN, MS, lines_of_story
 
 AT_MS = BEGIN // MS
 PRODUCED = '{"records": [{"records": [{"value": "v", "timestamp": %d}]}]}' % AT_MS  # noqa: UP031
 
 
-def entries(text: str, api: str) -> list[list[TopicEntry]]:
-    lines = told(text)
+def entries(story: str, api: str) -> list[list[TopicEntry]]:
+    lines = lines_of_story(story)
     return [line.topics for line in lines if isinstance(line, ResponseLine) and line.api == api]
 
 
 def test_produce_response_has_the_assigned_offsets() -> None:
-    parts = f'{{"index": 3, {PRODUCED[1:]}, {{"index": 1, {PRODUCED[1:]}'
-    lines = told(f"""
-        > Produce v9 {{"acks": -1, "topic_data": [{{"name": "a", "partition_data": [{parts}]}},
+    partitions = f'{{"index": 3, {PRODUCED[1:]}, {{"index": 1, {PRODUCED[1:]}'
+    lines = lines_of_story(f"""
+        > Produce v9 {{"acks": -1, "topic_data": [{{"name": "a", "partition_data": [{partitions}]}},
           {{"name": "b", "partition_data": [{PRODUCED}]}}]}}
         < {{"responses": [{{"name": "b", "partition_responses": [{{"base_offset": -1, "error_code": 7}}]}},
           {{"name": "a", "partition_responses": [

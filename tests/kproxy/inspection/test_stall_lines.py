@@ -1,4 +1,4 @@
-"""Stalls in a trace: the last line of each matches the terminal UI."""
+"""Stalls in a trace: the last line of each stall matches what the terminal UI shows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tests.kproxy.frames import request
 _MEMBER_STALLS = ("not-rejoining", "member-lost", "heartbeats-stopped")
 
 
-def story(name: str) -> tuple[list[Line], int]:
+def build_case(name: str) -> tuple[list[Line], int]:
     build, now = CASES[name]
     story = Story(name)
     build(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
-def last_of_each(lines: list[StallLine]) -> list[StallLine]:
-    """The last line of each stall, without stalls of a member that others wait for."""
+def last_line_of_each_stall(lines: list[StallLine]) -> list[StallLine]:
+    """Return the last line of each stall, except for stalls of a member that others wait for."""
     last_lines = {(line.stall, line.since, line.connection_id, line.request_offset): line for line in lines}
     join_waits = [stall for stall in last_lines.values() if stall.stall == "join-waits"]
     return [
@@ -56,13 +56,13 @@ def comparable(lines: list[StallLine]) -> list[DetectedStall]:
             line.stall, nanoseconds(line.since) // 1000, line.until and nanoseconds(line.until) // 1000,
             frozenset(line.waiting), frozenset(line.blamed), line.message,
         )
-        for line in last_of_each(lines)
+        for line in last_line_of_each_stall(lines)
     )  # type: ignore[type-var]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_last_line_of_a_stall_matches_the_terminal(name: str) -> None:
-    lines, now = story(name)
+    lines, now = build_case(name)
     assert comparable(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
 
 
@@ -76,7 +76,7 @@ def test_stall_lines_of_real_groups_match_the_terminal(name: str) -> None:
 
 
 def test_writes_a_stall_when_it_starts_worsens_doubles_and_ends() -> None:
-    lines, now = story("leader_is_not_seen")
+    lines, now = build_case("leader_is_not_seen")
     stall_lines = recorded_stalls(lines, now)
     assert [(line.severity, line.duration_us // 1_000_000, line.until is None) for line in stall_lines] == [
         ("warning", 3, True), ("warning", 7, True), ("error", 10, True), ("error", 19, False),
@@ -87,13 +87,15 @@ def test_writes_a_stall_when_it_starts_worsens_doubles_and_ends() -> None:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_stall_is_a_finding_when_detected_and_when_it_worsens(name: str) -> None:
-    lines, now = story(name)
+def test_stall_is_reported_when_detected_and_when_it_worsens(name: str) -> None:
+    lines, now = build_case(name)
     written = recorded_with_findings(lines, now)
-    levels: dict[tuple[str, str, str, int | None], list[str]] = {}
+    severities_by_stall: dict[tuple[str, str, str, int | None], list[str]] = {}
     for previous, line in zip([None, *written], written, strict=False):
         if isinstance(line, StallLine):
-            severities = levels.setdefault((line.stall, line.since, line.connection_id, line.request_offset), [])
+            severities = severities_by_stall.setdefault(
+                (line.stall, line.since, line.connection_id, line.request_offset), []
+            )
             if line.severity not in severities:
                 severities.append(line.severity)
                 assert isinstance(previous, FindingLine)
@@ -104,12 +106,12 @@ def test_stall_is_a_finding_when_detected_and_when_it_worsens(name: str) -> None
                 )
                 assert previous.message == f"group {line.group_id!r}: {line.message}"
                 assert previous.offset == line.request_offset
-    assert sum(map(len, levels.values())) == sum(isinstance(line, FindingLine) for line in written)
+    assert sum(map(len, severities_by_stall.values())) == sum(isinstance(line, FindingLine) for line in written)
 
 
-def test_stall_has_its_members_broker_and_error() -> None:
-    lines, now = story("rejected_member_rejoins")
-    [stall] = last_of_each(recorded_stalls(lines, now))
+def test_stall_line_has_members_broker_and_error() -> None:
+    lines, now = build_case("rejected_member_rejoins")
+    [stall] = last_line_of_each_stall(recorded_stalls(lines, now))
     assert (stall.stall, stall.error_name, stall.times) == ("refused", "ILLEGAL_GENERATION", 4)
     assert (stall.waiting, stall.waiting_ids, stall.blamed_ids) == (["a 5dc891"], ["a" + TAIL], ["a" + TAIL])
     assert (stall.server, stall.group_id) == ("b1:9092", "rejected_member_rejoins")
@@ -161,12 +163,12 @@ def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool
 
 
 def _end_connection_of_blocked_member(story: Story) -> None:
-    story.closes(25, "b", by=None)
+    story.close_connection(25, "b", by=None)
 
 
 def _return_lost_member(story: Story) -> None:
-    story.closes(9.5, "b", by="server")
-    story.beats(25, 40, "b")
+    story.close_connection(9.5, "b", by="server")
+    story.send_heartbeats(25, 40, "b")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +177,8 @@ def _return_lost_member(story: Story) -> None:
 def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Callable[[Story], None], code: str) -> None:
     story = Story("g")
     story.joined(0, "a", "b")
-    story.beats(1, 9.2, "a", "b")
-    story.beats(10, 40, "a")
+    story.send_heartbeats(1, 9.2, "a", "b")
+    story.send_heartbeats(10, 40, "a")
     continue_story(story)
     lines = sorted(story.lines, key=lambda line: line.ts)
     written = recorded_with_findings(lines, BEGAN + 40 * SECOND)
@@ -190,7 +192,7 @@ def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Calla
 
 
 def test_finding_of_a_stall_has_the_api_of_its_request() -> None:
-    lines, now = story("leader_is_not_seen")
+    lines, now = build_case("leader_is_not_seen")
     findings = [line for line in recorded_with_findings(lines, now) if isinstance(line, FindingLine)]
     [request_line] = [line for line in lines if isinstance(line, RequestLine) and line.offset == 200]
     assert {(line.api, line.api_version, line.correlation_id) for line in findings} == {

@@ -1,4 +1,4 @@
-"""The text of a tree that `--mask-text` covers."""
+"""Which text in a tree `--mask-text` covers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_text_with_many_matches_is_masked_completely() -> None:
     assert masks.text("x " * 1001) == "(masked)"
 
 
-def test_masks_completely_above_the_work_limit() -> None:
+def test_text_above_the_work_limit_is_masked_completely() -> None:
     masks = TextMasks(["a.*b|a"])
     assert masks.text("a c" * 9 + "c" * (1 << 20)) == "(masked) c" * 9 + "c" * (1 << 20)
     assert masks.text("a c" * 90 + "c" * (1 << 20)) == "(masked)"

@@ -1,9 +1,9 @@
-"""The columns of trace lines about transactions."""
+"""The columns about transactions in trace lines."""
 
 from __future__ import annotations
 
 from kproxy.trace.lines import HeldEntry, Line, MarkerEntry, RequestLine, ResponseLine
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 
 BATCH = '{"base_offset": 5, "is_transactional": true, "producer_id": 7, "producer_epoch": 2, "base_sequence": 0'
 STORY = f"""
@@ -27,19 +27,19 @@ STORY = f"""
 
 
 def frames(kind: type[Line], api: str) -> list[RequestLine | ResponseLine]:
-    return [line for line in told(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
+    return [line for line in lines_of_story(STORY) if isinstance(line, kind) and line.api == api]  # type: ignore[union-attr, misc]
 
 
-def test_lines_have_the_producer_of_the_request_or_the_assigned_one() -> None:
-    def producer_of(kind: type[Line], api: str) -> tuple[int | None, int | None]:
+def test_lines_have_the_requesting_or_the_newly_assigned_producer() -> None:
+    def first_producer(kind: type[Line], api: str) -> tuple[int | None, int | None]:
         line = frames(kind, api)[0]
         return line.producer_id, line.producer_epoch
 
-    assert producer_of(RequestLine, "InitProducerId") == (None, None)
-    assert producer_of(ResponseLine, "InitProducerId") == (7, 2)
-    assert producer_of(RequestLine, "Produce") == producer_of(ResponseLine, "Produce") == (7, 2)
-    assert producer_of(RequestLine, "EndTxn") == (7, 2)
-    assert producer_of(ResponseLine, "EndTxn") == (7, 3)
+    assert first_producer(RequestLine, "InitProducerId") == (None, None)
+    assert first_producer(ResponseLine, "InitProducerId") == (7, 2)
+    assert first_producer(RequestLine, "Produce") == first_producer(ResponseLine, "Produce") == (7, 2)
+    assert first_producer(RequestLine, "EndTxn") == (7, 2)
+    assert first_producer(ResponseLine, "EndTxn") == (7, 3)
     assert [line.transaction_timeout_ms for line in frames(RequestLine, "InitProducerId")] == [60000]
     assert [line.committed for line in frames(ResponseLine, "EndTxn")] == [True]
     plain_produce = frames(RequestLine, "Produce")[1]

@@ -1,4 +1,4 @@
-"""Withheld bodies and frames have no part of keys, values and headers, even of damaged records."""
+"""Withheld bodies and frames contain no part of a key, value or header, even if the records are damaged."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CONTENT = (
 )
 
 
-def found_at(data: bytes, part: bytes) -> list[int]:
-    return [match.start() for match in re.finditer(re.escape(part), data)]
+def positions_of(planted: bytes, data: bytes) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(planted), data)]
 
 
 def integers(item: Any) -> Iterator[int]:
-    """The integers in a tree."""
+    """Yield the integers in a tree."""
     if isinstance(item, dict | list):
         for inner in item.values() if isinstance(item, dict) else item:
             yield from integers(inner)
@@ -37,23 +37,23 @@ def integers(item: Any) -> Iterator[int]:
         yield item & (1 << 64) - 1
 
 
-def four_byte_pieces(part: bytes) -> list[bytes]:
-    return [part[at : at + 4] for at in range(len(part) - 3)]
+def four_byte_pieces(planted: bytes) -> list[bytes]:
+    return [planted[start : start + 4] for start in range(len(planted) - 3)]
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
 def test_withholds_damaged_records(codec: str) -> None:
     for flip in (None, *range(0, 200, 7)):
-        message = read_request(produce(codec, flip=flip))
+        message = read_request(produce(codec, flipped_index=flip))
         body = encode_json(withhold_records(message, embedded.presentable_body(message))).decode()
         assert not [shape for shape in SHAPES if shape in body], flip
         assert b"planted" not in frame_without_records(message), flip
 
 
-def test_numbers_of_batches_are_not_withheld() -> None:
+def test_batch_headers_are_not_withheld() -> None:
     message = read_request(produce())
     withheld_frame = frame_without_records(message)
-    assert withheld_frame[41:107] == message.frame[41:107]  # the batch, up to the offset of the first record
+    assert withheld_frame[41:107] == message.frame[41:107]  # from the batch header up to the offset of the first record
     assert len(withheld_frame) == len(message.frame)
     assert withheld_frame[107:144] == bytes(37)  # key and value
 
@@ -61,9 +61,12 @@ def test_numbers_of_batches_are_not_withheld() -> None:
 def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
     valid_frame = produce()
     content = [
-        offset + index for part in CONTENT for offset in found_at(valid_frame, part) for index in range(len(part))
+        offset + index
+        for planted in CONTENT
+        for offset in positions_of(planted, valid_frame)
+        for index in range(len(planted))
     ]
-    start = valid_frame.index(b"\0\0\0\0\0\0\0\0", 40)  # the batch
+    start = valid_frame.index(b"\0\0\0\0\0\0\0\0", 40)  # where the batch starts
     for offset in (*range(start, start + 70), *range(start + 70, len(valid_frame), 4)):
         for bits in (1, 0x10, 0x40, 0x80):
             frame = bytearray(valid_frame)
@@ -77,7 +80,7 @@ def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
                 integer.to_bytes(8)
                 for integer in integers(withhold_records(message, embedded.presentable_body(message)))
             )
-            assert not [part for part in CONTENT for piece in four_byte_pieces(part) if piece in numbers], (
+            assert not [planted for planted in CONTENT for piece in four_byte_pieces(planted) if piece in numbers], (
                 offset,
                 bits,
             )

@@ -1,4 +1,4 @@
-"""A worker in the process of the test, in place of a `WorkerProcess`."""
+"""A worker that runs in the process of the test instead of in a `WorkerProcess`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kproxy.trace.lines import Detail
 
 
 class LocalWorker:
-    """Replies when the pool waits. Its socket is always readable."""
+    """A worker that replies when the pool waits. Its socket is always readable."""
 
-    lives: ClassVar[list[bool]] = []  # whether the next workers live; later ones do
+    lives: ClassVar[list[bool]] = []  # whether each of the next workers lives; later workers do
     detail: ClassVar = Detail.SUMMARY
     encodings: ClassVar[tuple[Detail, ...]] = ()
 
@@ -52,7 +52,7 @@ class LocalWorker:
             raise WorkerLost
         if self._messages:
             messages, self._messages = self._messages, []
-            result = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as between processes
+            result = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as if it were sent between processes
             *replies, last_reply = result.replies
             self.replies.extend([*((reply, {}) for reply in replies), (last_reply, result.progress)])
             self.unanswered = 0

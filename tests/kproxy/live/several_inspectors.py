@@ -1,6 +1,6 @@
-"""Feeds recorded traffic of several clients to the inspector's process, with one worker and with three.
+"""Feed recorded traffic of several clients to the inspector process, with one worker and with three.
 
-Runs as a separate process, because workers are forked: `python -m tests.kproxy.live.several_inspectors DIRECTORY`.
+This runs as a separate process, because workers are forked: `python -m tests.kproxy.live.several_inspectors DIRECTORY`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ START = 1_790_000_000_000_000_000
 
 
 def recording() -> Iterator[tap_messages.Message]:
-    """Captures of several clients, as if recorded at the same time, each with its own broker."""
+    """Yield captures of several clients as if they were recorded at the same time, each with its own broker."""
     messages: list[tap_messages.Message] = []
     for host, name in enumerate(CAPTURES):
         reassembler = Reassembler()
@@ -48,7 +48,7 @@ def recording() -> Iterator[tap_messages.Message]:
 
 
 def run_inspector(recorded: bytes, directory: Path, inspectors: int) -> None:
-    """Inspect in a child process, which writes its trace to the directory."""
+    """Inspect the recording in a child process, which writes its trace to the directory."""
     sender, receiver = socket.socketpair()
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""A line is encoded once at each detail that consumers need, and at no other."""
+"""A line is encoded once at each level of detail that consumers need, and at no other level."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ FILTERED = OutputOptions(json=True, filter=parse("api=Heartbeat"))
 SUMMARY, FULL, RAW = Detail
 
 
-def level(line: Any) -> Detail:
+def detail_of(line: Any) -> Detail:
     return RAW if line.frame is not None else FULL if line.body is not None else SUMMARY
 
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
-    """Counts encodings of frame lines by kind and offset, and by detail."""
+    """Count the encodings of frame lines by kind and offset, and by detail."""
     counts: Counter[tuple[str, Detail]] = Counter()
     encoder = msgspec.json.Encoder()
 
@@ -60,13 +60,13 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
 
         def _count(self, line: Any) -> None:
             if (kind := type(line).__name__) in ("RequestLine", "ResponseLine"):
-                counts[f"{kind} {line.offset}", level(line)] += 1
+                counts[f"{kind} {line.offset}", detail_of(line)] += 1
 
     monkeypatch.setattr(encoding, "_ENCODER", Encoder())
     return counts
 
 
-def messages() -> list[tap_messages.Message]:
+def heartbeat_messages() -> list[tap_messages.Message]:
     messages: list[tap_messages.Message] = [
         tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
     ]
@@ -96,10 +96,10 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         last: Iterable[tap_messages.Message] = (),
     ) -> RunSummary:
         with ExitStack() as stack, ExitStack() as viewers:
-            folder = stack.enter_context(
+            directory = stack.enter_context(
                 TemporaryDirectory(prefix="k", dir="/tmp")
             )  # the path of a socket must be short
-            control = None if watch is None else open_socket(Path(folder) / "socket")
+            control = None if watch is None else open_socket(Path(directory) / "socket")
             options = InspectorOptions(
                 output, selection, detail, tmp_path if traced else None, control=control, workers=request.param
             )
@@ -113,7 +113,7 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
                 while not sink._control._watching:  # type: ignore[union-attr]
                     for key, events in selector.select():
                         key.data(events)
-            for message in (*messages(), *last):
+            for message in (*heartbeat_messages(), *last):
                 sink.observe(message)
             sink.flush()
             viewers.close()  # otherwise, the sink would wait until they have read the rest
@@ -130,7 +130,7 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         (QUIET, SUMMARY, {SUMMARY}, {"watch": {}}),
         (QUIET, SUMMARY, {SUMMARY}, {"watch": {"frames": True}}),
         (QUIET, FULL, {FULL}, {}),
-        (QUIET, FULL, {FULL, SUMMARY}, {"watch": {}}),  # viewers that come later get summaries
+        (QUIET, FULL, {FULL, SUMMARY}, {"watch": {}}),  # viewers that connect later get summaries
         (QUIET, FULL, {FULL, SUMMARY}, {"watch": {"frames": True}}),
         (QUIET, FULL, {FULL, SUMMARY}, {"watch": {"payloads": True}}),
         (QUIET, RAW, {RAW}, {}),
@@ -155,18 +155,18 @@ def test_encodes_each_detail_once(
     with (tmp_path / "stdout").open("w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         summary = inspect(output, detail, **options)
-    assert summary.frames == 6  # whichever process has counted them
-    assert {kind for _, kind in encoded} == expected
+    assert summary.frames == 6  # no matter which process has counted them
+    assert {detail for _, detail in encoded} == expected
     assert len(encoded) == 6 * len(expected)
     assert set(encoded.values()) == {1}
 
 
-def test_without_consumers_one_inspector_encodes_nothing(
+def test_single_inspector_without_consumers_encodes_nothing(
     inspect: Inspect, encoded: Counter[tuple[str, Detail]], request: pytest.FixtureRequest
 ) -> None:
     inspect(TEXT, FULL, traced=False)
     uses_workers = "two" in request.node.callspec.id
-    assert {kind for _, kind in encoded} == ({SUMMARY} if uses_workers else set())  # workers encode to send a line
+    assert {detail for _, detail in encoded} == ({SUMMARY} if uses_workers else set())  # workers encode to send a line
 
 
 def test_json_has_neither_ignored_findings_nor_frames(
@@ -176,13 +176,13 @@ def test_json_has_neither_ignored_findings_nor_frames(
     with (tmp_path / "stdout").open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
         inspect(JSON, FULL, watch={"frames": True}, selection=Selection(ignore=["C"]), last=[unsolicited])
-    printed = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
+    printed_objects = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
     [trace_path] = trace_files(tmp_path)
-    traced = [json.loads(line) for line in trace_path.read_bytes().splitlines()]
-    assert traced[-2].pop("findings")[0]["code"] == "C001"
-    assert traced[-1].pop("repeated", None) is None
-    assert printed == traced
-    assert "frame" not in str(traced)
+    trace_objects = [json.loads(line) for line in trace_path.read_bytes().splitlines()]
+    assert trace_objects[-2].pop("findings")[0]["code"] == "C001"
+    assert trace_objects[-1].pop("repeated", None) is None
+    assert printed_objects == trace_objects
+    assert "frame" not in str(trace_objects)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_json_has_neither_ignored_findings_nor_frames(
         (QUIET, False, True, True, (FULL, SUMMARY)),  # for viewers that want payloads
         (TEXT, False, False, False, (SUMMARY,)),
         (JSON, False, False, False, (FULL,)),
-        (FILTERED, True, True, False, ()),  # the filter reads values of bodies
+        (FILTERED, True, True, False, ()),  # the filter reads values in bodies
         (OutputOptions(verbose=True), True, True, False, ()),  # so do rows
         (OutputOptions(verbose=True, quiet=True), True, False, False, (FULL,)),
     ],

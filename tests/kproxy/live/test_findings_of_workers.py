@@ -1,4 +1,4 @@
-"""The sink of `--inspectors N`: findings that need the lines of all workers, which run in the process of the test."""
+"""Findings that the sink of `--inspectors N` derives from all workers, which run in the process of the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kproxy.frames import request, response
 
 AT = 1_700_000_000_000_000_000
 HOUR = 3600 * 1_000_000_000
-STRAY = response("Heartbeat", 0, {"error_code": 0}, correlation_id=9)  # C001: no request has that id
+STRAY = response("Heartbeat", 0, {"error_code": 0}, correlation_id=9)  # C001: no request has this correlation id
 JOIN = request("JoinGroup", 5, {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000})
 
 #: Passes messages to a new worker and its replies to the sink; returns the lines that the sink takes.
@@ -32,7 +32,7 @@ Inspect: TypeAlias = Callable[..., list[Line]]
 
 
 class FakePool:
-    """Takes the place of a `WorkerPool`: the test creates the workers."""
+    """A stand-in for a `WorkerPool`; the test creates the workers."""
 
     def __init__(self, *_: Any) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -86,7 +86,7 @@ def test_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect) -> 
     assert repeated == [[("C001", 1)], [("C001", 2)]]
 
 
-def test_stall_has_a_line_after_its_deadline(inspect: Inspect) -> None:
+def test_stall_is_reported_after_its_deadline(inspect: Inspect) -> None:
     join = tap_messages.TapData(1, Direction.REQUEST, AT, JOIN)
     lines = inspect(open_message(1), join, tap_messages.Query(AT + HOUR, TICK))
     assert [line.group_id for line in lines if isinstance(line, StallLine)] == ["g"]
@@ -97,8 +97,8 @@ def test_all_workers_report_a_shared_root_cause_once(inspect: Inspect) -> None:
     codes, repeated = [], []
     for number in (1, 2):
         fetch = request("Fetch", 2, {}, client_id=f"app-{number}")
-        versions = request("ApiVersions", 3, {"client_software_name": "old", "client_software_version": "1"})
-        requests = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (versions, fetch)]
+        api_versions = request("ApiVersions", 3, {"client_software_name": "old", "client_software_version": "1"})
+        requests = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (api_versions, fetch)]
         for line in inspect(open_message(number), *requests, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
             if isinstance(line, RequestLine):
                 codes += [finding.code for finding in line.findings if finding.code == "V011"]

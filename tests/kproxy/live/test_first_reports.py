@@ -1,4 +1,4 @@
-"""Several inspectors: each cause is reported once, and repeats refer to the first report of all."""
+"""With several inspectors, each cause is reported once, and repeats refer to the very first report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kproxy.trace.lines import RepeatedFinding
 from tests.kproxy.browse.sessions import finding, request
 
 
-def test_finding_that_a_different_worker_reported_becomes_a_repeat() -> None:
+def test_finding_reported_by_another_worker_becomes_a_repeat() -> None:
     reports, entry = FirstReports(), finding("error", "L003")
     first, second = request(1, connection_id="n-1"), request(2, connection_id="n-2")
     assert reports.is_new("cause", entry, first, at=0)

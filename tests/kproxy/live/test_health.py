@@ -33,8 +33,8 @@ async def status(relay_health: Health) -> tuple[bool, str]:
     return is_ready, report["status"]
 
 
-async def be_refused(relay: Relay) -> None:
-    """Connect a client, which is refused."""
+async def connect_refused_client(relay: Relay) -> None:
+    """Connect a client and wait until the relay has refused it."""
     with await Peer.connect(relay.addresses[0]) as client, suppress(ConnectionError):
         assert await client.rest() == b""
     await until(lambda: relay.down)
@@ -49,7 +49,7 @@ async def test_reports_ready_with_listeners_and_inspector() -> None:
                     "status": "ok",
                     "listening": relay.addresses,
                     "unreachable": {},
-                    "inspector": "running, cannot be restarted",  # this tap has no table of what was inspected
+                    "inspector": "running, cannot be restarted",  # this tap has no `InspectedTable`
                     "inspector_lag_s": 0.0,
                 },
             )
@@ -65,7 +65,7 @@ async def test_stopped_inspector_does_not_affect_readiness() -> None:
     assert (is_ready, report["inspector"]) == (True, "stopped")
 
 
-async def test_is_not_ready_while_draining_or_not_listening() -> None:
+async def test_relay_is_not_ready_while_draining_or_not_listening() -> None:
     with Broker() as broker:
         async with running_relay(broker) as (relay_health, relay, _):
             relay.listeners.close_all()
@@ -74,7 +74,7 @@ async def test_is_not_ready_while_draining_or_not_listening() -> None:
             assert await status(relay_health) == (False, "draining")
 
 
-async def test_is_not_ready_if_the_upstream_is_unreachable() -> None:
+async def test_relay_is_not_ready_if_the_upstream_is_unreachable() -> None:
     with Broker(down=True) as broker:
         async with running_relay(broker) as (relay_health, _, _):
             is_ready, report = await relay_health.report()
@@ -82,10 +82,10 @@ async def test_is_not_ready_if_the_upstream_is_unreachable() -> None:
     assert report["unreachable"] == {broker.address: "connection refused"}
 
 
-async def test_is_ready_again_once_the_upstream_accepts_connections() -> None:
+async def test_relay_is_ready_again_once_the_upstream_accepts_connections() -> None:
     with Broker(down=True) as broker:
         async with running_relay(broker) as (relay_health, relay, _):
-            await be_refused(relay)
+            await connect_refused_client(relay)
             assert await status(relay_health) == (False, "no upstream can be reached")
             broker.start()
             relay_health._checked_at = 0
@@ -93,12 +93,12 @@ async def test_is_ready_again_once_the_upstream_accepts_connections() -> None:
             assert relay.down  # no client has connected since
 
 
-async def test_is_not_ready_after_a_client_was_refused() -> None:
+async def test_relay_is_not_ready_after_a_client_was_refused() -> None:
     with Broker() as broker:
         async with running_relay(broker) as (relay_health, relay, _):
             assert await status(relay_health) == (True, "ok")
             broker.stop()
-            await be_refused(relay)
+            await connect_refused_client(relay)
             relay_health._checked_at -= 1  # a second later
             assert await status(relay_health) == (False, "no upstream can be reached")
 
@@ -121,11 +121,11 @@ async def test_connected_clients_prove_that_the_upstream_is_reachable() -> None:
             assert relay_health._checked_at < 0  # nothing was checked
 
 
-async def test_check_is_shorter_than_the_timeout_of_kubernetes() -> None:
+async def test_check_is_shorter_than_the_kubernetes_timeout() -> None:
     assert health._CONNECT_S < 1
 
 
-async def test_is_not_ready_without_file_descriptors() -> None:
+async def test_relay_is_not_ready_without_file_descriptors() -> None:
     with Broker() as broker:
         async with running_relay(broker) as (relay_health, relay, _):
             relay.listeners.pause_for(OSError(24, "Too many open files"))

@@ -1,4 +1,4 @@
-"""The HTTP server of --http: correct with good clients, and bounded with bad ones."""
+"""The HTTP server of --http answers well-behaved clients correctly and limits misbehaving ones."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ async def test_python_client_reads_the_response() -> None:
 )
 async def test_requests_get_the_right_status(request_: bytes, status: int) -> None:
     async with run_server() as (server, failures):
-        line, _ = await fetch(server, request_)
-        assert line.startswith(f"HTTP/1.1 {status} ".encode())
+        status_line, _ = await fetch(server, request_)
+        assert status_line.startswith(f"HTTP/1.1 {status} ".encode())
         assert len(failures) == (status == 500)
         assert await is_served(server)
 
@@ -138,7 +138,7 @@ async def test_client_that_sends_endlessly_is_closed() -> None:
             assert await is_served(server)
 
 
-async def test_close_ends_connections_without_a_request_too() -> None:
+async def test_close_also_ends_connections_without_a_request() -> None:
     async with run_server() as (server, _):
         with await Peer.connect(server.addresses[0]) as peer:
             await until(lambda: server._tasks)
@@ -148,7 +148,7 @@ async def test_close_ends_connections_without_a_request_too() -> None:
         await until(lambda: not server._tasks)
 
 
-async def test_pauses_without_file_descriptors_and_continues() -> None:
+async def test_pauses_without_file_descriptors_and_then_continues() -> None:
     async with run_server() as (server, _):
         accept: Callable[[], object] = server._acceptors[0]._accept
         server._pause(OSError(24, "Too many open files"))

@@ -26,7 +26,7 @@ FRAME: dict[str, Any] = {**COMMON, "client": "10.0.0.1:4", "server": "10.0.0.2:9
 
 
 def samples(*lines: Line, in_flight: int = 0) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The values by name and labels after these lines."""
+    """Return the metric values by name and labels after these lines."""
     metrics = InspectorMetrics(lambda: in_flight)
     for line in lines:
         metrics.add(line)
@@ -52,7 +52,7 @@ def test_latencies_become_a_cumulative_histogram() -> None:
     name = "kproxy_request_duration_seconds"
     buckets = [values[f"{name}_bucket", ("Produce", str(bound))] for bound in BUCKETS_S]
     assert all(previous <= following for previous, following in pairwise(buckets))
-    assert (buckets[0], buckets[1], buckets[-1]) == (3, 4, 6)  # a bound belongs to its bucket
+    assert (buckets[0], buckets[1], buckets[-1]) == (3, 4, 6)  # bounds are inclusive
     assert values[f"{name}_bucket", ("Produce", "+Inf")] == values[f"{name}_count", ("Produce",)] == len(latencies)
     assert values[f"{name}_sum", ("Produce",)] == sum(max(us, 0) for us in latencies) / 1e6
 
@@ -64,11 +64,11 @@ def test_counts_an_error_once_per_response() -> None:
 
 
 def test_ongoing_findings_are_0_after_they_end() -> None:
-    lasting = {("G001", "error"): 2}
-    metrics = InspectorMetrics(lambda: 0, ongoing=lambda: lasting)
+    ongoing = {("G001", "error"): 2}
+    metrics = InspectorMetrics(lambda: 0, ongoing=lambda: ongoing)
     sample = 'kproxy_findings_lasting{code="G001",severity="error"}'
     assert f"{sample} 2.0" in metrics.text().decode()
-    lasting.clear()
+    ongoing.clear()
     assert f"{sample} 0.0" in metrics.text().decode()
 
 

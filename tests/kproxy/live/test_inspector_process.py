@@ -14,10 +14,10 @@ from kproxy.proxy.inspector_activity import InspectorActivity
 
 class _Sink:
     def __init__(self) -> None:
-        self.idled = 0
+        self.idle_count = 0
 
     def idle(self) -> None:
-        self.idled += 1
+        self.idle_count += 1
 
     def tick(self) -> None:
         pass
@@ -49,4 +49,4 @@ def test_stopped_process_reads_pending_data_before_deadlines_pass(pending_data: 
         loop._selector.close()
         loop._selector, loop._sink, loop._received_at = selector, sink, 0.0
         loop._turn()
-        assert sink.idled == expected_idles
+        assert sink.idle_count == expected_idles

@@ -31,7 +31,7 @@ def start_inspector(directory: Path, table: InspectedTable, *, restarts: int) ->
 
 
 def observe(sink: InspectionSink, number: int, table: InspectedTable) -> None:
-    """A connection with a request: two lines."""
+    """Observe a new connection and its request, which make two lines."""
     sink.observe(tap_messages.Open(number, BEGIN, "127.0.0.1:1", "127.0.0.1:9092", "listener", False, table.take()))
     sink.observe(tap_messages.TapData(number, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
     sink.flush()
@@ -43,13 +43,13 @@ def test_next_inspector_reports_lost_lines(tmp_path: Path, monkeypatch: pytest.M
 
     table = InspectedTable()
     first = start_inspector(tmp_path, table, restarts=0)
-    with monkeypatch.context() as disk:
-        disk.setattr("kproxy.trace.writer.os.write", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr("kproxy.trace.writer.os.write", fail)
         observe(first, 1, table)
-    second = start_inspector(tmp_path, table, restarts=1)  # the first one is killed
+    second = start_inspector(tmp_path, table, restarts=1)  # after the first one is killed
     observe(second, 2, table)
     assert table.lost_lines() == 0
     second.close()
     lines = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
-    lost = [line.frames for line in lines if isinstance(line, GapLine) and "could not be written" in line.reason]
-    assert lost == [2]
+    lost_counts = [line.frames for line in lines if isinstance(line, GapLine) and "could not be written" in line.reason]
+    assert lost_counts == [2]

@@ -1,4 +1,4 @@
-"""Trace lines from messages of the tap: after a restart, and after a TLS failure."""
+"""Trace lines made from tap messages, after a restart and after a TLS failure."""
 
 import pytest
 
@@ -17,28 +17,28 @@ FRAME = request("Heartbeat", 0, {"group_id": "g"}, client_id="c")
 
 
 @pytest.fixture
-def messages() -> MessageInspection:
+def inspection() -> MessageInspection:
     inspector = Inspector("node-1")
     return MessageInspection(inspector, ProgressLog(None, inspector), sample=None, activity=InspectorActivity())
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_searches_for_a_frame_only_after_a_restart(messages: MessageInspection, restarted: bool) -> None:
+def test_searches_for_a_frame_only_after_a_restart(inspection: MessageInspection, restarted: bool) -> None:
     gap = tap_messages.TapGap(1, Direction.REQUEST, AT, 100, 0, restarted=restarted)
     data = tap_messages.TapData(1, Direction.REQUEST, AT, b"\xff" * 9 + FRAME + FRAME)
     close = tap_messages.Close(1, AT, None, "fin", 0, 0)
-    lines = [line for message in (OPEN, gap, data, close) for line in messages.lines(message)]
+    lines = [line for message in (OPEN, gap, data, close) for line in inspection.lines(message)]
     assert bool([line for line in lines if isinstance(line, RequestLine)]) == restarted
 
 
-def test_counts_connections_that_opened_and_closed_unseen(messages: MessageInspection) -> None:
+def test_counts_connections_that_opened_and_closed_unseen(inspection: MessageInspection) -> None:
     for connections in (1, 2):
-        messages.lines(tap_messages.Missed(AT, connections, 10))
-    assert messages.missed == 3
+        inspection.lines(tap_messages.Missed(AT, connections, 10))
+    assert inspection.missed == 3
 
 
-def test_hint_of_a_tls_failure_names_the_option_that_fixes_it(messages: MessageInspection) -> None:
-    opening_lines = messages.lines(OPEN._replace(tls=True))
+def test_hint_of_a_tls_failure_names_the_option_that_fixes_it(inspection: MessageInspection) -> None:
+    opening_lines = inspection.lines(OPEN._replace(tls=True))
     tls_failure = tap_messages.TapTlsFailed(1, AT, "server", "proxy", "unknown_ca", None, "")
-    [finding] = [line for line in [*opening_lines, *messages.lines(tls_failure)] if isinstance(line, FindingLine)]
+    [finding] = [line for line in [*opening_lines, *inspection.lines(tls_failure)] if isinstance(line, FindingLine)]
     assert finding.hint == "pass the CA of the broker's certificate with --upstream-ca"

@@ -1,4 +1,4 @@
-"""How the source of `--inspectors` handles replies, with workers in the process of the test."""
+"""How the source of `--inspectors` handles replies from workers, which run in the process of the test."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECOND = 1_000_000_000
 OPEN_MESSAGE = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
 
 
-def data(number: int, correlation_id: int = 0) -> tap_messages.TapData:
+def data_message(number: int, correlation_id: int = 0) -> tap_messages.TapData:
     frame = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=correlation_id)
     return tap_messages.TapData(number, Direction.REQUEST, AT, frame)
 
@@ -68,7 +68,7 @@ def test_requests_in_flight_are_summed_over_current_workers(
     for reply in (tick_reply(7, 2), tick_reply(8, 3), tick_reply(7, 4)):
         source_of(sink)._on_reply(query, reply, ())
     assert source_of(sink).in_flight == 7
-    pids[0] = 9  # 7 has ended: its connections and requests are now those of 9
+    pids[0] = 9  # process 9 has replaced process 7 and has its connections and requests
     sink.tick()
     source_of(sink)._on_reply(query, tick_reply(9, 4), ())
     assert source_of(sink).in_flight == 7
@@ -77,7 +77,7 @@ def test_requests_in_flight_are_summed_over_current_workers(
 def test_invalid_message_is_a_finding_and_others_are_inspected(
     sink: InspectionSink, tmp_path: Path, internal_errors: list[Failure]
 ) -> None:
-    for message in (OPEN_MESSAGE, data(99), data(1)):  # connection 99 was never opened
+    for message in (OPEN_MESSAGE, data_message(99), data_message(1)):  # connection 99 was never opened
         sink.observe(message)
     source_of(sink).watched.drain()
     sink.flush()
@@ -114,7 +114,7 @@ def test_verdict_considers_responses_to_findings(sink: InspectionSink) -> None:
     third_response = response("ListGroups", 2, {"groups": []}, correlation_id=3)
     verdict(late_message)
     source_of(sink).watched.query(TICK, AT + 20 * SECOND)
-    assert verdict()["C020"] == (0, False)  # so far it is only counted
+    assert verdict()["C020"] == (0, False)  # so far, it is only counted
     source_of(sink).local.at = AT + 20 * SECOND
     sink.tick()
     assert sink.lasting() == {("C020", "warning"): 1}
@@ -122,11 +122,11 @@ def test_verdict_considers_responses_to_findings(sink: InspectionSink) -> None:
 
 
 def test_each_flush_sends_pending_messages_to_workers(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[LocalWorker] = []
+    flushed_workers: list[LocalWorker] = []
     with monkeypatch.context() as patch:
-        patch.setattr(LocalWorker, "send", lambda worker: sent.append(worker))
+        patch.setattr(LocalWorker, "send", lambda worker: flushed_workers.append(worker))
         sink.flush()
-    assert len(sent) == 2
+    assert len(flushed_workers) == 2
 
 
 def test_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,9 +134,9 @@ def test_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest
     limited_worker = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
     messages: list[tap_messages.Message] = [
         OPEN_MESSAGE,
-        *(data(1, number) for number in range(5)),
+        *(data_message(1, number) for number in range(5)),
         tap_messages.Query(AT, OPEN),
     ]
-    [(connection, waiting)] = limited_worker.replies(messages).replies[-1].value
+    [(connection, waiting_requests)] = limited_worker.replies(messages).replies[-1].value
     assert connection.in_flight == 5
-    assert [line.correlation_id for line in waiting] == [0, 1, 2]
+    assert [line.correlation_id for line in waiting_requests] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Datagrams of sd_notify(3), received like systemd does."""
+"""Datagrams of sd_notify(3), received as systemd would receive them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_sends_readiness_and_status(kind: str, tmp_path: Path, monkeypatch: pyte
         assert sock.recv(4096) == b"STOPPING=1\nSTATUS=a line READY=1"
 
 
-def test_reload_has_its_start_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reload_message_has_its_start_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with listen(str(tmp_path / "notify"), monkeypatch) as sock:
-        started = time.monotonic_ns() // 1000
+        started_at = time.monotonic_ns() // 1000
         with pytest.raises(ZeroDivisionError), notify_reloading(lambda: []):
             raise ZeroDivisionError
-        state, time_, _ = sock.recv(4096).split(b"\n")
+        state, reload_time, _ = sock.recv(4096).split(b"\n")
         assert state == b"RELOADING=1"
-        assert started <= int(time_.removeprefix(b"MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
+        assert started_at <= int(reload_time.removeprefix(b"MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
         assert sock.recv(4096).startswith(b"READY=1\n")
 
 

@@ -1,4 +1,4 @@
-"""Messages about requests that still wait for a response."""
+"""Messages about requests that are still waiting for a response."""
 
 import selectors
 from collections.abc import Callable
@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 
 
 def late_mentions(story: str, seconds: int = 0) -> list[tuple[int, str, int, int]]:
-    """Second, API, seconds waited and other waiting requests of each mention, in the seconds after a story."""
+    """Return the second after the story, API, wait in seconds and number of other requests of each mention."""
     teller = Teller()
     teller.tell(story)
     mentions: list[tuple[int, str, int, int]] = []
@@ -42,7 +42,7 @@ def test_mentions_a_request_once_per_step() -> None:
     assert [second for second, *_ in late_mentions("> Metadata v12\n", 11_000)][-2:] == [7200, 10_800]
 
 
-def test_mentions_one_request_per_connection_and_counts_those_behind() -> None:
+def test_mentions_one_request_per_connection_and_counts_the_others() -> None:
     assert late_mentions("> Metadata v12\n> ListGroups v2\n> Heartbeat v3\n", 10) == [(5, "Metadata", 5, 2)]
     assert [api for _, api, *_ in late_mentions("> Metadata v12\n2> ListGroups v2\n", 10)] == ["Metadata", "ListGroups"]
 
@@ -60,14 +60,14 @@ def test_response_ends_the_wait_and_the_next_request_is_timed() -> None:
         (
             '> Produce v7 {"acks": -1, "timeout_ms": 30000}\n',
             5,
-        ),  # its timeout is a limit; it is not held back by design
+        ),  # its timeout is only a limit: brokers do not delay it by design
     ],
 )
 def test_request_that_may_be_delayed_is_late_after_its_timeout(story: str, first_second: int) -> None:
     assert late_mentions(story, 100)[0][0] == first_second
 
 
-def test_does_not_wait_for_a_request_without_acks() -> None:
+def test_does_not_wait_for_a_response_to_a_request_without_acks() -> None:
     assert not late_mentions('> Produce v7 {"acks": 0, "timeout_ms": 30000}\n', 100)
 
 
@@ -90,7 +90,7 @@ def test_mentions_the_next_request_of_a_connection_at_the_same_step() -> None:
     assert apis == ["Metadata", "ListGroups"]
 
 
-def test_new_viewer_gets_the_requests_that_still_wait() -> None:
+def test_new_viewer_gets_all_requests_that_are_still_waiting() -> None:
     teller = Teller()
     apis = []
     for story, is_new_viewer in (
@@ -134,17 +134,17 @@ def observe_hanging_client(sink: InspectionSink) -> None:
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    def waiting_rows(options: OutputOptions = OutputOptions()) -> list[str]:  # noqa: B008  # it is immutable
+def waiting_rows(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    def run(options: OutputOptions = OutputOptions()) -> list[str]:  # noqa: B008  # it is immutable
         observe_hanging_client(terminal_sink(options))
         lines = capsys.readouterr().out.splitlines()
-        return [f"{line}\n{lines[at + 1].strip()}" for at, line in enumerate(lines) if "still waiting" in line]
+        return [f"{line}\n{lines[index + 1].strip()}" for index, line in enumerate(lines) if "still waiting" in line]
 
-    return waiting_rows
+    return run
 
 
-def test_text_output_mentions_a_hanging_request(told: Callable[..., list[str]]) -> None:
-    [line] = told()
+def test_text_output_mentions_a_hanging_request(waiting_rows: Callable[..., list[str]]) -> None:
+    [line] = waiting_rows()
     assert line == (
         f"{timestamp(BEGIN + 5 * SECOND)[11:23]}     #0 . still waiting for Metadata v12 #5 (5 s)\n"
         "the broker has not answered on this connection yet; "
@@ -152,7 +152,7 @@ def test_text_output_mentions_a_hanging_request(told: Callable[..., list[str]]) 
     )
 
 
-def test_mentions_follow_the_filter_and_are_text_only(told: Callable[..., list[str]]) -> None:
-    assert len(told(OutputOptions(filter_for("api=Metadata")))) == 1
-    assert told(OutputOptions(filter_for("api=Fetch"))) == []
-    assert told(OutputOptions(quiet=True)) == told(OutputOptions(json=True)) == []
+def test_mentions_follow_the_filter_and_are_text_only(waiting_rows: Callable[..., list[str]]) -> None:
+    assert len(waiting_rows(OutputOptions(filter_for("api=Metadata")))) == 1
+    assert waiting_rows(OutputOptions(filter_for("api=Fetch"))) == []
+    assert waiting_rows(OutputOptions(quiet=True)) == waiting_rows(OutputOptions(json=True)) == []

@@ -1,4 +1,4 @@
-"""Restarts of an inspector, and when they end."""
+"""When an inspector is restarted, and when it no longer is."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_describes_how_an_inspector_ended() -> None:
     assert describe_exit(3) == "exit status 3"
 
 
-class _WithoutDescriptors:
-    """A spawner whose first inspector was killed, in a process without file descriptors for a new one."""
+class _SpawnerWithoutDescriptors:
+    """A spawner whose first inspector was killed and that has no file descriptors for a new one."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -71,7 +71,7 @@ async def test_shortage_of_descriptors_does_not_count_as_a_failure(monkeypatch: 
     tap_socket, inspector_socket = socket.socketpair()
     events: list[Event] = []
     with channel, spawner_peer, inspector_socket:
-        spawner = _WithoutDescriptors(channel)
+        spawner = _SpawnerWithoutDescriptors(channel)
         tap = Tap(tap_socket, node="n", table=InspectedTable(10))
         supervisor = Supervisor(cast("Spawner", spawner), tap, events.append)
         spawner_peer.send(b"x")

@@ -1,4 +1,4 @@
-"""A worker of `--inspectors N`: which lines it encodes itself."""
+"""Which lines a worker of `--inspectors N` encodes itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPEN = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092",
 
 
 def second_line(api: str, body: dict[str, Any], detail: Detail, *encodings: Detail) -> tuple[AnyLine, int]:
-    """The line of the second request (the first one has a finding), and the number of counted frames."""
+    """Return the line of the second request (the first one has a finding) and the number of counted frames."""
     worker = Worker(
         Inspector("node-1", detail, partial=True), encodings=encodings, sample=None, activity=InspectorActivity()
     )
@@ -36,34 +36,34 @@ def second_line(api: str, body: dict[str, Any], detail: Detail, *encodings: Deta
 
 
 def test_response_to_a_request_with_findings_is_sent_as_a_line() -> None:
-    """The verdict needs it: it ends a wait, or shows that the broker tolerates the request."""
+    """The verdict needs the line: it ends a wait, or shows that the broker tolerates the request."""
     worker = Worker(
         Inspector("node-1", partial=True), encodings=[Detail.SUMMARY], sample=None, activity=InspectorActivity()
     )
 
-    def data(direction: Direction, frame: bytes, at: int = AT) -> tap_messages.TapData:
+    def data_message(direction: Direction, frame: bytes, at: int = AT) -> tap_messages.TapData:
         return tap_messages.TapData(1, direction, at, frame)
 
-    def responses(*messages: tap_messages.Message) -> list[bool]:
-        """Whether the line of each frame is sent unencoded."""
+    def are_unencoded(*messages: tap_messages.Message) -> list[bool]:
+        """Return whether the line of each frame is sent unencoded."""
         replies = worker.replies(list(messages)).replies
         return [isinstance(line, ResponseLine) for reply in replies for line in reply.lines]
 
     frames = [request("ListGroups", 2, {}, correlation_id=number) for number in range(3)]
     frames[0] = (len(frames[0]) - 3).to_bytes(4) + frames[0][4:] + b"!"  # L001
-    requests = [data(Direction.REQUEST, frame) for frame in frames]
+    requests = [data_message(Direction.REQUEST, frame) for frame in frames]
     response_messages = [
-        data(Direction.RESPONSE, response("ListGroups", 2, {"groups": []}, correlation_id=number))
+        data_message(Direction.RESPONSE, response("ListGroups", 2, {"groups": []}, correlation_id=number))
         for number in range(3)
     ]
     worker.replies([OPEN, requests[0]])
-    assert responses(response_messages[0]) == [True]
+    assert are_unencoded(response_messages[0]) == [True]
     worker.replies([requests[1]])
-    assert responses(response_messages[1]) == [False]
+    assert are_unencoded(response_messages[1]) == [False]
     worker.replies([requests[2]])
     [tick] = worker.replies([tap_messages.Query(AT + 10 * SECOND, TICK)]).replies
     assert [line.code for line in tick.lines if isinstance(line, FindingLine)] == ["C020"]
-    assert responses(response_messages[2]) == [True]
+    assert are_unencoded(response_messages[2]) == [True]
 
 
 def test_response_to_a_late_request_is_sent_as_a_line() -> None:
@@ -89,7 +89,7 @@ def _new_worker() -> Worker:
 
 
 def _request_with_finding(correlation_id: int) -> bytes:
-    """A request with one byte too many, which has a finding."""
+    """Return a request with one extra byte, which has a finding."""
     frame = request("ListGroups", 2, {}, correlation_id=correlation_id)
     return (len(frame) - 3).to_bytes(4) + frame[4:] + b"!"
 
@@ -98,7 +98,7 @@ def test_batched_messages_get_the_same_replies_as_single_ones() -> None:
     """Each reply has the lines of its message, with their causes, and the lines that were due before it."""
     second_open = OPEN._replace(connection_id=2, client="10.0.0.3:5")
     late_at = AT + 120 * SECOND
-    sent = [
+    data_fields = [
         (1, Direction.REQUEST, AT, _request_with_finding(1) + request("ListGroups", 2, {}, correlation_id=2)),
         (2, Direction.REQUEST, AT + SECOND, request("Metadata", 1, {"topics": []}, correlation_id=1)[:9]),
         (1, Direction.RESPONSE, AT, response("ListGroups", 2, {"groups": []}, correlation_id=1)),
@@ -107,19 +107,19 @@ def test_batched_messages_get_the_same_replies_as_single_ones() -> None:
         (1, Direction.RESPONSE, late_at + SECOND, response("ListGroups", 2, {"groups": []}, correlation_id=9)),
         (1, Direction.REQUEST, late_at + SECOND, request("ListGroups", 2, {}, correlation_id=3)),
     ]
-    messages = [OPEN, second_open, *(tap_messages.TapData(*batch) for batch in sent)]
+    messages = [OPEN, second_open, *(tap_messages.TapData(*fields) for fields in data_fields)]
 
     one_by_one, batched = _new_worker(), _new_worker()
     single_results = [one_by_one.replies([message]) for message in messages]
     batched_result = batched.replies(messages)
-    expected = [reply for batch in single_results for reply in batch.replies]
+    expected = [reply for result in single_results for reply in result.replies]
     assert list(map(repr, batched_result.replies)) == list(map(repr, expected))
     assert [len(reply.causes) for reply in batched_result.replies] == [0, 0, 1, 0, 0, 3, 0, 1, 0]
     codes = [line.code for reply in batched_result.replies for line in reply.lines if isinstance(line, FindingLine)]
     assert codes[:3] == ["C020", "C004", "M005"]  # due before the bytes of the other connection
     assert batched_result.progress.keys() == {1, 2}
     assert batched_result.progress == {
-        number: progress for batch in single_results for number, progress in batch.progress.items()
+        number: progress for result in single_results for number, progress in result.progress.items()
     }
 
 
@@ -127,9 +127,9 @@ def test_batch_is_decoded_before_its_first_frame_is_inspected(monkeypatch: pytes
     steps: list[str] = []
     receive, judge = Inspector.receive, Inspector.judge
 
-    def record_receive(inspector: Inspector, *args: Any, **named: Any) -> list[Line]:
+    def record_receive(inspector: Inspector, *args: Any, **kwargs: Any) -> list[Line]:
         steps.append("decoded")
-        return receive(inspector, *args, **named)
+        return receive(inspector, *args, **kwargs)
 
     def record_judge(inspector: Inspector, received: Received) -> list[Line]:
         steps.extend(["judged"] * len(received))
@@ -153,7 +153,7 @@ def test_summary_line_is_sent_as_bytes() -> None:
 @pytest.mark.parametrize(
     ("detail", "encodings"),
     [
-        (Detail.SUMMARY, [Detail.SUMMARY]),  # of a group
+        (Detail.SUMMARY, [Detail.SUMMARY]),  # a line about a group
         (Detail.FULL, [Detail.FULL]),
         (Detail.FULL, [Detail.FULL, Detail.SUMMARY]),
         (Detail.FULL, [Detail.SUMMARY]),  # `-q -v` needs more than a trace of `--detail summary`
@@ -178,7 +178,7 @@ def test_line_that_does_not_round_trip_is_sent_unencoded(group: str, encodings: 
     assert not counted
 
 
-def test_line_that_cannot_be_encoded_is_sent_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_that_cannot_be_encoded_is_sent_unencoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_line: Line) -> bytes:
         raise OverflowError("integer out of range")
 

@@ -50,15 +50,15 @@ def test_distinguishes_local_clients_by_their_server() -> None:
 
 
 def replace_worker(
-    dropped: list[Message], *, sent: int = 150, end: bool = False
+    dropped: list[Message], *, sent: int = 150, is_closed: bool = False
 ) -> tuple[list[Message], int, Any, Any]:
-    """Replace the worker of connection 1, which got `sent` bytes of requests, and all 50 bytes of responses."""
+    """Replace the worker of connection 1, which received `sent` bytes of requests and all 50 bytes of responses."""
     assignment, (lost, other_worker) = WorkerAssignment(), (pool := workers(2))
     assignment.open(open_message(1, "10.0.0.1:5"), pool)
     assignment.open(open_message(2, "10.0.0.2:5"), pool)
     assignment.add_bytes(1, Direction.REQUEST, sent)
     assignment.add_bytes(1, Direction.RESPONSE, 50)
-    if end:
+    if is_closed:
         assignment.close(1)
     [new_worker] = workers(1)
     replacement = assignment.replace(lost, new_worker, dropped, {1: PROGRESS}, AT + 1)
@@ -81,7 +81,7 @@ def test_new_worker_continues_after_a_gap() -> None:
 
 def test_new_worker_gets_a_close_that_the_lost_one_did_not_handle() -> None:
     close = Close(1, AT, "client", "fin", 100, 50)
-    messages, missed, assignment, new_worker = replace_worker([close], sent=100, end=True)
+    messages, missed, assignment, new_worker = replace_worker([close], sent=100, is_closed=True)
     assert messages == [
         open_message(1, "10.0.0.1:5")._replace(at=AT + 1, resumed=((100, 2, True), (50, 1, True))),
         close,

@@ -1,4 +1,4 @@
-"""The pool of `--inspectors N`, with workers in the process of the test that reply when the pool waits, or are lost."""
+"""The pool of `--inspectors N`, with workers in the test's process that reply when the pool waits or are lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092",
 
 
 class PoolWithLines:
-    """A pool, and the lines from its workers."""
+    """A pool that collects the lines from its workers."""
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
@@ -42,7 +42,7 @@ class PoolWithLines:
             self.pool.put(message)
 
     def lose(self, *lives: bool) -> None:
-        """Lose the worker of connection 1; `lives` says which of the next workers live."""
+        """Lose the worker of connection 1; `lives` tells which of the next workers live."""
         LocalWorker.lives = list(lives)
         self.pool._assignment.worker_of(1).lost = True  # type: ignore[attr-defined]
 
@@ -55,23 +55,23 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolWithLines]:
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
     monkeypatch.setattr(os, "kill", lambda *_: None)
     monkeypatch.setattr(LocalWorker, "lives", [])
-    pool = PoolWithLines()
-    yield pool
-    pool.pool.close()
+    pool_with_lines = PoolWithLines()
+    yield pool_with_lines
+    pool_with_lines.pool.close()
 
 
-def data(number: int = 1) -> tap_messages.TapData:
+def data_message(number: int = 1) -> tap_messages.TapData:
     return tap_messages.TapData(number, Direction.REQUEST, AT, FRAME)
 
 
 @pytest.mark.parametrize("lives", [(), (False,), (False, False)])
 def test_offsets_continue_even_if_new_workers_are_lost(pool: PoolWithLines, lives: tuple[bool, ...]) -> None:
-    pool.put(OPEN, data(), data())
+    pool.put(OPEN, data_message(), data_message())
     pool.pool.drain()
     pool.lose(*lives)
-    pool.put(data())
+    pool.put(data_message())
     pool.pool.drain()
-    pool.put(data())
+    pool.put(data_message())
     pool.pool.drain()
     assert [line.offset for line in pool.lines_of(RequestLine)] == [0, len(FRAME), 3 * len(FRAME)]
     assert [line.midstream for line in pool.lines_of(OpenLine)] == [False, True]
@@ -82,7 +82,7 @@ def test_connection_that_no_worker_opened_is_new(pool: PoolWithLines) -> None:
     pool.put(OPEN)
     pool.lose(False)
     pool.pool.drain()
-    pool.put(data())
+    pool.put(data_message())
     pool.pool.drain()
     assert [line.midstream for line in pool.lines_of(OpenLine)] == [False]
     assert [line.offset for line in pool.lines_of(RequestLine)] == [0]
@@ -90,15 +90,15 @@ def test_connection_that_no_worker_opened_is_new(pool: PoolWithLines) -> None:
 
 def test_pool_waits_when_it_holds_too_many_bytes(pool: PoolWithLines, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool.pool, "_most_held", 3 * len(FRAME))
-    pool.put(OPEN, data(), data(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
+    pool.put(OPEN, data_message(), data_message(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert pool.lines == []
-    pool.put(data())
+    pool.put(data_message())
     assert [line.offset for line in pool.lines_of(RequestLine)] == [0, len(FRAME), 2 * len(FRAME)]
     assert pool.pool._held == 0
 
 
 def test_pool_does_not_keep_sent_payloads(pool: PoolWithLines) -> None:
-    pool.put(OPEN, data(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
+    pool.put(OPEN, data_message(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert FRAME not in repr(pool.pool._pending).encode()
     assert pool.pool._held == 2 * len(FRAME)
     pool.pool.drain()
@@ -108,5 +108,5 @@ def test_raises_if_workers_are_lost_too_often(pool: PoolWithLines) -> None:
     pool.put(OPEN)
     pool.lose(*[False] * 5)
     with pytest.raises(WorkerLost, match=r"one of 2 inspectors has ended too often \(killed by SIGKILL\)"):
-        list(pool.pool.open_now())
+        list(pool.pool.open_connections())
     pool.pool._workers = [worker for worker in pool.pool._workers if not worker.lost]  # type: ignore[attr-defined]

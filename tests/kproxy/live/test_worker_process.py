@@ -17,8 +17,8 @@ from kproxy.live.worker_process import WorkerProcess
 
 
 @pytest.fixture
-def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """The sockets of the next worker: that of the pool and its own."""
+def socket_pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The sockets of the next worker: the end of the pool and the end of the worker."""
     sockets = socket.socketpair()
     monkeypatch.setattr(socket, "socketpair", lambda: sockets)
     yield sockets
@@ -26,49 +26,49 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, socke
         sock.close()
 
 
-def start(run: object) -> None:
+def start_worker(run: object) -> None:
     with selectors.DefaultSelector() as selector:
         WorkerProcess(run, selector)  # type: ignore[arg-type]
 
 
 def test_closes_its_sockets_if_the_worker_cannot_be_forked(
-    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    socket_pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> int:
         raise OSError(errno.EMFILE, "too many")
 
     monkeypatch.setattr(os, "fork", fail)
     with pytest.raises(WorkerLost, match="an inspector could not be started: too many open files"):
-        start(lambda _sock: None)
-    assert [pool.fileno() for pool in pair] == [-1, -1]
+        start_worker(lambda _sock: None)
+    assert [sock.fileno() for sock in socket_pair] == [-1, -1]
 
 
 @pytest.mark.parametrize(("error", "status"), [(None, 0), (ValueError("a bug"), 1), (OSError("no disk"), 1)])
 def test_child_keeps_only_its_socket_and_exits(
     error: Exception | None,
     status: int,
-    pair: tuple[socket.socket, socket.socket],
+    socket_pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def end(status: int) -> NoReturn:
+    def exit_process(status: int) -> NoReturn:
         raise SystemExit(status)  # instead of ending the process
 
     def run(worker_socket: socket.socket) -> None:
-        run_sockets.append(worker_socket)
+        worker_sockets.append(worker_socket)
         if error is not None:
             raise error
 
-    run_sockets: list[socket.socket] = []
+    worker_sockets: list[socket.socket] = []
     closed: list[tuple[int, int]] = []
     reported: list[Exception] = []
     monkeypatch.setattr(os, "fork", lambda: 0)
-    monkeypatch.setattr(os, "_exit", end)
+    monkeypatch.setattr(os, "_exit", exit_process)
     monkeypatch.setattr(os, "closerange", lambda first, end: closed.append((first, end)))
     monkeypatch.setattr(worker_process, "report_failure", reported.append)
-    descriptor = pair[1].fileno()
+    descriptor = socket_pair[1].fileno()
     with pytest.raises(SystemExit) as exited:
-        start(run)
+        start_worker(run)
     assert exited.value.code == status
-    assert run_sockets == [pair[1]]
+    assert worker_sockets == [socket_pair[1]]
     assert closed == [(3, descriptor), (descriptor + 1, os.sysconf("SC_OPEN_MAX"))]
     assert reported == ([] if error is None else [error])

@@ -23,7 +23,7 @@ def test_data_is_shown_in_one_row_of_limited_size(data: Any, text: str) -> None:
     assert data_text(data, 30) == text
 
 
-def test_shows_facts_and_problems_of_a_value() -> None:
+def test_facts_and_problems_of_a_value_are_shown() -> None:
     value = {"format": "protobuf", "data": {}, "schema": {"global_id": 7}, "type": "a.B", "guess": True, "cut": True}
     assert (
         facts(value | {"reencoding": "3 bytes more"}) == "protobuf? a.B global id 7 (encoded again: 3 bytes more) (cut)"

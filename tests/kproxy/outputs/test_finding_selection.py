@@ -1,4 +1,4 @@
-"""Selection of the findings that are shown, and of those that fail."""
+"""Which findings are shown, and which make a run fail."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from kproxy.errors import UserError
 from kproxy.outputs.finding_selection import Selection
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, GapLine, RepeatEntry, RequestLine
 
-AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}
+COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "c-1"}
 
 
 def request(*codes: str, severity: str = "error") -> RequestLine:
     entries = [FindingEntry(code, "name", severity, "m") for code in codes]
-    return RequestLine(**AT, client="a", server="b", size=1, offset=0, findings=entries)
+    return RequestLine(**COMMON, client="a", server="b", size=1, offset=0, findings=entries)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def request(*codes: str, severity: str = "error") -> RequestLine:
         (["L"], ["L001"], "L002"),
     ],
 )
-def test_selects_by_code_prefix_or_name(select: list[str], ignore: list[str], expected: str) -> None:
+def test_findings_are_selected_by_code_prefix_or_name(select: list[str], ignore: list[str], expected: str) -> None:
     selection = Selection(select, ignore)
     assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == expected.split()
 
@@ -41,26 +41,28 @@ def test_selection_copies_the_line_without_other_findings() -> None:
 
 def test_selection_drops_only_lines_of_unselected_findings() -> None:
     selection = Selection(select=["C"])
-    finding = FindingLine(**AT, code="X001", name="n", severity="error", message="m")
-    gap = GapLine(**AT, direction="request", bytes=1, reason="r")
+    finding = FindingLine(**COMMON, code="X001", name="n", severity="error", message="m")
+    gap = GapLine(**COMMON, direction="request", bytes=1, reason="r")
     assert selection.of(finding) is None
     assert selection.of(gap) is gap
     assert Selection().of(finding) is finding
 
 
 def test_selection_drops_counts_of_unselected_findings() -> None:
-    line = CloseLine(**AT, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)])
+    line = CloseLine(
+        **COMMON, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)]
+    )
     selected = Selection(select=["C"]).of(line)
     assert isinstance(selected, CloseLine)
     assert [entry.count for entry in selected.repeated] == [4]
 
 
 @pytest.mark.parametrize(("fail_on", "failing"), [("info", "iwe"), ("warning", "we"), ("error", "e"), ("never", "")])
-def test_findings_at_or_above_the_threshold_fail(fail_on: str, failing: str) -> None:
+def test_findings_at_or_above_the_threshold_fail_the_run(fail_on: str, failing: str) -> None:
     selection = Selection(fail_on=fail_on)
     for severity in ("info", "warning", "error"):
         assert selection.fails_for(request("L001", severity=severity)) == (severity[0] in failing)
-        finding = FindingLine(**AT, code="X001", name="n", severity=severity, message="m")
+        finding = FindingLine(**COMMON, code="X001", name="n", severity=severity, message="m")
         assert selection.fails_for(finding) == (severity[0] in failing)
     assert not selection.fails_for(request())
 
@@ -73,6 +75,6 @@ def test_findings_at_or_above_the_threshold_fail(fail_on: str, failing: str) -> 
         ("?", "unknown rule; kproxy rules lists them"),
     ],
 )
-def test_rejects_a_code_that_no_rule_has(code: str, message: str) -> None:
+def test_unknown_code_is_rejected(code: str, message: str) -> None:
     with pytest.raises(UserError, match=message.replace("?", r"\?")):
         Selection(select=["C001", code])

@@ -1,4 +1,4 @@
-"""Findings as text and JSON: bytes with carets, edits as sentences, the order."""
+"""Findings as text and JSON: bytes with carets, edits as sentences, and their order."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ def test_text_resembles_a_compiler_message() -> None:
 
 
 def carets(size: int, start: int, end: int) -> list[tuple[int, str]]:
-    """The start offset of each marked row, and the carets below it."""
+    """Return the start offset of each marked row and the carets below it."""
     entry = finding_entry(make_finding(start=start, end=end), bytes(size))
     data_rows = [row for row in rows(entry) if " | " in row or row.endswith("|")][1:]
     return [
@@ -94,9 +94,9 @@ def carets(size: int, start: int, end: int) -> list[tuple[int, str]]:
     ("size", "start", "end", "expected"),
     [
         (20, 0, 1, [(0, "^^")]),
-        (20, 7, 9, [(0, " " * 21 + "^^^^^^")]),  # over the gap in the middle
-        (20, 18, 18, [(16, " " * 6 + "^^")]),  # nothing stands there: one caret, where it should
-        (20, 20, 20, [(16, " " * 12 + "^^")]),  # behind the last byte
+        (20, 7, 9, [(0, " " * 21 + "^^^^^^")]),  # across the gap in the middle
+        (20, 18, 18, [(16, " " * 6 + "^^")]),  # nothing is there: one caret where it should be
+        (20, 20, 20, [(16, " " * 12 + "^^")]),  # after the last byte
         (32, 32, 32, [(16, " " * 49 + "^^")]),
         (100, 50, 52, [(48, " " * 6 + "^^^^^")]),
         (0, 0, 0, []),
@@ -126,7 +126,7 @@ def test_excerpt_has_the_start_of_the_span_and_limited_size(size: int) -> None:
             assert entry.start <= min(start, size - 1) < entry.start + len(data)
 
 
-def test_json_has_keys_of_a_diagnosis_only_with_one() -> None:
+def test_json_has_diagnosis_keys_only_with_a_diagnosis() -> None:
     assert finding_as_json(finding_entry(make_finding())) == {
         "code": "L003", "name": "field-misplaced", "severity": "error", "blame": "broker",
         "message": "throttle_time_ms is last; it should be first", "path": None, "span": None, "hint": None,
@@ -156,7 +156,7 @@ def test_worst_and_most_confident_findings_come_first() -> None:
     assert best_first([info, without_confidence, unsure, sure]) == [sure, unsure, without_confidence, info]
 
 
-def test_unknown_edit_has_a_sentence() -> None:
+def test_unknown_edit_also_has_a_sentence() -> None:
     assert sentence(EditEntry("field_sung", "a", then=EditEntry("x", "b"))) == "field_sung of a, and x of b"
 
 

@@ -28,18 +28,18 @@ from kproxy.trace.lines import (
 )
 from kproxy.verdict.causes import Causes
 
-AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z"}
-ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z"}
+ENDPOINTS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 
 
 def response(connection: str, *findings: FindingEntry, api: str = "Metadata", version: int = 0) -> ResponseLine:
-    return ResponseLine(**AT, **ENDS, connection_id=connection, api=api, api_version=version, correlation_id=7, size=40,
-                        offset=100, findings=list(findings))  # fmt: skip
+    return ResponseLine(**COMMON, **ENDPOINTS, connection_id=connection, api=api, api_version=version,
+                        correlation_id=7, size=40, offset=100, findings=list(findings))  # fmt: skip
 
 
 def request(offset: int, *findings: FindingEntry) -> RequestLine:
-    return RequestLine(**AT, **ENDS, connection_id="a-1", api="Metadata", api_version=0, correlation_id=7, size=40,
-                       offset=offset, findings=list(findings))  # fmt: skip
+    return RequestLine(**COMMON, **ENDPOINTS, connection_id="a-1", api="Metadata", api_version=0, correlation_id=7,
+                       size=40, offset=offset, findings=list(findings))  # fmt: skip
 
 
 def trailing(path: str = "topics[2].name", **more: Any) -> FindingEntry:
@@ -47,7 +47,7 @@ def trailing(path: str = "topics[2].name", **more: Any) -> FindingEntry:
 
 
 def close(connection: str, *repeated: RepeatEntry) -> CloseLine:
-    return CloseLine(**AT, **ENDS, connection_id=connection, repeated=list(repeated))
+    return CloseLine(**COMMON, **ENDPOINTS, connection_id=connection, repeated=list(repeated))
 
 
 def collect_causes(*lines: Line, file: str = "a.pcap") -> Causes:
@@ -60,8 +60,9 @@ def collect_causes(*lines: Line, file: str = "a.pcap") -> Causes:
 
 def test_filtered_report_knows_that_a_wait_has_ended() -> None:
     def count_row(*responses: Line) -> str:
-        waiting_finding = FindingLine(**AT, connection_id="a-1", code="C020", name="request-waits", severity="warning",
-                                      message="it waits", direction="request", offset=0)  # fmt: skip
+        waiting_finding = FindingLine(**COMMON, connection_id="a-1", code="C020", name="request-waits",
+                                      severity="warning", message="it waits", direction="request",
+                                      offset=0)  # fmt: skip
         file = io.StringIO()
         report = Report(file, parse("finding=C020"), "text", Selection())
         report.begin("a.pcap")
@@ -79,14 +80,14 @@ def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> 
     for line in lines:
         inputs.add(line)
     if packets is not None:
-        inputs.packet_count(packets)
+        inputs.add_packets(packets)
     return inputs
 
 
-WARNING = FindingLine(**AT, connection_id="c-1", code="C002", name="out-of-order-response", severity="warning",
-                      message="\x1bodd", hint="wait", direction="response", offset=5)  # fmt: skip
+WARNING = FindingLine(**COMMON, connection_id="c-1", code="C002", name="out-of-order-response",
+                      severity="warning", message="\x1bodd", hint="wait", direction="response", offset=5)  # fmt: skip
 SAMPLE_LINES = (
-    OpenLine(**AT, **ENDS, connection_id="c-1"),
+    OpenLine(**COMMON, **ENDPOINTS, connection_id="c-1"),
     WARNING,
     response("c-1", trailing(blame="broker", excerpt=ExcerptEntry(32, "010203"))),
     response("c-2", trailing("topics[7].name")),
@@ -241,7 +242,7 @@ SARIF["properties"]["$schema"] = _URI
 
 def test_sarif_is_valid_and_points_into_the_stream() -> None:
     reported_causes = collect_causes(*SAMPLE_LINES, file="dir with blank/a.pcap")
-    reported_causes.begin("dir with blank/a.pcap")  # passed twice
+    reported_causes.begin("dir with blank/a.pcap")  # the same file is passed twice
     counts = analysed(*SAMPLE_LINES, file="dir with blank/a.pcap", packets=9)
     log = json.loads(sarif.report(reported_causes, counts, ["a.pcap: cut off"]))
     jsonschema.Draft7Validator(SARIF).validate(log)
@@ -328,7 +329,7 @@ def test_junit_has_an_error_if_nothing_was_analysed() -> None:
 
 def test_cause_in_a_request_is_served_if_its_response_succeeds() -> None:
     first, second = trailing(), trailing("throttle_time_ms")
-    response_line = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"])
+    response_line = msgspec.structs.replace(response("a-1"), request_ts=COMMON["ts"])
     requests = [request(0, first), request(100, second)]
     for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [1, 0])):
         reported_causes = collect_causes(*requests, msgspec.structs.replace(response_line, request_offset=offset))
@@ -337,8 +338,8 @@ def test_cause_in_a_request_is_served_if_its_response_succeeds() -> None:
         ] == served
 
 
-@pytest.mark.parametrize("end", [close("a-1"), OpenLine(**AT, **ENDS, connection_id="a-1")])
+@pytest.mark.parametrize("end", [close("a-1"), OpenLine(**COMMON, **ENDPOINTS, connection_id="a-1")])
 def test_response_on_a_reused_connection_id_does_not_serve_the_cause(end: Line) -> None:
-    response_line = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"], request_offset=0)
+    response_line = msgspec.structs.replace(response("a-1"), request_ts=COMMON["ts"], request_offset=0)
     [cause] = collect_causes(request(0, trailing()), end, response_line).sorted_causes()
     assert cause.served == 0

@@ -16,13 +16,13 @@ def test_codes_and_names_of_rules_are_unique() -> None:
     assert len(entries) == len(rules()) + len(OFFLINE_RULES)
 
 
-def test_every_rule_has_one_sentence() -> None:
+def test_every_rule_is_summarised_in_one_sentence() -> None:
     for entry in rulebook.entries():
         assert re.fullmatch(r"(Checks|Reports),? [^\n]+\.", entry.summary), entry.code
         assert entry.code[0] in rulebook.FAMILIES
 
 
-def test_page_of_the_rules_is_up_to_date() -> None:
+def test_rules_page_is_up_to_date() -> None:
     assert PAGE.read_text() == rulebook.markdown(), "run: python -m kproxy.outputs.rulebook docs/rules.md"
 
 
@@ -33,7 +33,7 @@ def test_page_has_a_row_and_a_section_per_rule() -> None:
         assert page.count(f"\n| [{entry.code}](#{entry.code.lower()}-{entry.name}) | ") == 1
 
 
-def test_finds_rules_by_code_and_name() -> None:
+def test_rules_are_found_by_code_and_name() -> None:
     assert rulebook.find("l001") == rulebook.find("Trailing-Bytes") == rulebook.entries()[0]
     assert rulebook.find("L00") is None
     assert rulebook.code_prefix("l00") == "L00"

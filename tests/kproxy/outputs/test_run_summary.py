@@ -1,4 +1,4 @@
-"""The summary of a run."""
+"""The summary shown at the end of a run."""
 
 import io
 import pickle
@@ -22,25 +22,25 @@ from kproxy.trace.lines import (
 from kproxy.verdict.causes import Causes
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
-ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+ENDPOINTS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 
 
 def frame(kind: type, api: str = "Fetch", **more: object) -> Line:
-    return kind(**COMMON, **ENDS, api=api, api_version=4, size=100, offset=0, **more)
+    return kind(**COMMON, **ENDPOINTS, api=api, api_version=4, size=100, offset=0, **more)
 
 
 def summary_text(*lines: Line) -> str:
-    tally = RunSummary(Causes())
+    summary = RunSummary(Causes())
     for line in lines:
-        tally.add(line)
+        summary.add(line)
     file = io.StringIO()
-    tally.show(Console(file=file, width=120))
+    summary.show(Console(file=file, width=120))
     return file.getvalue()
 
 
-def test_counts_by_api_with_latencies() -> None:
+def test_frames_are_counted_by_api_with_latencies() -> None:
     lines = [frame(RequestLine, client_id="shop") for _ in range(3)] + [frame(ResponseLine, latency_us=5000)] * 2
-    text = summary_text(OpenLine(**COMMON, **ENDS), *lines)
+    text = summary_text(OpenLine(**COMMON, **ENDPOINTS), *lines)
     assert "1 connection, 5 frames" in text
     row = next(line for line in text.splitlines() if line.startswith("Fetch"))
     assert row.split()[:4] == ["Fetch", "4", "3", "2"]
@@ -48,13 +48,13 @@ def test_counts_by_api_with_latencies() -> None:
     assert "clients: shop" in text
 
 
-def test_connection_counts_once_if_it_is_resumed_after_a_restart() -> None:
-    open_line, close_line = OpenLine(**COMMON, **ENDS), CloseLine(**COMMON, **ENDS)
-    assert "1 connection," in summary_text(open_line, OpenLine(**COMMON, **ENDS, midstream=True), close_line)
+def test_connection_resumed_after_a_restart_counts_once() -> None:
+    open_line, close_line = OpenLine(**COMMON, **ENDPOINTS), CloseLine(**COMMON, **ENDPOINTS)
+    assert "1 connection," in summary_text(open_line, OpenLine(**COMMON, **ENDPOINTS, midstream=True), close_line)
     assert "2 connections," in summary_text(open_line, close_line, open_line, close_line)
 
 
-def test_counts_findings_and_gaps() -> None:
+def test_findings_and_gaps_are_counted() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     gap = GapLine(**COMMON, direction="request", bytes=2000, frames=3, reason="behind")
     text = summary_text(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
@@ -62,9 +62,9 @@ def test_counts_findings_and_gaps() -> None:
     assert "2.0 KB, 3 frames, not inspected" in text
 
 
-def test_counts_repeats_that_were_not_reported() -> None:
+def test_unreported_repeats_are_counted() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
-    close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
+    close = CloseLine(**COMMON, **ENDPOINTS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
     assert "L001 trailing-bytes: x  (41 times on 1 connection)" in summary_text(
         frame(RequestLine, findings=[finding]), close
     )
@@ -96,28 +96,28 @@ def test_verdict_has_hints_consequences_and_ongoing_findings() -> None:
     assert "never-answered: no answer  (once)" in summary_text(*lines, response_line)
 
 
-def test_limits_the_names_kept_from_the_network() -> None:
-    tally = RunSummary(Causes())
+def test_number_of_names_kept_from_the_network_is_limited() -> None:
+    summary = RunSummary(Causes())
     for number in range(3000):
-        tally.add(frame(RequestLine, api=f"API {number}", client_id=f"c{number}"))
-    assert len(tally._apis) <= 501
-    assert len(tally._clients) <= 1000
+        summary.add(frame(RequestLine, api=f"API {number}", client_id=f"c{number}"))
+    assert len(summary._apis) <= 501
+    assert len(summary._clients) <= 1000
 
 
 def test_headings_are_not_truncated_in_a_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    tally = RunSummary(Causes())
+    summary = RunSummary(Causes())
     for version in (0, 2, 4, 6, 8, 10):
-        tally.add(
-            RequestLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
+        summary.add(
+            RequestLine(**COMMON, **ENDPOINTS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
         )
-        tally.add(ResponseLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=9, offset=0,
-                               latency_us=10**8))  # fmt: skip
+        summary.add(ResponseLine(**COMMON, **ENDPOINTS, api="ConsumerGroupHeartbeat", api_version=version, size=9,
+                                 offset=0, latency_us=10**8))  # fmt: skip
     finding = FindingEntry("L001", "x" * 200, "error", "x")
-    tally.add(frame(RequestLine, findings=[finding]))
-    tally.show(stderr_console())
+    summary.add(frame(RequestLine, findings=[finding]))
+    summary.show(stderr_console())
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].split() == ["API", "versions", "requests", "responses", "errors", "p50", "p99", "bytes"]
     assert lines[-1] == f"error: L001 {'x' * 200}: x  (once)"
@@ -125,11 +125,11 @@ def test_headings_are_not_truncated_in_a_file(
     assert stderr_console().width == 40
 
 
-def test_merges_summaries_of_workers() -> None:
+def test_summaries_of_workers_are_merged() -> None:
     summaries = [RunSummary(Causes()), RunSummary()]
-    for tally, us in zip(summaries, (1000, 3000), strict=True):
-        tally.add(frame(RequestLine, client_id="shop"))
-        tally.add(frame(ResponseLine, latency_us=us))
+    for summary, us in zip(summaries, (1000, 3000), strict=True):
+        summary.add(frame(RequestLine, client_id="shop"))
+        summary.add(frame(ResponseLine, latency_us=us))
     summaries[0].merge(pickle.loads(pickle.dumps(summaries[1])))
     file = io.StringIO()
     summaries[0].show(Console(file=file, width=120))

@@ -81,13 +81,15 @@ and more
 """, id="headings of several lines"),
     ],
 )  # fmt: skip
-def test_columns_that_do_not_fit_are_shown_below(width: int, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_that_do_not_fit_are_shown_below_the_row(
+    width: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert table_text(width, COLUMNS, monkeypatch) == expected
 
 
 @given(st.integers(20, 200), st.lists(st.lists(st.text("ab 🎈漢[]", max_size=40), min_size=2, max_size=2), min_size=1))
-def test_keeps_all_text_within_the_width(width: int, cells: list[list[str]]) -> None:
-    columns = [Column(f"the name of {index}", cell, index % 2 == 1) for index, cell in enumerate(cells)]
+def test_all_text_is_kept_within_the_width(width: int, cells: list[list[str]]) -> None:
+    columns = [Column(f"the name of {index}", column, index % 2 == 1) for index, column in enumerate(cells)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         text = table_text(width, columns, monkeypatch)
     squeezed = "".join(text.split())

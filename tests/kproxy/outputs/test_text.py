@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from kproxy.outputs.text import TextOutput, topics
+from kproxy.outputs.text import TextOutput, topics_text
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
@@ -24,14 +24,14 @@ from kproxy.trace.lines import (
 from kproxy.trace.time_display import TimeDisplay
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
-ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
+ENDPOINTS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
 REQUEST = RequestLine(
-    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=1500, offset=0,
-    acks=-1, topics=[TopicEntry("orders", None, [0, 1], 1400, 12)],
+    **COMMON, **ENDPOINTS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=1500,
+    offset=0, acks=-1, topics=[TopicEntry("orders", None, [0, 1], 1400, 12)],
 )  # fmt: skip
 RESPONSE = ResponseLine(
-    **COMMON, **ENDS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=90, offset=0,
-    latency_us=2100, throttle_time_ms=50, errors=[ErrorEntry("a", 6, "NOT_LEADER_OR_FOLLOWER")],
+    **COMMON, **ENDPOINTS, api="Produce", api_key=0, api_version=9, correlation_id=7, client_id="shop", size=90,
+    offset=0, latency_us=2100, throttle_time_ms=50, errors=[ErrorEntry("a", 6, "NOT_LEADER_OR_FOLLOWER")],
     findings=[FindingEntry("L001", "trailing-bytes", "error", "3 bytes left", span=(80, 83), hint="drop them")],
 )  # fmt: skip
 
@@ -63,16 +63,16 @@ def test_columns_of_rows_are_aligned() -> None:
     assert request_end == response_end
 
 
-def test_fetch_shows_its_lag_if_there_is_any() -> None:
-    topics_ = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
-    fetch = ResponseLine(**COMMON, **ENDS, api="Fetch", api_version=12, size=9, offset=0, topics=topics_)
+def test_fetch_response_shows_a_lag_above_zero() -> None:
+    entries = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
+    fetch = ResponseLine(**COMMON, **ENDPOINTS, api="Fetch", api_version=12, size=9, offset=0, topics=entries)
     assert text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
     fetch.topics = [TopicEntry("orders", None, [0], lag=0)]
     assert text(fetch).endswith("orders[0]\n")
 
 
 def test_api_versions_request_shows_the_software() -> None:
-    line = RequestLine(**COMMON, **ENDS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
+    line = RequestLine(**COMMON, **ENDPOINTS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
                        software_name="librdkafka", software_version="2.16.0")  # fmt: skip
     assert text(line).endswith("  shop  librdkafka 2.16.0\n")
     line.software_name = "\x1b[2J"
@@ -84,25 +84,25 @@ def test_api_versions_request_shows_the_software() -> None:
 
 @pytest.mark.parametrize(("api", "is_shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
 def test_response_that_accepts_a_login_shows_the_principal(api: str | None, is_shown: bool) -> None:
-    line = ResponseLine(**COMMON, **ENDS, principal="User:al\x1bice", api=api, size=90, offset=0)
+    line = ResponseLine(**COMMON, **ENDPOINTS, principal="User:al\x1bice", api=api, size=90, offset=0)
     assert ("User:al" in text(line)) == is_shown
     assert "\x1b" not in text(line)
 
 
-def test_quiet_shows_only_problems() -> None:
+def test_quiet_output_shows_only_problems() -> None:
     assert text(REQUEST, quiet=True) == ""
     assert "L001" in text(RESPONSE, quiet=True)
     assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
     redaction = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
-    redacted_line = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction])
+    redacted_line = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction])
     assert "K004" in text(redacted_line)
     assert text(redacted_line, quiet=True) == ""
-    line_with_error = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
+    line_with_error = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
     assert "L001" in text(line_with_error, quiet=True)
     assert "K004" not in text(line_with_error, quiet=True)
 
 
-def test_verbose_shows_the_body_as_fields() -> None:
+def test_verbose_output_shows_the_body_as_fields() -> None:
     RESPONSE.body = {"topics": [{"name": "orders", "ids": [1, 2], "none": None, "data": b"\xff\x00"}], "ok": True}
     rows = [row.strip() for row in text(RESPONSE, verbose=True).splitlines()]
     RESPONSE.body = None
@@ -110,45 +110,45 @@ def test_verbose_shows_the_body_as_fields() -> None:
         assert expected in rows
 
 
-def test_truncates_a_large_body() -> None:
+def test_large_body_is_truncated() -> None:
     RESPONSE.body = {"ids": list(range(10_000))}
     rows = text(RESPONSE, verbose=True).splitlines()
     RESPONSE.body = None
     assert len(rows) < 80
 
 
-def test_escapes_control_characters_of_a_client() -> None:
+def test_control_characters_from_a_client_are_escaped() -> None:
     hostile = RequestLine(
-        **COMMON, **ENDS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
+        **COMMON, **ENDPOINTS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
     )
     assert "\x1b" not in text(hostile)
     assert r"\x1b[2J\udcff\n" in text(hostile)
 
 
 def test_open_and_close_rows_show_the_endpoints() -> None:
-    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDS))
-    closed = text(CloseLine(**COMMON, **ENDS, by="client", how="reset", requests=4, responses=3, unanswered=1))
+    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDPOINTS))
+    closed = text(CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1))
     assert "reset by client" in closed
     assert "1 unanswered" in closed
 
 
-def test_short_expected_and_actual_values_are_shown_below() -> None:
+def test_short_expected_and_actual_values_are_shown_below_the_finding() -> None:
     finding = FindingEntry("C001", "n", "error", "m", expected="7", got="\x1b9")
-    [row, detail] = text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]), quiet=True).splitlines()[
-        1:
-    ]
+    [row, detail] = text(
+        RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]), quiet=True
+    ).splitlines()[1:]
     assert row.strip() == "C001 n  m"
     assert detail.strip() == r"expected 7, got \x1b9"
     finding.expected = 80 * "x"
-    assert "expected" not in text(RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[finding]))
+    assert "expected" not in text(RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]))
 
 
 def test_close_row_shows_repeated_findings() -> None:
-    line = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
+    line = CloseLine(**COMMON, **ENDPOINTS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
     assert text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
 
 
-def test_finding_of_a_connection_shows_its_hint() -> None:
+def test_connection_finding_shows_its_hint() -> None:
     line = FindingLine(**COMMON, code="X003", name="http-to-kafka", severity="error", message="HTTP", hint="other port")
     assert [row.strip() for row in text(line).splitlines()][1] == "hint: other port"
 
@@ -185,7 +185,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_names_the_time_zone_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_zone_is_named_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     for file, clock, note in (
         (Terminal(), TimeDisplay(), ["times are UTC; --local-time shows local times"]),
@@ -200,7 +200,7 @@ def test_names_the_time_zone_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
         assert [row[:12] for row in rows[len(note) :]] == 2 * [clock.time(REQUEST.ts)]
 
 
-def test_uses_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_used_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured = Terminal()
@@ -215,17 +215,17 @@ def test_uses_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("count", "expected"), [(999, "999 B"), (1000, "1.0 KB"), (999_999, "1.0 MB"), (3_400_000, "3.4 MB")]
 )
-def test_shows_sizes_with_units(count: int, expected: str) -> None:
+def test_sizes_have_units(count: int, expected: str) -> None:
     assert size(count) == expected
 
 
 @pytest.mark.parametrize(("us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
-def test_shows_durations_with_units(us: int | None, expected: str) -> None:
+def test_durations_have_units(us: int | None, expected: str) -> None:
     assert duration(us) == expected
 
 
-def test_counts_topics_beyond_the_first() -> None:
-    assert topics([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
+def test_further_topics_are_only_counted() -> None:
+    assert topics_text([TopicEntry(f"t{n}") for n in range(9)]) == "t0, t1, t2 +6 more"
 
 
 def test_printable_text_is_not_escaped() -> None:

@@ -36,7 +36,7 @@ async def test_no_check_fails_on_a_correct_broker(release: str, minimum: int) ->
     assert sum(check_result.outcome == "pass" for check_result in by_id.values()) >= minimum
 
 
-async def test_creates_nothing_without_write() -> None:
+async def test_probe_creates_nothing_without_the_write_option() -> None:
     with BrokerThread() as broker:
         by_id = await run_selected(broker, writes=False)
         async with Target(parse_upstream(broker.bootstrap), 10).connection() as connection:
@@ -52,7 +52,7 @@ async def test_creates_nothing_without_write() -> None:
     assert groups.body["groups"] == []
 
 
-async def test_deletes_the_topics_it_created() -> None:
+async def test_probe_deletes_the_topics_that_it_created() -> None:
     with BrokerThread() as broker:
         await run_selected(broker, ["records/", "cluster/"])
         target = Target(parse_upstream(broker.bootstrap), 10)
@@ -63,7 +63,7 @@ async def test_deletes_the_topics_it_created() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quirk", "only", "expected"),
+    ("quirk", "id_prefixes", "expected"),
     [
         ("Metadata:9:moved:cluster_id:first", ["Metadata/"], {"Metadata/v9/2"}),
         ("ListGroups:4:drop", ["ListGroups/"], {"ListGroups/v4/1"}),
@@ -128,9 +128,9 @@ async def test_deletes_the_topics_it_created() -> None:
          {"quotas/round-trip", "quotas/produce", "quotas/fetch"}),
     ],
 )  # fmt: skip
-async def test_quirk_fails_exactly_its_checks(quirk: str, only: list[str], expected: set[str]) -> None:
+async def test_quirk_fails_exactly_the_expected_checks(quirk: str, id_prefixes: list[str], expected: set[str]) -> None:
     with BrokerThread(quirks=quirk.split()) as broker:
-        by_id = await run_selected(broker, only, timeout_s=4)
+        by_id = await run_selected(broker, id_prefixes, timeout_s=4)
     assert set(failures(by_id)) == expected, failures(by_id)
 
 
@@ -150,7 +150,7 @@ async def test_acl_checks_fail_for_a_wrong_host(quirk: str, expected: set[str]) 
 
 
 async def test_check_fails_if_an_unknown_resource_type_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.broker.apis.describe_acls.closes_connection", lambda *_: False)
+    monkeypatch.setattr("kproxy.broker.apis.describe_acls.close_on_unknown_code", lambda *_: False)
     with BrokerThread(acls=True, super_users=("User:ANONYMOUS",)) as broker:
         by_id = await run_selected(broker, ["acls/unknown"])
     assert set(failures(by_id)) == {"acls/unknown-resource-type"}
@@ -171,7 +171,7 @@ async def test_check_result_is_its_first_failed_task() -> None:
         raise CheckFailed("the broker is wrong")
 
     target = Target(parse_upstream("localhost:1"), 1)
-    [check_result] = [check async for check in run_checks(target, [Check("x", "x", "", ("",), fail)], writes=True)]
+    [check_result] = [result async for result in run_checks(target, [Check("x", "x", "", ("",), fail)], writes=True)]
     assert (check_result.outcome, check_result.sentence) == ("fail", "the broker is wrong")
 
 
@@ -186,7 +186,7 @@ def test_check_ids_are_stable_and_unique() -> None:
 
 @pytest.mark.parametrize("reporting_check", ["kills", "ListGroups/v1/2"])
 async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
-    """Either the check that killed the broker reports it, or the next one."""
+    """Either the check that killed the broker or the next check reports it."""
     broker = BrokerThread()
 
     async def kill(target: Target) -> None:
@@ -201,14 +201,14 @@ async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
         await target.learn_versions()
         selected = [check for check in checks() if check.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        by_id = {check.check.id: check async for check in run_checks(target, selected, writes=False, at_once=1)}
-    outcomes = [each.outcome for each in by_id.values()]
+        by_id = {result.check.id: result async for result in run_checks(target, selected, writes=False, at_once=1)}
+    outcomes = [result.outcome for result in by_id.values()]
     assert outcomes == ["pass", *(["fail", "skip"] if reporting_check == "kills" else ["pass", "fail"]), "skip"]
     assert by_id[reporting_check].sentence.endswith(
         "; the broker no longer accepts connections; sent last: Metadata v9 by kills; to run the rest, restart it and "
         "pass --skip kills"
     )
-    assert [each.message.api for each in by_id[reporting_check].evidence] == ["Metadata"]
+    assert [explanation.message.api for explanation in by_id[reporting_check].evidence] == ["Metadata"]
     assert by_id["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
 
 
@@ -227,7 +227,7 @@ async def test_dead_broker_is_reported_while_several_checks_run() -> None:
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
         selected = [Check(name, "", "", ("",), kill) for name in ("one", "two")]
-        check_results = [check async for check in run_checks(target, selected, writes=False)]
+        check_results = [result async for result in run_checks(target, selected, writes=False)]
     [sentence] = [
         check_result.sentence
         for check_result in check_results

@@ -1,4 +1,4 @@
-"""Checks the messages of a tap against the relayed bytes, to the byte."""
+"""Check the messages from a tap against every relayed byte."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Stream = tuple[int, Direction]
 
 
 def frame(size: int, fill: bytes = b"k") -> bytes:
-    """A frame whose length prefix says `size`."""
+    """Return a frame whose length prefix says `size`."""
     return struct.pack(">i", size) + size * fill
 
 
 def read_all(sock: socket.socket) -> list[tap_messages.Message]:
-    """Read the messages from a socket up to its end, and close it."""
+    """Read the messages from a socket to its end, and close it."""
     decoder = tap_protocol.TapDecoder()
     messages: list[tap_messages.Message] = []
     with sock:
@@ -29,7 +29,7 @@ def read_all(sock: socket.socket) -> list[tap_messages.Message]:
 
 
 def boundaries(stream: bytes) -> set[int]:
-    """The offsets at which frames start and end."""
+    """Return the offsets at which frames start and end."""
     offsets, position = {0}, 0
     while len(stream) - position >= 4:
         position += 4 + int.from_bytes(stream[position : position + 4], "big")
@@ -38,10 +38,10 @@ def boundaries(stream: bytes) -> set[int]:
 
 
 def check(messages: Iterable[tap_messages.Message], relayed: dict[Stream, bytes]) -> dict[str, int]:
-    """Assert that the messages account for every byte of every stream, in order, and drop at frame boundaries only.
+    """Assert that the messages account for every byte of every stream, in order, and drop only at frame boundaries.
 
     Returns:
-        How many of each message there were, and under ``dropped_bytes`` and ``dropped_frames`` what was dropped.
+        The number of messages of each type, and the totals ``dropped_bytes`` and ``dropped_frames``.
     """
     positions = dict.fromkeys(relayed, 0)
     counts = {"dropped_bytes": 0, "dropped_frames": 0}

@@ -1,4 +1,4 @@
-"""Authority: a CA for tests, and certificates of every kind that a handshake can trip over."""
+"""A CA for tests, and certificates of every kind that a handshake can trip over."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ class Files:
     key: Path
 
     def combined(self) -> Path:
-        """Both in one file, as in a PEM keystore of Kafka."""
+        """Write both to one file, like a PEM keystore of Kafka; return its path."""
         path = self.certificate.with_name(f"{self.certificate.stem}-both.pem")
         path.write_bytes(self.key.read_bytes() + self.certificate.read_bytes())
         return path
 
 
 class Authority:
-    """A CA; `path` has its certificate."""
+    """A CA; `path` is the file with its certificate."""
 
     def __init__(self, directory: Path, name: str = "ca") -> None:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.path = directory / f"{name}.pem"
-        self.path.write_bytes(_pem(self._signed(self._name, self._key.public_key(), [], 0, ca=True)))
+        self.path.write_bytes(_to_pem(self._sign(self._name, self._key.public_key(), [], 0, ca=True)))
 
     def issue(self, *names: str, days: int = 0, password: str | None = None) -> Files:
-        """A certificate for these host names and addresses, with a validity period that is shifted by `days`."""
+        """Issue a certificate for these host names and addresses; `days` shifts its validity period."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-        certificate = self._signed(subject, key.public_key(), names, days)
+        certificate = self._sign(subject, key.public_key(), names, days)
         stem = f"{self.path.stem}-{names[0].replace('*', 'any')}{days or ''}"
         files = Files(self._directory / f"{stem}.pem", self._directory / f"{stem}-key.pem")
-        files.certificate.write_bytes(_pem(certificate))
+        files.certificate.write_bytes(_to_pem(certificate))
         encryption = (
             serialization.NoEncryption()
             if password is None
@@ -56,7 +56,7 @@ class Authority:
         files.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, encryption))
         return files
 
-    def _signed(
+    def _sign(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, names: tuple[str, ...] | list[str], days: int,
         *, ca: bool = False,
     ) -> x509.Certificate:  # fmt: skip
@@ -72,16 +72,16 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), True)
         )
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), False)
+            builder = builder.add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), False)
         return builder.sign(self._key, hashes.SHA256())
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def _to_pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)

@@ -1,4 +1,4 @@
-"""Clients and brokers of plain bytes, for both ends of a relay, in the test's own event loop."""
+"""Clients and brokers that exchange plain bytes through a relay, in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.proxy.relay import Relay, serve
 
 #: A test that takes longer is considered hung; on a loaded machine, any test can take long.
 HANG_S = 60.0
-#: A loopback address of this process alone: none of its ports is taken, not even by a client of another process.
+#: A loopback address that only this process uses: no port is taken, not even by a client of another process.
 OWN_HOST = f"127.{64 + (os.getpid() >> 16 & 63)}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
 
 
@@ -77,7 +77,7 @@ class Peer:
 
 
 class Broker:
-    """A listening socket that accepts when the test calls `accept`. With `down` it refuses, but keeps its port."""
+    """A listening socket that accepts when the test calls `accept`. If `down`, it refuses, but keeps its port."""
 
     def __init__(self, family: int = socket.AF_INET, address: Any = ("127.0.0.1", 0), *, down: bool = False) -> None:
         self._socket = socket.socket(family)
@@ -118,7 +118,7 @@ class Broker:
 async def relaying(
     upstream: str, *, listen: str = "127.0.0.1:0", events: list[Event] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
-    """A relay with one listener; the test fails if it hangs."""
+    """Run a relay with one listener; the test fails if it hangs."""
     report = (lambda event: None) if events is None else events.append
     listener = Listener(parse_listen(listen), parse_upstream(upstream))
     async with asyncio.timeout(HANG_S), serve([listener], report=report, **options) as relay:
@@ -127,7 +127,7 @@ async def relaying(
 
 @asynccontextmanager
 async def connected(relay: Relay, broker: Broker) -> AsyncIterator[tuple[Peer, Peer]]:
-    """A client and the broker's end of its connection."""
+    """Connect a client through the relay; yield it and the broker's end of the connection."""
     with await Peer.connect(relay.addresses[0]) as client, await broker.accept() as server:
         yield client, server
 
@@ -135,12 +135,12 @@ async def connected(relay: Relay, broker: Broker) -> AsyncIterator[tuple[Peer, P
 async def until(condition: Callable[[], Any]) -> None:
     """Run the event loop until `condition()` is true."""
     async with asyncio.timeout(HANG_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+        while not condition():  # noqa: ASYNC110 - the condition has no event to wait for
             await asyncio.sleep(0.001)
 
 
 async def wait_until_settled(state: Callable[[], Any]) -> Any:
-    """Run the event loop until this state no longer changes; return it."""
+    """Run the event loop until the state no longer changes; return the state."""
     async with asyncio.timeout(HANG_S):
         while True:
             previous = state()
@@ -150,8 +150,8 @@ async def wait_until_settled(state: Callable[[], Any]) -> Any:
                 return previous
 
 
-async def send_for_ever(peer: Peer, data: bytes) -> None:
-    """Send `data` again and again; ends with the error of a send that fails."""
+async def send_forever(peer: Peer, data: bytes) -> None:
+    """Send `data` repeatedly until a send fails, and raise its error."""
     while True:
         await peer.send(data)
         await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""--advertise between real sockets: listeners for brokers, and their addresses in responses."""
+"""--advertise with real sockets: listeners for brokers, and their addresses in responses."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def metadata_request(number: int = 1) -> bytes:
 
 
 def metadata_response(*brokers: tuple[int, str, int], number: int = 1) -> bytes:
-    named = [{"node_id": node_id, "host": host, "port": port} for node_id, host, port in brokers]
-    return response("Metadata", 9, {"brokers": named, "cluster_id": "c"}, correlation_id=number)
+    rows = [{"node_id": node_id, "host": host, "port": port} for node_id, host, port in brokers]
+    return response("Metadata", 9, {"brokers": rows, "cluster_id": "c"}, correlation_id=number)
 
 
 async def read_frame(peer: Peer) -> bytes:
@@ -46,7 +46,7 @@ async def read_frame(peer: Peer) -> bytes:
 
 
 async def learn_brokers(client: Peer, server: Peer, *brokers: tuple[int, str, int]) -> dict[int, tuple[str, int]]:
-    """The addresses that the client receives when the server lists these brokers, by node id."""
+    """Return the addresses that the client receives, by node id, when the server lists these brokers."""
     await client.send(metadata_request())
     assert await read_frame(server) == metadata_request()
     await server.send(metadata_response(*brokers))
@@ -162,7 +162,7 @@ async def test_broker_that_moves_keeps_its_port() -> None:
 
 
 class Clock:
-    """The time for `advertised_listeners`."""
+    """The clock that `advertised_listeners` reads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -220,7 +220,7 @@ async def test_bootstrap_servers_of_one_cluster_share_the_listeners() -> None:
 
 
 async def test_two_listeners_of_the_same_brokers_get_separate_broker_listeners() -> None:
-    """As with PLAINTEXT and SSL: the same node ids at other ports."""
+    """As with PLAINTEXT and SSL: the same node ids at different ports."""
     with Broker() as plain, Broker() as secure, Broker() as other_plain, Broker() as other_secure:
         listeners = [
             Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(broker_.address)) for broker_ in (plain, secure)
@@ -255,10 +255,10 @@ async def test_reports_an_unknown_version_once() -> None:
         events: list[Event] = []
         async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
             for number in (1, 2):
-                newer = request("Metadata", 9, {}, correlation_id=number)
-                newer = newer[:7] + b"\x63" + newer[8:]
-                await client.send(newer)
-                assert await read_frame(server) == newer
+                known = request("Metadata", 9, {}, correlation_id=number)
+                unknown = known[:7] + b"\x63" + known[8:]
+                await client.send(unknown)
+                assert await read_frame(server) == unknown
                 await server.send(metadata_response((1, "x", 1), number=number))
                 assert await read_frame(client) == metadata_response((1, "x", 1), number=number)
             assert events == [NewerVersion(METADATA, 99)]
@@ -327,7 +327,7 @@ async def test_second_bootstrap_listener_of_the_cluster_keeps_the_broker_listene
                 await second.accept() as other_server,
             ):
                 addresses = await learn_brokers(client, server, *brokers)
-                # The second bootstrap listener knows that it is the same cluster, but not all brokers of it.
+                # The second bootstrap listener knows that the cluster is the same, but not all of its brokers.
                 assert await learn_brokers(other_client, other_server, *brokers[:2]) == {
                     0: addresses[0],
                     1: addresses[1],
@@ -336,7 +336,7 @@ async def test_second_bootstrap_listener_of_the_cluster_keeps_the_broker_listene
                 assert [upstream for _, upstream in relay.pairs] == [second.address, third.address]
                 with await Peer.connect("{}:{}".format(*addresses[2])), await third.accept():
                     pass
-                # The closed listener was the one of the first broker: this broker gets a listener of its own.
+                # The closed listener was that of the first broker, which now gets a listener of its own.
                 for ends in (client, server), (other_client, other_server):
                     current = await learn_brokers(*ends, *brokers)
                     assert current == {**addresses, 0: current[0]}

@@ -1,4 +1,4 @@
-"""Finds the ends of frames from their length prefixes alone."""
+"""The ends of frames are found from length prefixes alone."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kproxy.proxy.frame_boundaries import FrameBoundaries
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 
 
-def stream_of(sizes: list[int]) -> tuple[bytes, list[int]]:
-    """Frames of these sizes, and where each ends."""
+def make_stream(sizes: list[int]) -> tuple[bytes, list[int]]:
+    """Return a stream with frames of these sizes, and the offset at which each frame ends."""
     stream, ends = b"", []
     for size in sizes:
         stream += struct.pack(">i", size) + size * b"\xff"
@@ -25,14 +25,14 @@ def stream_of(sizes: list[int]) -> tuple[bytes, list[int]]:
 
 @given(SIZES, st.data())
 def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.DataObject) -> None:
-    stream, ends = stream_of(sizes)
+    stream, ends = make_stream(sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream))))
     boundaries = FrameBoundaries()
     found_ends: list[int] = []
     offsets = [0, *sorted(cuts), len(stream)]
     for start, end in pairwise(offsets):
         found_ends += [start + offset for offset in boundaries.ends(stream[start:end])]
-        assert boundaries.between == (end == 0 or end in ends)
+        assert boundaries.at_boundary == (end == 0 or end in ends)
     assert found_ends == ends
     assert boundaries.framed
 
@@ -50,7 +50,7 @@ def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
     assert list(boundaries.ends(struct.pack(">i", 2 * len(inner)))) == []
     assert list(boundaries.ends(inner)) == []
     assert list(boundaries.ends(inner)) == [len(inner)]
-    assert boundaries.between
+    assert boundaries.at_boundary
 
 
 def test_http_tls_or_a_negative_length_is_not_framed() -> None:
@@ -58,7 +58,7 @@ def test_http_tls_or_a_negative_length_is_not_framed() -> None:
         boundaries = FrameBoundaries()
         assert list(boundaries.ends(start)) == []
         assert not boundaries.framed
-        assert boundaries.between
+        assert boundaries.at_boundary
         assert list(boundaries.ends(b"\x00\x00\x00\x00")) == []
 
 

@@ -79,7 +79,7 @@ async def test_tap_reads_figures_and_detects_a_lost_inspector_at_once() -> None:
     lost: list[OSError] = []
     with inspector:
         inspector.setblocking(False)
-        tap.begin([], lambda pressed: None, lost.append)
+        tap.begin([], lambda active: None, lost.append)
         writer = FiguresWriter(inspector)
         writer.send(b"figures 1\n")
         await until(lambda: reader.text == b"figures 1\n")

@@ -40,17 +40,17 @@ class MetadataInterceptor:
 
 @asynccontextmanager
 async def intercepted_peers(decide: Callable[[RequestHeader], Action]) -> AsyncIterator[tuple[Peer, Peer]]:
-    """The client and the server of a connection whose Metadata requests are intercepted."""
-    (client, relays_client), (server, relays_server) = socket.socketpair(), socket.socketpair()
-    for sock in (relays_client, relays_server):
+    """Yield the client and the server of a connection whose Metadata requests are intercepted."""
+    (client, relay_to_client), (server, relay_to_server) = socket.socketpair(), socket.socketpair()
+    for sock in (relay_to_client, relay_to_server):
         sock.setblocking(False)
     frames = InterceptedConnection([MetadataInterceptor(decide)])
-    connection = InterceptingConnection(relays_client, relays_server, memoryview(bytearray(1 << 16)), None, frames)
+    connection = InterceptingConnection(relay_to_client, relay_to_server, memoryview(bytearray(1 << 16)), None, frames)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(connection.run())
         with Peer(client) as client_peer, Peer(server) as server_peer:
             yield client_peer, server_peer
-        connection.abort()  # a side that is delayed does not see the end of its peer
+        connection.abort()  # a delayed side does not notice that its peer has closed
 
 
 def metadata(number: int) -> bytes:

@@ -63,4 +63,4 @@ run(main())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc has the options")
 def test_memory_of_a_frame_is_reused_for_the_next() -> None:
     result = subprocess.run([sys.executable, "-c", _FAULTS], check=True, capture_output=True, text=True)
-    assert int(result.stdout) < 100  # of the 2000 pages
+    assert int(result.stdout) < 100  # out of 2000 pages

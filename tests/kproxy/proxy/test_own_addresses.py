@@ -22,14 +22,14 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-async def connect_refused(relay: Relay) -> None:
+async def connect_and_be_refused(relay: Relay) -> None:
     with await Peer.connect(f"127.0.0.1:{relay.addresses[0].rpartition(':')[2]}") as client, suppress(ConnectionError):
         assert await client.rest() == b""
     await until(lambda: not relay.clients)
 
 
 def own_host() -> str:
-    """An address of this machine that is not loopback; a connected UDP socket sends nothing."""
+    """Return an address of this machine that is not loopback. Connecting a UDP socket sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("192.0.2.1", 9))
@@ -58,7 +58,7 @@ async def test_clients_are_turned_away_and_the_loop_is_reported_once(listen: str
     events: list[Event] = []
     async with serve([listener], report=events.append) as relay:
         for _ in range(3):
-            await connect_refused(relay)
+            await connect_and_be_refused(relay)
         assert events == [UpstreamIsProxy(str(listener.upstream), relay.addresses[0])]
         assert await relay.own_upstreams() == events
         assert (relay.totals.connections, relay.totals.turned_away) == (3, 3)
@@ -70,7 +70,7 @@ async def test_detects_two_listeners_that_lead_to_each_other() -> None:
     pairs = [(one, two), (two, one)]
     listeners = [Listener(parse_listen(f"127.0.0.1:{a}"), parse_upstream(f"127.0.0.1:{b}")) for a, b in pairs]
     async with serve(listeners) as relay:
-        await connect_refused(relay)
+        await connect_and_be_refused(relay)
         assert relay.totals.connections == 1
         assert len(await relay.own_upstreams()) == 2
 
@@ -100,7 +100,7 @@ async def test_reload_reports_a_loop_and_the_next_reload_ends_it() -> None:
         async with serve([Listener(listen, parse_upstream(broker.address))]) as relay:
             [sentence] = await relay.reconfigure([Listener(listen, parse_upstream(f"localhost:{port}"))])
             assert f"upstream localhost:{port} leads back to this proxy (listener 127.0.0.1:{port})" in sentence
-            await connect_refused(relay)
+            await connect_and_be_refused(relay)
             assert await relay.reconfigure([Listener(listen, parse_upstream(broker.address))]) == []
             async with connected(relay, broker) as (client, server):
                 await client.send(b"x")
@@ -108,13 +108,13 @@ async def test_reload_reports_a_loop_and_the_next_reload_ends_it() -> None:
 
 
 async def test_loop_with_unrecognizable_addresses_ends_after_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a port forward would make it: the addresses differ, so only the clients' addresses reveal it."""
+    """As with a port forward: the addresses differ, so only the clients' addresses reveal the loop."""
     monkeypatch.setattr(OwnAddresses, "check", lambda *_: None)
     port = free_port()
     listener = Listener(parse_listen(f"127.0.0.1:{port}"), parse_upstream(f"127.0.0.1:{port}"))
     events: list[Event] = []
     async with serve([listener], report=events.append) as relay:
-        await connect_refused(relay)
+        await connect_and_be_refused(relay)
         assert UpstreamIsProxy(f"127.0.0.1:{port}", f"127.0.0.1:{port}") in events
         assert relay.totals.connections == MAX_ROUNDS + 1
         assert not relay.own._rounds

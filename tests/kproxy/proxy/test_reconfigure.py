@@ -66,12 +66,12 @@ async def test_drain_closes_idle_connections_and_keeps_busy_ones() -> None:
             assert await server.receive(1) == b"y"
 
 
-async def test_drain_ends_at_the_second_request() -> None:
+async def test_drain_ends_at_once_if_requested_again() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
-            at_once = asyncio.Event()
-            at_once.set()
-            await relay.drain(60, at_once)
+            second_request = asyncio.Event()
+            second_request.set()
+            await relay.drain(60, second_request)
             await client.send(b"y")
             assert await server.receive(1) == b"y"
 

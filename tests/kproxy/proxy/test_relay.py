@@ -1,4 +1,4 @@
-"""The relay between real sockets: bytes, ends, resets, back-pressure, and upstreams that are down."""
+"""The relay with real sockets: bytes, ends, resets, back-pressure, and upstreams that are down."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.side import HoldReason
 from kproxy.proxy.sockets import connect
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_forever, until
 
 MIB = 1024 * 1024
 
 
 async def _send_in_pieces(peer: Peer, data: bytes, seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     position = 0
     while position < len(data):
-        size = dice.choice([1, 7, 100, 5000, 70_000])
+        size = rng.choice([1, 7, 100, 5000, 70_000])
         await peer.send(data[position : position + size])
         position += size
-        if dice.random() < 0.1:
+        if rng.random() < 0.1:
             await asyncio.sleep(0)
     peer.finish()
 
@@ -137,7 +137,7 @@ async def test_reset_passes_through_after_the_same_side_half_closed(finisher: st
             assert await other.rest() == b""
             ending.reset()
             with pytest.raises(ConnectionError):
-                await send_for_ever(other, b"more")
+                await send_forever(other, b"more")
 
 
 @pytest.mark.parametrize("finisher", ["client", "server"])
@@ -158,7 +158,7 @@ async def test_closing_server_ends_a_client_that_still_sends() -> None:
             server.socket.close()
             assert await client.receive(1) == b""
             with pytest.raises(ConnectionError):
-                await send_for_ever(client, b"more")
+                await send_forever(client, b"more")
             async with connected(relay, broker) as (second, second_server):
                 await second.send(b"again")
                 assert await second_server.receive(5) == b"again"
@@ -219,8 +219,8 @@ async def test_clients_that_send_at_once_are_all_served() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay, asyncio.TaskGroup() as tasks:
             tasks.create_task(echo())
-            tasks_ = [tasks.create_task(exchange(number)) for number in range(300)]
-    assert [task.result() for task in tasks_] == [b"%03d" % number * 2 for number in range(300)]
+            exchanges = [tasks.create_task(exchange(number)) for number in range(300)]
+    assert [task.result() for task in exchanges] == [b"%03d" % number * 2 for number in range(300)]
 
 
 async def test_clients_are_turned_away_only_while_the_upstream_is_down() -> None:
@@ -249,7 +249,7 @@ async def test_every_listener_connects_to_its_own_upstream() -> None:
                     assert await server.receive(len(address)) == address.encode()
 
 
-async def test_shutdown_closes_both_sides_after_sending_what_was_read() -> None:
+async def test_shutdown_closes_both_sides_after_sending_pending_bytes() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             [address] = relay.addresses
@@ -265,7 +265,7 @@ async def test_shutdown_closes_both_sides_after_sending_what_was_read() -> None:
 
 
 def is_held(relay: Relay) -> bool:
-    """Whether reading from the only client is paused because the server does not read."""
+    """Return whether reading from the only client is paused because the server does not read."""
     [connection] = relay.clients._connections.values()
     return connection is not None and HoldReason.PEER in connection._client._held
 
@@ -273,7 +273,7 @@ def is_held(relay: Relay) -> bool:
 async def test_peer_that_reads_nothing_does_not_delay_shutdown() -> None:
     async def send_until_stopped() -> None:
         with pytest.raises(ConnectionError):
-            await send_for_ever(client, bytes(MIB))
+            await send_forever(client, bytes(MIB))
 
     with Broker() as broker:
         async with asyncio.TaskGroup() as tasks, relaying(broker.address) as relay:

@@ -126,7 +126,7 @@ def test_occupied_port_is_in_use() -> None:
 
 
 def listen_on_ipv6_only() -> tuple[socket.socket, int]:
-    """A listener on ::1 and its port, which is free on 127.0.0.1."""
+    """Listen on ::1; return the socket and its port, which is free on 127.0.0.1."""
     while True:
         [sock] = listen(parse_listen("[::1]:0"))
         port = sock.getsockname()[1]
@@ -183,7 +183,7 @@ async def test_check_reports_a_refused_connection() -> None:
 
 @contextmanager
 def full_listener() -> Iterator[socket.socket]:
-    """A listening socket whose queue is full, so that further clients get no response."""
+    """Yield a listening socket whose queue is full, so that further clients get no response."""
     with ExitStack() as stack:
         full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
@@ -198,30 +198,30 @@ def full_listener() -> Iterator[socket.socket]:
 async def test_check_times_out_if_the_upstream_drops_packets() -> None:
     with full_listener() as full:
         address = TcpAddress("127.0.0.1", full.getsockname()[1])
-        ended: list[Any] = []
+        results: list[Any] = []
 
         async def record(awaited: Awaitable[Any]) -> None:
-            ended.append(await awaited)
+            results.append(await awaited)
 
         checking = asyncio.ensure_future(record(check_upstream(listener_to(address), within=0.1)))
         await asyncio.sleep(0)  # its timeout has started
         timer = asyncio.ensure_future(record(asyncio.sleep(1, "a second later")))
         await checking
         timer.cancel()
-        assert reason(ended[0]) == "no answer within 0.1 s"
+        assert reason(results[0]) == "no answer within 0.1 s"
 
 
 async def test_connect_divides_the_timeout_between_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def two_addresses(_: Address) -> list[tuple[int, object]]:
+    async def resolve_to_two_addresses(_: Address) -> list[tuple[int, object]]:
         return [(socket.AF_INET, full.getsockname()), (socket.AF_INET, ("127.0.0.1", broker.port))]
 
     def timeout(seconds: float) -> asyncio.Timeout:
         timeouts.append(seconds)
-        return real_timeout(0.01 if len(timeouts) == 2 else seconds)  # that of the first address is over soon
+        return real_timeout(0.01 if len(timeouts) == 2 else seconds)  # the timeout of the first address expires soon
 
     timeouts: list[float] = []
     real_timeout = asyncio.timeout
-    monkeypatch.setattr("kproxy.proxy.sockets.resolve", two_addresses)
+    monkeypatch.setattr("kproxy.proxy.sockets.resolve", resolve_to_two_addresses)
     with full_listener() as full, Broker() as broker:
         monkeypatch.setattr(asyncio, "timeout", timeout)
         (await connect(parse_upstream("kafka:9092"), 20)).close()
@@ -251,34 +251,34 @@ class DescriptorlessSocket(socket.socket):
     """A listening socket while the process has no file descriptor left."""
 
     exhausted = True
-    tried = 0
+    attempts = 0
 
     def accept(self) -> tuple[socket.socket, object]:
-        self.tried += 1
+        self.attempts += 1
         if self.exhausted:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return super().accept()
 
 
 async def test_clients_wait_while_file_descriptors_are_exhausted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def listen_without(_: Address) -> list[socket.socket]:
+    def listen_without_descriptors(_: Address) -> list[socket.socket]:
         sock.setblocking(False)
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         return [sock]
 
-    monkeypatch.setattr("kproxy.proxy.relay.listen", listen_without)
+    monkeypatch.setattr("kproxy.proxy.relay.listen", listen_without_descriptors)
     events: list[Event] = []
     with Broker() as broker, DescriptorlessSocket() as sock:
         async with relaying(broker.address, events=events) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
-                await until(lambda: sock.tried == 2)
+                await until(lambda: sock.attempts == 2)
                 assert events == [OutOfResources("too many open files")]
                 sock.exhausted = False
                 await client.send(b"patient")
                 with await broker.accept() as server:
                     assert await server.receive(7) == b"patient"
-                assert sock.tried <= 4
+                assert sock.attempts <= 4
 
 
 async def test_accepts_clients_at_once_when_others_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,26 +306,26 @@ async def test_accepts_clients_at_once_when_others_leave(monkeypatch: pytest.Mon
 
 
 async def test_client_refused_for_a_shortage_does_not_resume_accepting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def connect_without(*_: Any) -> socket.socket:
+    async def connect_without_descriptors(*_: Any) -> socket.socket:
         raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
 
-    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without_descriptors)
     monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 1000.0)
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
                 await client.receive(1)
             await until(lambda: not relay.clients)
-            assert relay.listeners.lacks_resources  # the next one would be refused, too
+            assert relay.listeners.lacks_resources  # the next client would also be refused
 
 
 async def test_descriptor_shortage_does_not_mark_the_upstream_as_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def connect_without(*args: Any) -> socket.socket:
+    async def connect_without_descriptors(*args: Any) -> socket.socket:
         if relay.totals.turned_away < 3:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return await connect(*args)
 
-    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.client_opening.connect", connect_without_descriptors)
     monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:

@@ -22,7 +22,7 @@ REQUESTS, RESPONSES = (1, Direction.REQUEST), (1, Direction.RESPONSE)
 
 
 @pytest.fixture(autouse=True)
-def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def _send_small_messages_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
 
 
@@ -35,17 +35,17 @@ class WatchedTap:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_buffer)
         self.theirs.setblocking(False)
         self.messages: list[tap_messages.Message] = []
-        self.pressed: list[bool] = []
+        self.backpressure: list[bool] = []
         self.lost: list[OSError] = []
         self.most_queued = 0
         self._decoder = tap_protocol.TapDecoder()
-        self.tap.begin([("listener", "upstream")], self.pressed.append, self.lost.append)
+        self.tap.begin([("listener", "upstream")], self.backpressure.append, self.lost.append)
 
     def open(self, number: int = 1) -> TappedConnection:
         return self.tap.open(number, 0, "client", "server", "listener")
 
     async def read(self, size: int) -> None:
-        """The inspector takes up to `size` bytes; the tap has a turn before and after."""
+        """Let the inspector read up to `size` bytes; the tap gets a turn before and after."""
         self.most_queued = max(self.most_queued, self.tap.queued)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -67,7 +67,7 @@ class WatchedTap:
 
 @st.composite
 def traffic(draw: st.DrawFn) -> list[tuple[Stream, bytes, int]]:
-    """Chunks of four streams, mingled; each with the bytes that the inspector reads after it."""
+    """Draw interleaved chunks of four streams, each with the number of bytes that the inspector reads after it."""
     streams: dict[Stream, bytes] = {}
     for connection_id in (1, 2):
         for direction in Direction:
@@ -84,12 +84,12 @@ def traffic(draw: st.DrawFn) -> list[tuple[Stream, bytes, int]]:
     return chunks
 
 
-async def play(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: bool) -> WatchedTap:
+async def play_traffic(chunks: list[tuple[Stream, bytes, int]], *, limit: int, strict: bool) -> WatchedTap:
     watched = WatchedTap(limit=limit, strict=strict)
     connections = {1: watched.open(1), 2: watched.open(2)}
-    for at, ((connection_id, direction), chunk, read) in enumerate(chunks):
+    for at, ((connection_id, direction), chunk, read_size) in enumerate(chunks):
         connections[connection_id].streams[direction].data(chunk, at)
-        await watched.read(read)
+        await watched.read(read_size)
     for connection in connections.values():
         connection.close("client", "fin", 0, 0, 0)
     await watched.close()
@@ -108,20 +108,20 @@ def relayed_bytes(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes
 def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
     chunks: list[tuple[Stream, bytes, int]], limit: int
 ) -> None:
-    watched = asyncio.run(play(chunks, limit=limit, strict=False))
+    watched = asyncio.run(play_traffic(chunks, limit=limit, strict=False))
     counts = check(watched.messages, relayed_bytes(chunks))
     bye = watched.messages[-1]
     assert isinstance(bye, tap_messages.Bye)
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
     assert (counts["Open"], counts["Close"]) == (2, 2)
-    assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # and a chunk
+    assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # plus one chunk
 
 
 @given(traffic(), st.sampled_from([2000, 6000]))
 def test_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
-    watched = asyncio.run(play(chunks, limit=limit, strict=True))
+    watched = asyncio.run(play_traffic(chunks, limit=limit, strict=True))
     assert check(watched.messages, relayed_bytes(chunks))["dropped_bytes"] == 0
-    assert watched.pressed == [True, False] * (len(watched.pressed) // 2)
+    assert watched.backpressure == [True, False] * (len(watched.backpressure) // 2)
 
 
 async def test_fast_inspector_gets_every_chunk_unchanged() -> None:
@@ -141,7 +141,7 @@ async def test_fast_inspector_gets_every_chunk_unchanged() -> None:
 async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
-    request.data(frame(80 * KIB), 0)  # over every bound
+    request.data(frame(80 * KIB), 0)  # above every limit
     await asyncio.sleep(0)
     request.data(frame(100), 0)
     while watched.tap.packed:
@@ -149,10 +149,10 @@ async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
     assert watched.tap.full
     request.data(frame(200), 0)
     await watched.close()
-    kinds = [
+    dropped = [
         message for message in watched.messages if isinstance(message, tap_messages.TapGap | tap_messages.TapSkipped)
     ]
-    assert kinds == [
+    assert dropped == [
         tap_messages.TapGap(*REQUESTS, 0, 104, 1),
         tap_messages.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES]),
     ]
@@ -196,7 +196,7 @@ async def test_oversized_frame_is_cut_and_its_rest_is_counted() -> None:
     assert watched.tap.queued < 64 * KIB * 9 // 8 + 12 * KIB
     await watched.close()
     counts = check(watched.messages, {REQUESTS: stream})
-    assert counts["TapGap"] == 2  # the rest of the first, then the second
+    assert counts["TapGap"] == 2  # for the rest of the first frame, then for the second
     assert counts["dropped_frames"] == 2
 
 
@@ -235,7 +235,7 @@ async def test_memory_is_bounded_if_the_inspector_reads_nothing() -> None:
     assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
 
 
-async def test_connection_opened_while_the_queue_is_full_is_reported_later() -> None:
+async def test_connection_opened_while_the_queue_is_full_is_reported_once_there_is_room() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open(1).streams
     request.data(frame(100 * KIB), 0)
@@ -262,11 +262,11 @@ async def test_lost_inspector_is_reported_once_and_nothing_is_queued() -> None:
     watched = WatchedTap(limit=64 * KIB, strict=True)
     [request, _] = watched.open().streams
     request.data(frame(100 * KIB), 0)
-    assert watched.pressed == [True]
+    assert watched.backpressure == [True]
     watched.theirs.close()
     await until(lambda: watched.tap.lost)
     request.data(frame(100), 0)
-    assert watched.pressed == [True, False]
+    assert watched.backpressure == [True, False]
     assert watched.tap.queued == 0
     assert watched.tap.unseen_bytes == 104
     assert len(watched.lost) == 1
@@ -284,7 +284,7 @@ async def test_close_gives_up_on_an_inspector_that_reads_nothing() -> None:
 async def test_close_waits_for_a_slow_inspector() -> None:
     ours, theirs = socket.socketpair()
     tap = Tap(ours, node="node")
-    tap.begin([], lambda pressed: None, lambda error: pytest.fail(str(error)))
+    tap.begin([], lambda active: None, lambda error: pytest.fail(str(error)))
     stream = tap.open(1, 0, "client", "server", "listener").streams[0]
     content = frame(4 * KIB * KIB)
     stream.data(content, 0)

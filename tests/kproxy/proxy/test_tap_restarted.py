@@ -1,4 +1,4 @@
-"""The tap when inspectors die and others follow: bytes that none has inspected are counted exactly."""
+"""The tap when inspectors die and are replaced: bytes that no inspector has read are counted exactly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KIB = 1024
 
 
 @pytest.fixture(autouse=True)
-def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def _send_small_messages_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
 
 
@@ -41,7 +41,7 @@ class Inspector:
         self._table = table
         self._relayed = relayed
         self._decoder = tap_protocol.TapDecoder()
-        self._at: dict[Stream, int] = {}
+        self._positions: dict[Stream, int] = {}
         self._slots: dict[int, int] = {}
         self._unstored: list[int] = []
         self._unstored_missed = [0, 0, 0]
@@ -49,9 +49,9 @@ class Inspector:
     def read(self, size: int) -> None:
         with suppress(BlockingIOError):
             for message in self._decoder.receive_data(self.socket.recv(size)):
-                self._take(message)
+                self._handle(message)
 
-    def _take(self, message: Any) -> None:
+    def _handle(self, message: Any) -> None:
         if isinstance(message, tap_messages.Hello):
             self.hello = message
         elif isinstance(message, tap_messages.ListenersChanged):
@@ -66,16 +66,16 @@ class Inspector:
             for direction in Direction:
                 start = message.resumed[direction][0] if message.resumed else 0
                 assert start == self._table.inspected(message.slot, direction)[0]
-                self._at[message.connection_id, direction] = start
+                self._positions[message.connection_id, direction] = start
         elif isinstance(message, tap_messages.Close):
             for direction in Direction:
                 stream = message.connection_id, direction
-                assert self._at.pop(stream) == len(self._relayed[stream])
+                assert self._positions.pop(stream) == len(self._relayed[stream])
             self.closed.append(message.connection_id)
             self._unstored.append(self._slots.pop(message.connection_id))
         elif isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             stream = message.connection_id, message.direction
-            position, content = self._at[stream], self._relayed[stream]
+            position, content = self._positions[stream], self._relayed[stream]
             if isinstance(message, tap_messages.TapData):
                 end = position + len(message.payload)
                 assert content[position:end] == message.payload
@@ -89,11 +89,11 @@ class Inspector:
                 if message.restarted:
                     offsets = boundaries(content)
                     assert message.frames == len([offset for offset in offsets if position < offset <= end])
-            self._at[stream] = end
+            self._positions[stream] = end
 
     def store(self) -> None:
         """Store everything received so far in the trace."""
-        for (connection_id, direction), position in self._at.items():
+        for (connection_id, direction), position in self._positions.items():
             offsets = [offset for offset in boundaries(self._relayed[connection_id, direction]) if offset <= position]
             self._table.store(self._slots[connection_id], direction, max(offsets), len(offsets) - 1)
         for slot in self._unstored:
@@ -112,14 +112,14 @@ class TapRun:
         self.events: list[Event] = []
         self.inspectors: list[Inspector] = []
         self.open: dict[int, TappedConnection] = {}
-        self.tap = Tap(self._new(), node="node", limit=limit, table=self.table)
-        self.tap.begin([], lambda pressed: None, lambda error: pytest.fail(str(error)), self.events.append)
+        self.tap = Tap(self._start_inspector(), node="node", limit=limit, table=self.table)
+        self.tap.begin([], lambda active: None, lambda error: pytest.fail(str(error)), self.events.append)
 
     @property
     def inspector(self) -> Inspector:
         return self.inspectors[-1]
 
-    def _new(self) -> socket.socket:
+    def _start_inspector(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * KIB)
         self.inspectors.append(Inspector(theirs, self.table, self.relayed))
@@ -142,7 +142,7 @@ class TapRun:
         self.tap.lose()
 
     def resume(self) -> None:
-        self.tap.resume(self._new())
+        self.tap.resume(self._start_inspector())
 
     async def turn(self, size: int = KIB * KIB) -> None:
         for _ in range(3):
@@ -173,17 +173,17 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
+async def play_steps(steps: list[tuple[Any, ...]], limit: int) -> None:
     run, connected = TapRun(limit), 0
     remaining: dict[Stream, bytes] = {}
     content = b"".join(frame(size) for size in (0, 5, 60, 300, 1, 2, 3)) * 50
-    for step, *given_ in steps:
+    for step, *arguments in steps:
         if step == "connect":
             connected += 1
             run.connect(connected)
             remaining |= {(connected, direction): content for direction in Direction}
         elif step == "data" and run.open:
-            index, direction, size = given_
+            index, direction, size = arguments
             number = list(run.open)[index % len(run.open)]
             chunk, remaining[number, direction] = (
                 remaining[number, direction][:size],
@@ -192,9 +192,9 @@ async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
             if chunk:
                 run.data(number, direction, chunk)
         elif step == "close" and run.open:
-            run.close(list(run.open)[given_[0] % len(run.open)])
+            run.close(list(run.open)[arguments[0] % len(run.open)])
         elif step == "turn" and not run.tap.lost:
-            await run.turn(given_[0])
+            await run.turn(arguments[0])
         elif step == "store" and not run.tap.lost:
             run.inspector.store()
         elif step == "die" and not run.tap.lost:
@@ -212,7 +212,7 @@ async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(STEPS, max_size=60), st.sampled_from([2000, 64 * KIB * KIB]))
 def test_every_inspector_continues_where_the_previous_trace_ends(steps: list[tuple[Any, ...]], limit: int) -> None:
-    asyncio.run(play([("connect",), *steps], limit))
+    asyncio.run(play_steps([("connect",), *steps], limit))
 
 
 async def test_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
@@ -232,9 +232,9 @@ async def test_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
     await run.end()
     assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True), (44, 1, True)]
     assert [type(event) for event in run.events] == [InspectorResumed]
-    [event_] = run.events
-    assert isinstance(event_, InspectorResumed)
-    assert (event_.bytes, event_.frames, event_.connections) == (24 + 34 + 9, 2, 1)
+    [resumed] = run.events
+    assert isinstance(resumed, InspectorResumed)
+    assert (resumed.bytes, resumed.frames, resumed.connections) == (24 + 34 + 9, 2, 1)
 
 
 async def test_long_frame_reported_from_its_header_is_not_a_gap() -> None:
@@ -244,7 +244,7 @@ async def test_long_frame_reported_from_its_header_is_not_a_gap() -> None:
     await run.turn()
     slot = run.open[1].slot
     assert slot is not None
-    run.table.store(slot, Direction.REQUEST, 14 + 2004, 2)  # as of a frame that is too long to be decoded
+    run.table.store(slot, Direction.REQUEST, 14 + 2004, 2)  # as for a frame that is too long to be decoded
     run.die()
     run.data(1, Direction.REQUEST, frame(2000)[700:1500])
     run.resume()

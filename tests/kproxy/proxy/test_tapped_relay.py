@@ -1,4 +1,4 @@
-"""The relay with a tap: the messages to the inspector, and that the inspector cannot harm the relay."""
+"""The relay with a tap: it reports to the inspector, and the inspector cannot harm it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until, wait_until_settled
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_forever, until, wait_until_settled
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -31,7 +31,7 @@ class Inspector:
         self.socket = sock
 
     def read_to_the_end(self) -> asyncio.Future[list[tap_messages.Message]]:
-        """Read in a thread, as another process would."""
+        """Read to the end in a thread, as another process would."""
         return asyncio.get_running_loop().run_in_executor(None, read_all, self.socket)
 
 
@@ -84,7 +84,7 @@ async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
             assert await server.rest() == b""
             client.reset()
             with pytest.raises(ConnectionError):
-                await send_for_ever(server, frame(10))
+                await send_forever(server, frame(10))
         _, _, *messages, closed, _ = await reading
     ends = [(message.direction, message.how) for message in messages if isinstance(message, tap_messages.End)]
     assert ends == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
@@ -187,7 +187,7 @@ async def test_strict_tap_pauses_the_relay_and_loses_nothing() -> None:
             exchange = asyncio.ensure_future(_exchange(client, server, content))
             await until(lambda: tap.queued > 256 * KIB)
             stopped_at, _ = await wait_until_settled(lambda: (relay.totals.request_bytes, tap.queued))
-            with await Peer.connect(relay.addresses[0]) as late:  # waits in the queue, as all do
+            with await Peer.connect(relay.addresses[0]) as late:  # waits in the accept queue, like every new client
                 totals = await wait_until_settled(lambda: relay.totals)
                 assert totals.connections == 1
                 assert totals.request_bytes == stopped_at < len(content)

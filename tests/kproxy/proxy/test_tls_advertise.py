@@ -1,4 +1,4 @@
-"""Brokers that are advertised, with TLS: one port for each, or one for all by their names."""
+"""Advertised brokers with TLS: one port for each broker, or one port for all, told apart by server name."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from tests.kproxy.proxy.tls_relay import (
 
 async def test_advertised_broker_listeners_use_tls(certificates: Certificates) -> None:
     policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
-    at_client, at_server = client_context(certificates.ca.path), server_context(certificates.broker)
+    client_tls, server_tls = client_context(certificates.ca.path), server_context(certificates.broker)
     rewriting = Rewriting(Advertise(host="localhost"))
     with Broker() as first, Broker() as second:
         async with running_relay(first.address, policy, rewriting=rewriting) as relay:
-            async with connected_peers(relay, first, at_client, at_server) as (client, server):
+            async with connected_peers(relay, first, client_tls, server_tls) as (client, server):
                 addresses = await learn_brokers(
                     client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
                 )
             assert addresses[1] == ("localhost", own_port(relay))
             with await Peer.connect(f"127.0.0.1:{addresses[2][1]}") as peer:
-                other = await TlsPeer(peer, at_client, "localhost").shake_hands()
+                other = await TlsPeer(peer, client_tls, "localhost").shake_hands()
                 with await second.accept() as accepted:
-                    reached = await TlsPeer(accepted, at_server, server=True).shake_hands()
+                    reached = await TlsPeer(accepted, server_tls, server=True).shake_hands()
                     await other.send(metadata_request())
                     assert await reached.receive(len(metadata_request())) == metadata_request()
 
@@ -43,24 +43,24 @@ async def test_advertised_broker_listeners_use_tls(certificates: Certificates) -
 async def test_one_port_serves_all_brokers_by_server_name(certificates: Certificates) -> None:
     events: list[Event] = []
     policy = TlsPolicy(terminating_context(certificates.proxy))
-    at_client = client_context(certificates.ca.path)
+    client_tls = client_context(certificates.ca.path)
     rewriting = Rewriting(Advertise(names=BrokerNames("b$id.kafka.test")))
     with Broker() as first, Broker() as second:
         async with running_relay(first.address, policy, events, rewriting=rewriting) as relay:
             port = own_port(relay)
-            # A broker that is not known yet, and a name of no broker, lead to the bootstrap upstream.
+            # The name of a broker not known yet and a name of no broker both lead to the bootstrap upstream.
             for name in ("b2.kafka.test", "localhost"):
-                async with connected_peers(relay, first, at_client, None, name):
+                async with connected_peers(relay, first, client_tls, None, name):
                     pass
             brokers = (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
-            async with connected_peers(relay, first, at_client, None) as (client, server):
+            async with connected_peers(relay, first, client_tls, None) as (client, server):
                 addresses = await learn_brokers(client, server, *brokers)
             assert addresses == {1: ("b1.kafka.test", port), 2: ("b2.kafka.test", port)}
             assert events == [BrokerListening(2, second.address, f"b2.kafka.test:{port}")]
-            async with connected_peers(relay, first, at_client, None, "b1.kafka.test") as (client, server):
+            async with connected_peers(relay, first, client_tls, None, "b1.kafka.test") as (client, server):
                 await client.send(b"to 1")
                 assert await server.receive(4) == b"to 1"
-            async with connected_peers(relay, second, at_client, None, "B2.kafka.test") as (client, server):
+            async with connected_peers(relay, second, client_tls, None, "B2.kafka.test") as (client, server):
                 assert await learn_brokers(client, server, *brokers) == addresses
             assert len(relay.addresses) == 1
 

@@ -1,4 +1,4 @@
-"""Clients with which the relay cannot establish TLS, and why."""
+"""Clients with which the relay cannot establish TLS, and the reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.kproxy.proxy.tls_relay import (
 )
 
 
-async def test_client_without_a_handshake_times_out_and_delays_no_other(certificates: Certificates) -> None:
+async def test_client_without_a_handshake_times_out_and_delays_no_other_client(certificates: Certificates) -> None:
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         policy = TlsPolicy(terminating_context(certificates.proxy))
@@ -61,7 +61,7 @@ async def test_connection_without_data_is_not_a_tls_failure(certificates: Certif
 async def client_failure(
     certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext, name: str = "localhost"
 ) -> Any:
-    """The TLS failure that the tap reports for a client: who failed, and the reason."""
+    """Return the TLS failure that the tap reports for a client: who failed, and the reason."""
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with running_relay(broker.address, policy, tap=tap) as relay:
@@ -81,7 +81,7 @@ async def client_failure(
     return failure[1:3]
 
 
-async def test_reports_the_reason_of_a_client_failure(certificates: Certificates) -> None:
+async def test_reports_the_reason_for_a_client_failure(certificates: Certificates) -> None:
     plain = TlsPolicy(terminating_context(certificates.proxy))
     mutual = TlsPolicy(terminating_context(certificates.proxy, certificates.ca.path))
     ca = certificates.ca.path
@@ -146,7 +146,7 @@ async def test_reports_a_client_that_leaves_during_the_handshake(certificates: C
     assert failures_in(messages) == [("client", "client", TlsReason.CLOSED, None)]
 
 
-async def test_unwritable_key_log_fails_one_connection_only(certificates: Certificates) -> None:
+async def test_unwritable_key_log_fails_only_one_connection(certificates: Certificates) -> None:
     context = terminating_context(certificates.proxy)
     context.keylog_filename = "/dev/full"
     policy = TlsPolicy(context)

@@ -1,4 +1,4 @@
-"""Flaws of kproxy's own certificate, which explain why a peer rejected it without a reason."""
+"""Flaws of kproxy's own certificate, which explain why a peer rejected it without giving a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes and ends of connections pass through the relay unchanged, with TLS at one side or both."""
+"""Bytes and ends of connections pass through the relay unchanged, with TLS on one side or both."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ async def test_relays_with_tls_on_either_side(
         None if inner is None else terminating_context(certificates.proxy),
         None if outer is None else originating_context(certificates.ca.path),
     )
-    at_client = inner and client_context(certificates.ca.path, maximum_version=inner, minimum_version=inner)
-    at_server = outer and server_context(certificates.broker, maximum_version=outer, minimum_version=outer)
+    client_tls = inner and client_context(certificates.ca.path, maximum_version=inner, minimum_version=inner)
+    server_tls = outer and server_context(certificates.broker, maximum_version=outer, minimum_version=outer)
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with (
             running_relay(broker.address, policy, tap=tap) as relay,
-            connected_peers(relay, broker, at_client, at_server) as (client, server),
+            connected_peers(relay, broker, client_tls, server_tls) as (client, server),
         ):
             await client.send(frame(10))
             assert await server.receive(14) == frame(10)
@@ -61,10 +61,10 @@ async def test_relays_with_tls_on_either_side(
 
 @pytest.mark.parametrize("tls", ["client", "server", "both"])
 async def test_large_data_passes_in_both_directions_at_once(certificates: Certificates, tls: str) -> None:
-    at_client = client_context(certificates.ca.path) if tls != "server" else None
-    at_server = server_context(certificates.broker) if tls != "client" else None
+    client_tls = client_context(certificates.ca.path) if tls != "server" else None
+    server_tls = server_context(certificates.broker) if tls != "client" else None
     policy = TlsPolicy(
-        at_client and terminating_context(certificates.proxy), at_server and originating_context(certificates.ca.path)
+        client_tls and terminating_context(certificates.proxy), server_tls and originating_context(certificates.ca.path)
     )
     size = 20 * MIB
     requests = bytes(range(251)) * (size // 251)
@@ -77,7 +77,7 @@ async def test_large_data_passes_in_both_directions_at_once(certificates: Certif
     with Broker() as broker:
         async with (
             running_relay(broker.address, policy) as relay,
-            connected_peers(relay, broker, at_client, at_server) as ends,
+            connected_peers(relay, broker, client_tls, server_tls) as ends,
         ):
             client, server = ends
             async with asyncio.TaskGroup() as group:
@@ -123,7 +123,7 @@ async def test_data_sent_with_the_handshake_is_relayed(certificates: Certificate
                     with contextlib.suppress(ssl.SSLWantReadError):
                         tls.tls.do_handshake()
                         break
-                tls.tls.write(b"early")  # leaves together with the end of the handshake
+                tls.tls.write(b"early")  # sent together with the end of the handshake
                 await tls._flush()
                 with await broker.accept() as server:
                     assert await server.receive(5) == b"early"
@@ -134,11 +134,11 @@ async def test_close_notify_of_a_client_ends_only_its_direction(
     certificates: Certificates, version: ssl.TLSVersion
 ) -> None:
     policy = TlsPolicy(terminating_context(certificates.proxy), originating_context(certificates.ca.path))
-    at_client = client_context(certificates.ca.path, minimum_version=version, maximum_version=version)
+    client_tls = client_context(certificates.ca.path, minimum_version=version, maximum_version=version)
     with Broker() as broker:
         async with (
             running_relay(broker.address, policy) as relay,
-            connected_peers(relay, broker, at_client, server_context(certificates.broker)) as (client, server),
+            connected_peers(relay, broker, client_tls, server_context(certificates.broker)) as (client, server),
         ):
             await client.send(b"last request")
             await client.finish()
@@ -196,11 +196,11 @@ async def test_relays_with_mutual_tls_on_both_sides(certificates: Certificates) 
         terminating_context(certificates.proxy, certificates.ca.path),
         originating_context(certificates.ca.path, certificates.client.certificate, certificates.client.key),
     )
-    at_client = client_context(certificates.ca.path, certificates.client)
+    client_tls = client_context(certificates.ca.path, certificates.client)
     with Broker() as broker:
         async with (
             running_relay(broker.address, policy) as relay,
-            connected_peers(relay, broker, at_client, server_context(certificates.broker, certificates.ca.path)) as (
+            connected_peers(relay, broker, client_tls, server_context(certificates.broker, certificates.ca.path)) as (
                 client,
                 server,
             ),

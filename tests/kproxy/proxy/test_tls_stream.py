@@ -45,15 +45,15 @@ class SslPeer:
 
 
 def complete_handshake(
-    stream: TlsStream, other: SslPeer, cut: Callable[[bytes], list[bytes]] = lambda data: [data]
+    stream: TlsStream, peer: SslPeer, cut: Callable[[bytes], list[bytes]] = lambda data: [data]
 ) -> bytes:
     """Complete the handshake; return the data that the stream decrypts meanwhile."""
     decrypted = stream.receive_data(b"")
     turns = 0
-    while not (stream.established and other.established and turns > 1):
-        for piece in cut(other.step(stream.data_to_send())):
+    while not (stream.established and peer.established and turns > 1):
+        for piece in cut(peer.step(stream.data_to_send())):
             decrypted += stream.receive_data(piece)
-        turns = turns + 1 if stream.established and other.established else 0
+        turns = turns + 1 if stream.established and peer.established else 0
     return decrypted
 
 
@@ -66,15 +66,15 @@ def test_stream_serves_a_client_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = SslPeer(
+    peer = SslPeer(
         tls_peer.client_context(authority.path, minimum_version=version, maximum_version=version), "localhost"
     )
-    complete_handshake(stream, other, split_into_bytes)
+    complete_handshake(stream, peer, split_into_bytes)
     assert stream.requested_name == "localhost"
-    other.tls.write(b"asked" * 5000)
-    assert b"".join(map(stream.receive_data, split_into_bytes(other.outgoing.read()))) == b"asked" * 5000
-    other.incoming.write(stream.send(b"answer"))
-    assert other.tls.read(100) == b"answer"
+    peer.tls.write(b"asked" * 5000)
+    assert b"".join(map(stream.receive_data, split_into_bytes(peer.outgoing.read()))) == b"asked" * 5000
+    peer.incoming.write(stream.send(b"answer"))
+    assert peer.tls.read(100) == b"answer"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -82,54 +82,54 @@ def test_stream_connects_to_a_server_whose_bytes_arrive_one_by_one(
     authority: Authority, files: Files, version: ssl.TLSVersion
 ) -> None:
     stream = TlsStream(contexts.client_context(authority.path), "localhost")
-    other = SslPeer(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
-    complete_handshake(stream, other, split_into_bytes)
-    other.incoming.write(stream.send(b"x" * 100_000))
-    assert b"".join(other.tls.read(1 << 16) for _ in range(7)) == b"x" * 100_000
+    peer = SslPeer(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
+    complete_handshake(stream, peer, split_into_bytes)
+    peer.incoming.write(stream.send(b"x" * 100_000))
+    assert b"".join(peer.tls.read(1 << 16) for _ in range(7)) == b"x" * 100_000
 
 
 def test_next_call_returns_data_that_arrived_with_the_handshake(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
-    stream.receive_data(other.step(b""))
-    last = other.step(stream.data_to_send())
-    other.tls.write(b"early")
-    assert stream.receive_data(last + other.outgoing.read()) == b""
+    peer = SslPeer(tls_peer.client_context(authority.path), "localhost")
+    stream.receive_data(peer.step(b""))
+    last = peer.step(stream.data_to_send())
+    peer.tls.write(b"early")
+    assert stream.receive_data(last + peer.outgoing.read()) == b""
     assert stream.established
     assert stream.receive_data(b"") == b"early"
 
 
 def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
-    complete_handshake(stream, other)
-    other.tls.write(b"last")
+    peer = SslPeer(tls_peer.client_context(authority.path), "localhost")
+    complete_handshake(stream, peer)
+    peer.tls.write(b"last")
     with pytest.raises(ssl.SSLWantReadError):
-        other.tls.unwrap()
-    assert stream.receive_data(other.outgoing.read()) == b"last"
+        peer.tls.unwrap()
+    assert stream.receive_data(peer.outgoing.read()) == b"last"
     assert stream.closed
-    other.incoming.write(stream.send(b"answer"))
+    peer.incoming.write(stream.send(b"answer"))
     assert stream.failure is None
 
 
 def test_stream_reads_after_its_own_close_notify(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
-    complete_handshake(stream, other)
+    peer = SslPeer(tls_peer.client_context(authority.path), "localhost")
+    complete_handshake(stream, peer)
     assert stream.end()
     assert stream.end() == b""
-    other.tls.write(b"still here")
-    assert stream.receive_data(other.outgoing.read()) == b"still here"
+    peer.tls.write(b"still here")
+    assert stream.receive_data(peer.outgoing.read()) == b"still here"
 
 
 def test_damaged_record_is_a_failure_without_an_exception(authority: Authority, files: Files) -> None:
     stream = TlsStream(contexts.server_context(files.certificate, files.key))
-    other = SslPeer(tls_peer.client_context(authority.path), "localhost")
-    complete_handshake(stream, other)
-    other.tls.write(b"good")
-    whole = other.outgoing.read()
-    other.tls.write(b"bad")
-    damaged = bytearray(other.outgoing.read())
+    peer = SslPeer(tls_peer.client_context(authority.path), "localhost")
+    complete_handshake(stream, peer)
+    peer.tls.write(b"good")
+    whole = peer.outgoing.read()
+    peer.tls.write(b"bad")
+    damaged = bytearray(peer.outgoing.read())
     damaged[-1] ^= 1
     assert stream.receive_data(whole + damaged) == b"good"
     assert stream.failure is not None
@@ -163,7 +163,7 @@ def test_key_log_is_readable_by_its_owner_only(authority: Authority, files: File
 
 
 def test_unusable_file_is_reported_in_one_sentence(authority: Authority, files: Files, tmp_path: Path) -> None:
-    other = authority.issue("other")
+    other_files = authority.issue("other")
     encrypted = authority.issue("encrypted", password="secret")
     text = tmp_path / "text"
     text.write_text("no certificate")
@@ -175,7 +175,11 @@ def test_unusable_file_is_reported_in_one_sentence(authority: Authority, files: 
         (files.certificate, missing, f"--tls-key {missing}: No such file or directory; choose another file"),
         (text, files.key, f"--tls-cert {text} has no PEM certificate: use a file with a -----BEGIN ...CERTIFICATE"),
         (files.certificate, text, f"--tls-key {text} has no PEM private key: use a file with a -----BEGIN ...PRIVATE"),
-        (files.certificate, other.key, f"--tls-key {other.key} is not the key of --tls-cert {files.certificate}"),
+        (
+            files.certificate,
+            other_files.key,
+            f"--tls-key {other_files.key} is not the key of --tls-cert {files.certificate}",
+        ),
         (encrypted.certificate, encrypted.key, f"--tls-key {encrypted.key} is protected by a password"),
         (broken, files.key, f"--tls-cert {broken}, --tls-key {files.key}: "),
     ]:

@@ -37,7 +37,7 @@ from tests.kproxy.proxy.tls_relay import (
 async def upstream_failure(
     certificates: Certificates, policy: TlsPolicy, context: ssl.SSLContext | bytes | None, host: str = "127.0.0.1"
 ) -> Any:
-    """The TLS failure that the tap reports for an upstream: who failed, the reason, and the reported sentences."""
+    """Return the TLS failure that the tap reports for an upstream: who failed, why, and the reported sentences."""
     events: list[Event] = []
 
     async def serve_one(broker: Broker) -> None:
@@ -64,7 +64,7 @@ async def upstream_failure(
     return *failure[1:3], *(event.reason for event in events if isinstance(event, UpstreamUnreachable))
 
 
-async def test_reports_the_reason_of_an_upstream_failure(certificates: Certificates) -> None:
+async def test_reports_the_reason_for_an_upstream_failure(certificates: Certificates) -> None:
     ca = certificates.ca.path
     plain = TlsPolicy(None, originating_context(ca))
     for policy, context, expected in [

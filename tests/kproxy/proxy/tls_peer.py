@@ -1,4 +1,4 @@
-"""TlsPeer: one end of a TLS connection in the test's own event loop, on Python's ssl and nothing of kproxy."""
+"""One end of a TLS connection in the test's own event loop, with Python's ssl and no code of kproxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 1 << 16
 
 
 class TlsPeer:
-    """TLS over a peer; `ended` is how its stream ended: ``close_notify``, ``eof``."""
+    """TLS over a peer; `ended` tells how its stream ended: ``close_notify`` or ``eof``."""
 
     def __init__(self, peer: Peer, context: ssl.SSLContext, name: str | None = None, *, server: bool = False) -> None:
         self.peer = peer
@@ -52,13 +52,13 @@ class TlsPeer:
         return data
 
     async def rest(self) -> bytes:
-        parts = [self._plain]
+        chunks = [self._plain]
         while not self.ended:
             self._plain = b""
             await self._read()
-            parts.append(self._plain)
+            chunks.append(self._plain)
         self._plain = b""
-        return b"".join(parts)
+        return b"".join(chunks)
 
     async def finish(self) -> None:
         """Send close_notify; the other direction stays open."""
@@ -91,10 +91,10 @@ class TlsPeer:
 
 
 def client_context(ca: Any, files: Files | None = None, **settings: Any) -> ssl.SSLContext:
-    """`settings` are attributes of the context."""
+    """Return a client's context; `settings` are attributes of the context."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(ca)
-    return _configured(context, files, settings)
+    return _configure(context, files, settings)
 
 
 def server_context(files: Files, client_ca: Any = None, **settings: Any) -> ssl.SSLContext:
@@ -102,10 +102,10 @@ def server_context(files: Files, client_ca: Any = None, **settings: Any) -> ssl.
     if client_ca is not None:
         context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
-    return _configured(context, files, settings)
+    return _configure(context, files, settings)
 
 
-def _configured(context: ssl.SSLContext, files: Files | None, settings: dict[str, Any]) -> ssl.SSLContext:
+def _configure(context: ssl.SSLContext, files: Files | None, settings: dict[str, Any]) -> ssl.SSLContext:
     if files is not None:
         context.load_cert_chain(files.certificate, files.key)
     for name, value in settings.items():

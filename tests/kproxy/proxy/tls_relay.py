@@ -1,4 +1,4 @@
-"""A relay with TLS at one side or both, between peers that use Python's ssl."""
+"""A relay with TLS on one side or both, between peers that use Python's ssl."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def originating_context(*arguments: Any, **settings: Any) -> ssl.SSLContext:
     return in_thread(contexts.client_context, *arguments, **settings)
 
 
-def in_thread(make: Callable[..., T], *arguments: Any, **settings: Any) -> T:
-    """Call a function that reads files in a thread, because tests must not block their event loop."""
+def in_thread(function: Callable[..., T], *arguments: Any, **settings: Any) -> T:
+    """Call a file-reading function in a thread, because tests must not block their event loop."""
     with ThreadPoolExecutor() as pool:
-        return pool.submit(make, *arguments, **settings).result()
+        return pool.submit(function, *arguments, **settings).result()
 
 
 @asynccontextmanager
@@ -70,17 +70,17 @@ async def running_relay(
 async def connected_peers(
     relay: Relay,
     broker: Broker,
-    at_client: ssl.SSLContext | None,
-    at_server: ssl.SSLContext | None,
+    client_tls: ssl.SSLContext | None,
+    server_tls: ssl.SSLContext | None,
     name: str = "localhost",
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Both ends, with TLS where there is a context for it."""
+    """Connect both ends through the relay and yield them, with TLS where a context is given."""
     with await Peer.connect(relay.addresses[0]) as client:
         # kproxy connects to the upstream once the client's handshake is complete.
-        inner = client if at_client is None else await TlsPeer(client, at_client, name).shake_hands()
+        client_end = client if client_tls is None else await TlsPeer(client, client_tls, name).shake_hands()
         with await broker.accept() as server:
-            outer = server if at_server is None else await TlsPeer(server, at_server, server=True).shake_hands()
-            yield inner, outer
+            server_end = server if server_tls is None else await TlsPeer(server, server_tls, server=True).shake_hands()
+            yield client_end, server_end
 
 
 def failures_in(messages: list[tap_messages.Message]) -> list[tuple[str, str, str, str | None]]:

@@ -1,4 +1,4 @@
-"""A source that hangs does not block lookups."""
+"""A schema source that hangs does not block lookups."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SCHEMA = Schema("AVRO", '"int"')
 
 
 class SlowSource:
-    """A source that responds when it is released."""
+    """A source that responds only once it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
         self.requested: list[list[SchemaKey]] = []
         self.result: Schema | str | Exception = SCHEMA
-        self.on_answer = lambda: None
+        self.before_response = lambda: None
 
     def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
         keys = [*keys]
         self.requested.append(keys)
         self.released.wait()
-        self.on_answer()
+        self.before_response()
         if isinstance(self.result, Exception):
             raise self.result
         return dict.fromkeys(keys, self.result)
@@ -40,7 +40,7 @@ def slow() -> Iterator[SlowSource]:
     slow.released.set()
 
 
-def test_waits_for_a_source_that_responds(slow: SlowSource) -> None:
+def test_lookup_waits_for_a_source_that_responds(slow: SlowSource) -> None:
     slow.released.set()
     source = BackgroundSource(slow, timeout=60)
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
@@ -52,7 +52,7 @@ def test_waits_for_a_source_that_responds(slow: SlowSource) -> None:
 def test_hanging_source_costs_one_timeout(slow: SlowSource) -> None:
     source = BackgroundSource(slow, timeout=0.01)
     assert source.lookup([FIRST]) == {FIRST: NOT_YET}
-    source._patience = 60  # the test would notice a wait now
+    source._patience = 60  # from here on a wait would make the test slow
     assert source.lookup([FIRST, SECOND]) == {FIRST: NOT_YET, SECOND: NOT_YET}
     slow.released.set()
     with source._changed:
@@ -71,11 +71,11 @@ def test_total_wait_for_a_slow_source_is_limited(slow: SlowSource) -> None:
         nonlocal now
         now += seconds
 
-    slow.on_answer = lambda: advance(31)
+    slow.before_response = lambda: advance(31)
     assert source.lookup([first]) == {first: SCHEMA}
     assert source.lookup([second]) == {second: SCHEMA}
     slow.released.clear()
-    assert source.lookup([third]) == {third: NOT_YET}  # without a wait: earlier lookups took 62 s
+    assert source.lookup([third]) == {third: NOT_YET}  # does not wait: earlier lookups took 62 s
     slow.released.set()
     with source._changed:
         assert source._changed.wait_for(lambda: third in source._known, 60)
@@ -83,7 +83,7 @@ def test_total_wait_for_a_slow_source_is_limited(slow: SlowSource) -> None:
     assert source.lookup([fourth]) == {fourth: SCHEMA}
 
 
-def test_limits_the_pending_lookups(slow: SlowSource) -> None:
+def test_number_of_pending_lookups_is_limited(slow: SlowSource) -> None:
     source = BackgroundSource(slow, timeout=0)
     source.lookup([FIRST])
     for number in range(2, 2000):
@@ -92,7 +92,7 @@ def test_limits_the_pending_lookups(slow: SlowSource) -> None:
 
 
 @pytest.mark.parametrize(("failure", "kept"), [(NotRegistered("there is none"), 60), ("it is down", 1)])
-def test_caches_a_failed_lookup_for_a_while(slow: SlowSource, failure: str, kept: float) -> None:
+def test_failed_lookup_is_cached_for_a_while(slow: SlowSource, failure: str, kept: float) -> None:
     slow.released.set()
     slow.result = failure
     now = 0.0

@@ -1,4 +1,4 @@
-"""Schemas in files: names, references, and unusable files."""
+"""Schemas in files: file names, references, and unusable files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_file_name_has_the_id_and_subject(
         assert (schema.type, schema.text, schema.subject) == ("AVRO", '"string"', subject)
 
 
-def test_reports_a_missing_schema(tmp_path: Path) -> None:
+def test_missing_schema_is_reported(tmp_path: Path) -> None:
     key = SchemaKey("id", 18)
     assert write_directory(tmp_path, **{"17.avsc": "{}"}).lookup([key]) == {key: f"{tmp_path} has no schema with id 18"}
 
@@ -78,12 +78,12 @@ def test_schemas_in_files_reference_each_other(tmp_path: Path) -> None:
         ({"7.avsc": "{}", "b/7.avsc": "{}"}, "--schemas {}: two files have the id 7; rename one of them"),
     ],
 )
-def test_rejects_unusable_directories(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
+def test_unusable_directories_are_rejected(tmp_path: Path, files: dict[str, str], sentence: str) -> None:
     with pytest.raises(UserError, match=f"^{re.escape(sentence.format(tmp_path))}$"):
         write_directory(tmp_path, **files)
 
 
-def test_rejects_a_file_that_is_not_text(tmp_path: Path) -> None:
+def test_file_that_is_not_text_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "1.avsc").write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="is not text in UTF-8"):
         SchemaDirectory(tmp_path)

@@ -1,4 +1,4 @@
-"""The client of a schema registry that works, or is slow, down or wrong."""
+"""The client of a schema registry that works, is slow or down, or sends invalid responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Response = tuple[int, bytes | dict[str, Any] | list[Any]]
 
 
 class FakeRegistry:
-    """A server with a response per path, which records its requests."""
+    """A server with one response per path; it records the requests that it gets."""
 
     def __init__(self) -> None:
         self.responses: dict[str, Response | Callable[[], Response]] = {}
@@ -65,15 +65,13 @@ def registry() -> Iterator[FakeRegistry]:
         thread.join()
 
 
-def test_fetches_a_schema_with_its_references_once(registry: FakeRegistry) -> None:
+def test_schema_is_fetched_once_with_its_references(registry: FakeRegistry) -> None:
     reference = {"name": "shop.Money", "subject": "money", "version": 3}
     registry.responses = {
         "/schemas/ids/17": (200, {"schema": '"shop.Money"', "references": [reference]}),
         "/schemas/ids/17/subjects": (200, ["orders-value"]),
-        "/subjects/money/versions/3": (
-            200,
-            {"schema": "{}", "id": 2, "references": [reference]},
-        ),  # a circular reference
+        # A circular reference.
+        "/subjects/money/versions/3": (200, {"schema": "{}", "id": 2, "references": [reference]}),
     }
     client = registry.client(authorization="Basic YTpi")
     schema = client.lookup([ID])[ID]
@@ -86,7 +84,7 @@ def test_fetches_a_schema_with_its_references_once(registry: FakeRegistry) -> No
     assert sorted(registry.paths()) == sorted(registry.responses)
 
 
-def test_fetches_schemas_by_guid_and_by_apicurio_id(registry: FakeRegistry) -> None:
+def test_schemas_are_fetched_by_guid_and_by_apicurio_id(registry: FakeRegistry) -> None:
     guid = "89791762-2336-4186-9674-299b90a802e2"
     registry.responses = {
         f"/schemas/guids/{guid}": (200, {"schema": "message M {}", "schemaType": "PROTOBUF"}),
@@ -101,7 +99,7 @@ def test_fetches_schemas_by_guid_and_by_apicurio_id(registry: FakeRegistry) -> N
 
 
 @pytest.mark.parametrize("content", ["", "/content"], ids=["v2", "v3"])
-def test_resolves_references_of_apicurio(registry: FakeRegistry, content: str) -> None:
+def test_apicurio_references_are_resolved(registry: FakeRegistry, content: str) -> None:
     money = {"name": "shop/money.proto", "artifactId": "shop/money.proto", "version": "1"}
     reference_path = "/groups/default/artifacts/shop%2Fmoney.proto/versions/1"
     base = "/v3" if content else "/v2"
@@ -128,7 +126,7 @@ def test_resolves_references_of_apicurio(registry: FakeRegistry, content: str) -
     ]
 
 
-def test_looks_up_an_unknown_id_again_after_a_minute(registry: FakeRegistry) -> None:
+def test_unknown_id_is_looked_up_again_after_a_minute(registry: FakeRegistry) -> None:
     client = registry.client()
     reason = f"the registry {registry.url.removeprefix('http://')} has no schema with id 17"
     assert client.lookup([ID, ID]) == client.lookup([ID]) == {ID: reason}
@@ -153,7 +151,9 @@ def test_looks_up_an_unknown_id_again_after_a_minute(registry: FakeRegistry) -> 
         ((200, b"x" * ((4 << 20) + 1)), "answered more than 4 MiB"),
     ],
 )
-def test_backs_off_after_a_failure_of_the_registry(registry: FakeRegistry, response: Response, reason: str) -> None:
+def test_client_backs_off_after_a_failure_of_the_registry(
+    registry: FakeRegistry, response: Response, reason: str
+) -> None:
     registry.responses = {"/schemas/ids/17": response}
     client = registry.client()
     failure = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}
@@ -180,12 +180,12 @@ def test_slow_registry_times_out(registry: FakeRegistry) -> None:
     assert str(reason).endswith("did not answer within 0.05 s")
 
 
-def test_reports_an_unreachable_registry() -> None:
+def test_unreachable_registry_is_reported() -> None:
     [reason] = SchemaRegistry(RegistryAccess("http://127.0.0.1:1")).lookup([ID]).values()
     assert reason == "the registry 127.0.0.1:1 cannot be reached: Connection refused"
 
 
-def test_does_not_fetch_ids_that_registries_do_not_serve(registry: FakeRegistry) -> None:
+def test_ids_that_registries_do_not_serve_are_not_fetched(registry: FakeRegistry) -> None:
     keys = [SchemaKey("glue", "89791762-2336-4186-9674-299b90a802e2"), SchemaKey("subject", "orders-value")]
     [reason] = registry.client().lookup(keys).values()
     assert reason == f"schemas with {keys[0]} are not fetched: put them into the --schemas directory"

@@ -1,4 +1,4 @@
-"""Schemas from records of `_schemas`."""
+"""Schemas from records in the topic `_schemas`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type"
 
 
 def observe(schemas: ObservedSchemas, subject: str, version: int, id_: int, text: str, **more: Any) -> None:
-    """Observe a record as Confluent's registry writes it."""
+    """Observe a record like those that Confluent's registry writes."""
     key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
     value = {"subject": subject, "version": version, "id": id_, "schema": text, "deleted": False, **more}
     schemas.observe(json.dumps(key).encode(), json.dumps(value).encode())
@@ -26,7 +26,7 @@ def look_up(schemas: ObservedSchemas, form: str, value: int | str) -> Schema | s
     return schemas.lookup([key]).get(key)
 
 
-def test_finds_schemas_by_id_guid_and_subject_with_references() -> None:
+def test_schemas_are_found_by_id_guid_and_subject_with_references() -> None:
     schemas = ObservedSchemas()
     reference = [{"name": "Money", "subject": "money", "version": 1}]
     observe(schemas, "orders-value", 1, 7, '["null", "Money"]', references=reference, guid="g")
@@ -59,7 +59,7 @@ def test_later_record_replaces_an_earlier_one() -> None:
     assert schema.text == '"string"'
 
 
-def test_keeps_the_most_recent_thousand() -> None:
+def test_most_recent_thousand_schemas_are_kept() -> None:
     schemas = ObservedSchemas()
     for id_ in range(1, 1002):
         observe(schemas, f"s{id_}", 1, id_, '"int"')
@@ -70,7 +70,7 @@ def test_keeps_the_most_recent_thousand() -> None:
     assert look_up(schemas, "id", 1001) is not None
 
 
-def test_circular_and_missing_references_end() -> None:
+def test_circular_and_missing_references_are_tolerated() -> None:
     schemas = ObservedSchemas()
     circle = [{"name": "x", "subject": "a", "version": 1}, {"name": "y", "subject": "gone", "version": 1}]
     observe(schemas, "a", 1, 1, '"int"', references=circle)
@@ -78,7 +78,7 @@ def test_circular_and_missing_references_end() -> None:
     assert schema.references == {"x": schema}
 
 
-def test_reports_a_missing_package_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_as_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(schema_formats._FORMATS, "JSON", raising=False)
     monkeypatch.setitem(sys.modules, "dissectors.values.json_schema", None)
     schemas = ObservedSchemas()
@@ -100,7 +100,7 @@ def test_reports_a_missing_package_as_the_reason(monkeypatch: pytest.MonkeyPatch
         (b'{"keytype": "SCHEMA", "subject": "s", "version": 1}', b'{"id": 1, "schema": "", "references": [5]}'),
     ],
 )
-def test_ignores_other_records(key: bytes | None, value: bytes | None) -> None:
+def test_other_records_are_ignored(key: bytes | None, value: bytes | None) -> None:
     schemas = ObservedSchemas()
     schemas.observe(key, value)
     assert not schemas._versions

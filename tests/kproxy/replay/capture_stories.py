@@ -1,4 +1,4 @@
-"""Captures for tests of the replay, written as stories (`tests.kproxy.stories`)."""
+"""Captures for replay tests, written as stories (`tests.kproxy.stories`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exchanges(story: str, wanted_lines: Callable[[Line], bool] | None = None) ->
 def replay_story(
     captured: str, live: str, *, map_offsets: bool = False
 ) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
-    """The bodies of the sent requests, and the results, if the broker responds as in the story `live`."""
+    """Return the bodies of the sent requests and the results if the broker responds as in the story `live`."""
     replayer = Replayer(map_offsets=map_offsets)
     live_exchanges = iter(exchanges(live))
     sent, results = [], []

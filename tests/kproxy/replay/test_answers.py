@@ -1,4 +1,4 @@
-"""Captured responses as answers to requests: the choice of the response, and its changed fields."""
+"""Answering requests with captured responses: which one is chosen, and which of its fields change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_equal_requests_get_their_responses_in_turn() -> None:
     assert error_code(answer_heartbeat(answers, "b")) == 25
 
 
-def test_different_requests_get_the_next_response_of_their_version() -> None:
+def test_request_not_in_the_capture_gets_the_next_response_of_its_version() -> None:
     answers = CapturedAnswers(steps(HEARTBEATS))
     assert error_code(answer_heartbeat(answers, "b")) == 25
     assert [error_code(answer_heartbeat(answers, "c")) for _ in range(3)] == [27, 0, 0]
@@ -60,7 +60,7 @@ def test_request_without_a_captured_response_is_not_answered() -> None:
     assert answer_heartbeat(CapturedAnswers(steps(HEARTBEATS)), "a", version=3).frame is None
 
 
-def test_rejects_a_version_that_is_not_in_the_capture() -> None:
+def test_version_that_is_not_in_the_capture_is_rejected() -> None:
     answers = CapturedAnswers(steps(HEARTBEATS))
     with pytest.raises(UnknownRequestError, match=r"the capture has no Heartbeat v2$"):
         answer_heartbeat(answers, "a", version=2)
@@ -107,7 +107,7 @@ VERSIONS = """
 
 @pytest.mark.parametrize("version", [0, 3, 4, 99])
 def test_api_versions_advertises_the_captured_versions(version: int) -> None:
-    """Clients may send any version of ApiVersions."""
+    """The version of ApiVersions that the client sends does not matter."""
     answers = CapturedAnswers(steps(VERSIONS + HEARTBEATS))
     api_versions = (
         bytes.fromhex(f"0000000b 0012 {version:04x} fffffffe ffff 00")
@@ -131,7 +131,7 @@ def test_undecodable_api_versions_response_is_replayed_unchanged() -> None:
     assert captured_answer.frame == bytes.fromhex("0000000b 00000009 0000 00000001 00")
 
 
-def test_rejects_api_versions_if_the_capture_has_none() -> None:
+def test_api_versions_is_rejected_if_the_capture_has_none() -> None:
     with pytest.raises(UnknownRequestError, match="the capture has no ApiVersions v3"):
         CapturedAnswers(steps(HEARTBEATS)).answer(request("ApiVersions", 3, {}), ADDRESS)
 
@@ -146,7 +146,7 @@ def answer_login(login: AcceptedLogin, api: str, version: int, body: dict[str, A
     return sasl_response.body
 
 
-def test_accepts_a_login_with_any_secret() -> None:
+def test_login_with_any_secret_is_accepted() -> None:
     login = AcceptedLogin()
     assert answer_login(login, "SaslHandshake", 1, {"mechanism": "PLAIN"}) == {
         "error_code": 0, "mechanisms": ["PLAIN", "OAUTHBEARER"],
@@ -156,14 +156,14 @@ def test_accepts_a_login_with_any_secret() -> None:
     assert answer_login(login, "Heartbeat", 4, {"group_id": "g"}) is None
 
 
-def test_accepts_a_login_without_headers() -> None:
+def test_login_without_headers_is_accepted() -> None:
     login = AcceptedLogin()
     answer_login(login, "SaslHandshake", 0, {"mechanism": "PLAIN"})
     assert login.answer(read_request(bytes.fromhex("00000004 00616200"))) == bytes(4)
     assert answer_login(login, "Heartbeat", 4, {"group_id": "g"}) is None
 
 
-def test_offers_other_mechanisms_instead_of_scram() -> None:
+def test_other_mechanisms_are_offered_instead_of_scram() -> None:
     login = AcceptedLogin()
     body = answer_login(login, "SaslHandshake", 0, {"mechanism": "SCRAM-SHA-256"})
     assert body == {"error_code": 33, "mechanisms": ["PLAIN", "OAUTHBEARER"]}

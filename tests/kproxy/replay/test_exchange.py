@@ -92,7 +92,7 @@ MAPPED = {
 
 
 @pytest.mark.parametrize("name", MAPPED)
-def test_replaces_values_chosen_by_the_broker(name: str) -> None:
+def test_values_chosen_by_the_broker_are_replaced(name: str) -> None:
     story, captured, live = MAPPED[name]
     sent, results = replay_story(story % captured, story % live)
     expected = [exchange.request.body for exchange in exchanges(story % live) if exchange.request]
@@ -112,7 +112,7 @@ OFFSETS = """
 """
 
 
-def test_replaces_offsets_on_request() -> None:
+def test_offsets_are_replaced_on_request() -> None:
     captured, live = OFFSETS % (10, 10, 12), OFFSETS % (100, 100, 102)
     sent, results = replay_story(captured, live, map_offsets=True)
     assert sent == [exchange.request.body for exchange in exchanges(live) if exchange.request]
@@ -124,7 +124,7 @@ def test_replaces_offsets_on_request() -> None:
     ]
 
 
-def test_shifts_times_on_request() -> None:
+def test_times_are_shifted_on_request() -> None:
     story = """
     > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"records": [{"timestamp": 1000}]}]}]}]}
     > ListOffsets v6 {"topics": [{"partitions": [{"timestamp": 1000}, {"timestamp": -1}]}]}
@@ -167,7 +167,7 @@ def test_members_are_compared_in_their_captured_order() -> None:
         ("{} with truncated:1", "{}", ReplayOutcome.NOT_COMPARED, "the captured response does not decode"),
     ],
 )
-def test_compares_responses(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
+def test_responses_are_compared(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
     [exchange] = exchanges(f"> #1 Heartbeat v4 {{}}\n< {captured}")
     live_exchanges = exchanges(
         f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}"
@@ -188,7 +188,7 @@ def test_compares_responses(captured: str, live: str, outcome: ReplayOutcome, se
         ("Metadata v9", '{"topics": [{"error_code": 3}]}', '{"topics": [{"error_code": 3}]}', False),
     ],
 )
-def test_retries_if_the_broker_is_not_ready(api: str, captured: str, live: str, is_retried: bool) -> None:
+def test_request_is_retried_if_the_broker_is_not_ready(api: str, captured: str, live: str, is_retried: bool) -> None:
     body = '{"acks": -1}' if "Produce" in api else "{}"
     [exchange] = exchanges(f"> {api} {body}\n< {captured}")
     [live_exchange] = exchanges(f"> {api} {body}\n< {live}")
@@ -204,7 +204,7 @@ PRODUCE = """
 """
 
 
-def test_retries_only_partitions_that_were_not_ready() -> None:
+def test_only_partitions_that_were_not_ready_are_retried() -> None:
     replayer = Replayer()
     [exchange], [first_attempt], [second_attempt] = (
         exchanges(PRODUCE % ("", "")),

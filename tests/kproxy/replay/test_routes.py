@@ -1,4 +1,4 @@
-"""Replay of a capture of several brokers: the live broker of each request, and the brokers of new topics."""
+"""Replaying a capture of several brokers: the live broker for each request, and the brokers of new topics."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ COORDINATED = [
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_uses_coordinators_of_the_live_cluster(version: int) -> None:
+def test_requests_go_to_the_coordinators_of_the_live_cluster(version: int) -> None:
     story = "".join(f"> {name} {values}\n".replace("'", '"') for name, values, _ in COORDINATED)
     captured_exchanges = exchanges(CLUSTER + story)
     routes = ClusterRoutes(steps(CLUSTER), {1: ONE, 2: TWO, 5: FIVE})
@@ -101,7 +101,7 @@ def test_new_topics_keep_their_captured_leaders() -> None:
     assert extended == [{"name": "orders", "count": 3, "assignments": [{"broker_ids": [2, 7]}]}]
 
 
-def test_lets_the_cluster_place_replicas_if_it_has_too_few_brokers() -> None:
+def test_smaller_cluster_places_replicas_itself() -> None:
     story = '> CreateTopics v7 {"topics": [{"name": "orders", "num_partitions": 2, "replication_factor": 2}]}'
     [exchange] = exchanges(story)
     assert exchange.request is not None

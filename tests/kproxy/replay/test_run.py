@@ -1,4 +1,4 @@
-"""The order of sent requests, and requests without a response."""
+"""The order in which requests are sent, and requests without a response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PIPELINED = """
 
 
 class FakeConnection:
-    """A broker that responds to each heartbeat, and logs all calls in order."""
+    """A connection to a broker that responds to each heartbeat; it logs all calls in order."""
 
     def __init__(self, log: list[str], name: str, errors: list[int | NoResponse] | None = None) -> None:
         self.log, self.name, self.errors = log, name, errors or []
@@ -70,7 +70,7 @@ async def test_requests_wait_for_the_responses_that_preceded_them() -> None:
     assert results[-1].sentence == "the capture has no response"
 
 
-async def test_retries_if_the_broker_is_not_ready() -> None:
+async def test_request_is_retried_if_the_broker_is_not_ready() -> None:
     log: list[str] = []
     [result] = await run_replay("> Heartbeat v4 {}\n< {}", open_in_turn(log, [14, 16, 0]))
     assert log == ["1>", "1<"] * 3 + ["1x"]
@@ -86,7 +86,7 @@ async def test_late_response_does_not_answer_the_next_request() -> None:
     ]  # fmt: skip
 
 
-async def test_reports_a_closed_connection() -> None:
+async def test_closed_connection_is_reported() -> None:
     closed = NoResponse("the broker closed the connection", closed=True)
     results = await run_replay(
         "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", open_in_turn([], [closed])
@@ -103,7 +103,7 @@ async def test_skipped_requests_open_no_connection() -> None:
     assert (result.outcome, result.sentence) == (ReplayOutcome.LEFT_OUT, "the login is not in the capture")
 
 
-async def test_reports_a_broker_that_disappears() -> None:
+async def test_broker_that_disappears_is_reported() -> None:
     log: list[str] = []
     connections = iter([FakeConnection(log, "1")])
 

@@ -1,4 +1,4 @@
-"""The steps of a capture: their order, and the requests that are left out with the reason."""
+"""The steps of a capture: their order, and which requests are left out and why."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_lines_of_several_files_are_sorted_by_time() -> None:
     assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(trace_lines)]
 
 
-def test_pairs_by_correlation_id_and_time_without_request_offsets() -> None:
+def test_exchanges_without_request_offsets_pair_by_correlation_id_and_time() -> None:
     trace_lines = lines(JOINS)
     expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(trace_lines)]
     for line in trace_lines:
@@ -84,12 +84,12 @@ def test_requests_are_left_out_with_a_reason(story: str, reason: str) -> None:
     assert exchange.left_out == reason
 
 
-def test_leaves_out_a_request_that_the_filter_does_not_match() -> None:
+def test_request_that_the_filter_does_not_match_is_left_out() -> None:
     [exchange] = exchanges("> Heartbeat v4 {}", lambda line: False)
     assert exchange.left_out == "--filter does not match"
 
 
-def test_leaves_out_a_request_without_bytes() -> None:
+def test_request_without_bytes_is_left_out() -> None:
     trace_lines = lines("> Heartbeat v4 {}")
     trace_lines[-1].frame = None  # type: ignore[union-attr]
     [step] = steps_of(trace_lines)

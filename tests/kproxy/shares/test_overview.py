@@ -1,4 +1,4 @@
-"""Records that members of a share group hold, according to trace lines."""
+"""The records that members of a share group hold, as read from trace lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kproxy.stories import Teller
 
 SECOND = 1_000_000_000
 TOPIC = "iQ2TY3LnUY29Lbs4b27PzA"
-NAMED = f"""
+METADATA = f"""
 > Metadata v12 {{"topics": [{{"name": "jobs"}}]}}
 < {{"topics": [{{"name": "jobs", "topic_id": "{TOPIC}", "partitions": [{{}}]}}]}}
 """
@@ -20,7 +20,7 @@ NAMED = f"""
 def share_fetch(
     number: int, member: str, *ranges: tuple[int, int, int], acknowledged: str = "", epoch: int = 1, error: int = 0
 ) -> str:
-    """A ShareFetch that acknowledges records, and acquires ranges of records with their delivery counts."""
+    """Return a ShareFetch exchange that acknowledges records and acquires ranges (first, last, delivery count)."""
     entry = '{{"first_offset": {}, "last_offset": {}, "delivery_count": {}}}'
     acquired = ", ".join(entry.format(*acquired_range) for acquired_range in ranges)
     return f"""
@@ -31,20 +31,20 @@ def share_fetch(
 """
 
 
-def batch(first: int, last: int, *types: int) -> str:
+def acknowledgement_batch(first: int, last: int, *types: int) -> str:
     return f'{{"first_offset": {first}, "last_offset": {last}, "acknowledge_types": {list(types)}}}'
 
 
 def overview(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
     teller, shares = Teller(), SharesOverview()
-    teller.tell(NAMED + story)
+    teller.tell(METADATA + story)
     for line in teller.lines:
         shares.observe(line, nanoseconds(line.ts))
     return shares, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
 
 
 def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:
-    """The ranges and delivery counts that each member holds at the end."""
+    """Return the ranges that each member holds at the end, with their delivery counts."""
     shares, now, _ = overview(story)
     return {
         member: [(row.first, row.last, row.deliveries) for row in rows]
@@ -52,9 +52,9 @@ def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:
     }
 
 
-def test_lines_have_acquired_and_acknowledged_records() -> None:
+def test_trace_lines_have_acquired_and_acknowledged_records() -> None:
     story = share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(
-        1, "a", acknowledged=f"{batch(0, 4, 1)}, {batch(5, 6, 2, 3)}"
+        1, "a", acknowledged=f"{acknowledgement_batch(0, 4, 1)}, {acknowledgement_batch(5, 6, 2, 3)}"
     )
     _, _, lines = overview(story)
     assert lines[-2].acquired == [AcquiredEntry("jobs", 0, 0, 9, 1)]
@@ -69,7 +69,7 @@ def test_lines_have_acquired_and_acknowledged_records() -> None:
 def test_members_hold_records_that_they_have_not_acknowledged() -> None:
     shares, now, _ = overview(
         share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (10, 14, 2), epoch=0)
-        + share_fetch(1, "a", acknowledged=batch(0, 4, 1))
+        + share_fetch(1, "a", acknowledged=acknowledgement_batch(0, 4, 1))
     )  # fmt: skip
     assert shares.held("work", now) == {
         "a": [HeldRecords("jobs", 0, 5, 9, 1, now - 5_000_000 + 30 * SECOND, gone=False)],
@@ -78,7 +78,7 @@ def test_members_hold_records_that_they_have_not_acknowledged() -> None:
     assert shares.acknowledged("work") == {"accept": 5}
 
 
-def test_records_acquired_by_a_different_member_change_hands() -> None:
+def test_records_acquired_by_another_member_change_hands() -> None:
     assert held_at_end(share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (3, 5, 2), epoch=0)) == {
         "a": [(0, 2, 1), (6, 9, 1)],
         "b": [(3, 5, 2)],
@@ -87,14 +87,18 @@ def test_records_acquired_by_a_different_member_change_hands() -> None:
 
 def test_acquisition_lock_expires_unless_renewed() -> None:
     story = (
-        share_fetch(1, "a", (0, 9, 1), epoch=0) + "+20s\n" + share_fetch(1, "a", acknowledged=batch(0, 1, 4)) + "+15s\n"
+        share_fetch(1, "a", (0, 9, 1), epoch=0)
+        + "+20s\n"
+        + share_fetch(1, "a", acknowledged=acknowledgement_batch(0, 1, 4))
+        + "+15s\n"
     )
     assert held_at_end(story) == {"a": [(0, 1, 1)]}
 
 
 def test_rejected_acknowledgement_releases_nothing() -> None:
     assert held_at_end(
-        share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(1, "a", acknowledged=batch(0, 9, 1), error=121)
+        share_fetch(1, "a", (0, 9, 1), epoch=0)
+        + share_fetch(1, "a", acknowledged=acknowledgement_batch(0, 9, 1), error=121)
     ) == {"a": [(0, 9, 1)]}
 
 

@@ -31,7 +31,7 @@ BROKERS = ("10.1.0.1:9092", "10.1.0.2:9092", "10.1.0.3:9092")
 
 
 def hour_of(day: int, hour: int) -> datetime:
-    """An hour of the fleet's days, which count from 0."""
+    """Return an hour of one of the fleet's days, which count from 0."""
     return _FIRST_DAY + timedelta(days=day, hours=hour)
 
 
@@ -53,7 +53,7 @@ class Planted:
     storm_group: str
     storm_hour: datetime
     storm_rounds: int
-    #: Client id -> the API and version that Kafka 4 does not serve.
+    #: Client ids, each with the API and version that Kafka 4 does not serve.
     old_clients: tuple[tuple[str, str, int], ...]
     churning: str
     churn_hour: datetime
@@ -72,7 +72,7 @@ class Planted:
     blind_retries: str
     blind_retries_hour: datetime
     retried: int
-    #: Client, broker and rule; the rule found something so often, of which it told one.
+    #: Client, broker and rule code; one of the rule's `findings` is reported in full, the others are counted.
     finding: tuple[str, str, str]
     findings_hour: datetime
     findings: int
@@ -121,8 +121,8 @@ PLANTED = Planted(
 
 
 def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
-    """The problems of the hour that begins at `at`; the n-th is traced by the n-th proxy."""
-    at_once = [
+    """Yield the problems of the hour that begins at `at`; the n-th proxy traces the n-th problem."""
+    candidates = [
         (hour.hour == 13, _old_clients),
         (hour == PLANTED.metadata_loop_hour, _metadata_loop),
         (hour in PLANTED.stalled_hours, _stalled_group),
@@ -134,41 +134,43 @@ def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Rando
         (hour == PLANTED.blind_retries_hour, _blind_retries),
         (hour == PLANTED.findings_hour, _findings),
     ]
-    for number, make in enumerate(make for is_now, make in at_once if is_now):
-        yield make(proxies[number % len(proxies)], at, random)
+    for number, make_stream in enumerate(make_stream for is_now, make_stream in candidates if is_now):
+        yield make_stream(proxies[number % len(proxies)], at, random)
 
 
 def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Clients that use versions removed in Kafka 4, and send no ApiVersions."""
+    """Yield the lines of clients that use versions removed in Kafka 4 and send no ApiVersions."""
     for number, (client_id, api, version) in enumerate(PLANTED.old_clients):
         software = Software(None, None, {"Metadata": 1, api: version})
         connection = Connection(proxy, f"10.9.0.{number}", BROKERS[number], client_id, software)
         yield connection.open(at)
-        yield from connection.ask("Metadata", at + 10 * MS, 900)
+        yield from connection.exchange("Metadata", at + 10 * MS, 900)
         topics = [batch_entry("audit", 0, 900, 3, "none")] if api != "ListOffsets" else [TopicEntry("audit", None, [0])]
         for _ in range(5):
             at += SECOND
-            yield from connection.ask(api, at, 2000 + random.randrange(500), topics=topics)
+            yield from connection.exchange(api, at, 2000 + random.randrange(500), topics=topics)
         yield connection.close(at + SECOND)
         at += 2 * SECOND
 
 
 def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A client that requests a missing topic ten times a second."""
+    """Yield the lines of a client that requests a missing topic ten times a second."""
     connection = Connection(proxy, "10.9.1.1", BROKERS[0], PLANTED.metadata_loop, JAVA)
     yield from connection.hello(at)
     missing = error("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
     for _ in range(PLANTED.metadata_requests):
         at += 100 * MS
-        taken = 600 + random.randrange(300)
-        yield from connection.ask("Metadata", at, taken, topics=[TopicEntry("reports-missing")], answered=missing)
+        latency_us = 600 + random.randrange(300)
+        yield from connection.exchange(
+            "Metadata", at, latency_us, topics=[TopicEntry("reports-missing")], response_columns=missing
+        )
     yield connection.close(at + SECOND)
 
 
 def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A member joins, the second rejoins at once, and the third works for 40 s before it rejoins."""
+    """Yield the lines of a group with a newcomer: one member rejoins at once, another only after 40 s of work."""
     group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
-    swift, busy, new = (
+    swift, busy, newcomer = (
         Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
         for number, name in enumerate(("swift", "busy", "new"))
     )
@@ -176,37 +178,42 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     rejoin_at = join_at + PLANTED.stalled_us * 1000
     end = rejoin_at + 10 * SECOND
     rebalance_error = error("error_code", 27, "REBALANCE_IN_PROGRESS")
-    beat = joined + 9 * SECOND  # the first heartbeat behind the JoinGroup of the new member
+    heartbeat_at = joined + 9 * SECOND  # the first heartbeat after the newcomer's JoinGroup
 
-    def join_and_wait(member: Member, rejoins: int) -> Iterator[Timed]:
+    def join_and_wait(member: Member, rejoins_at: int) -> Iterator[Timed]:
         yield from member.join(at, joined)
-        yield from member.beats(joined, beat, 1)
-        yield from member.beats(beat - 3 * SECOND, rejoins, 1, rebalance_error)
-        yield from member.asks(
-            "JoinGroup", rejoins, (rejoin_at + 2 * MS - rejoins) // 1000, 1, answered={"generation_id": 2}
+        yield from member.heartbeats(joined, heartbeat_at, 1)
+        yield from member.heartbeats(heartbeat_at - 3 * SECOND, rejoins_at, 1, rebalance_error)
+        yield from member.group_exchange(
+            "JoinGroup", rejoins_at, (rejoin_at + 2 * MS - rejoins_at) // 1000, 1, response_columns={"generation_id": 2}
         )
 
     def finish(member: Member) -> Iterator[Timed]:
         yield from member.sync(rejoin_at + 5 * MS, 2)
-        yield from member.beats(rejoin_at + 5 * MS, end, 2)
+        yield from member.heartbeats(rejoin_at + 5 * MS, end, 2)
         yield from member.leave(end, 2)
 
-    def member_lines(member: Member, rejoins: int) -> Iterator[Timed]:
-        yield from join_and_wait(member, rejoins)
+    def member_lines(member: Member, rejoins_at: int) -> Iterator[Timed]:
+        yield from join_and_wait(member, rejoins_at)
         yield from finish(member)
 
-    def new_member_lines() -> Iterator[Timed]:
-        yield from new.find(join_at - 100 * MS)
-        yield from new.asks("JoinGroup", join_at, (rejoin_at + 2 * MS - join_at) // 1000, answered={"generation_id": 2})
-        yield from finish(new)
+    def newcomer_lines() -> Iterator[Timed]:
+        yield from newcomer.find(join_at - 100 * MS)
+        yield from newcomer.group_exchange(
+            "JoinGroup", join_at, (rejoin_at + 2 * MS - join_at) // 1000, response_columns={"generation_id": 2}
+        )
+        yield from finish(newcomer)
 
     yield from heapq.merge(
-        member_lines(swift, beat + 10 * MS), member_lines(busy, rejoin_at), new_member_lines(), key=lambda each: each[0]
+        member_lines(swift, heartbeat_at + 10 * MS),
+        member_lines(busy, rejoin_at),
+        newcomer_lines(),
+        key=lambda timed: timed[0],
     )
 
 
 def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A member that leaves and rejoins every two seconds, so that the other one must rejoin too."""
+    """Yield the lines of a member that rejoins every two seconds, which forces the other one to rejoin as well."""
     group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
     steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
     end = at + (2 * PLANTED.storm_rounds + 1) * SECOND
@@ -215,45 +222,47 @@ def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     def steady_lines() -> Iterator[Timed]:
         yield from steady.join(at, joined)
         for number in range(PLANTED.storm_rounds):
-            for part, generation in ((0, 2 * number + 2), (SECOND, 2 * number + 3)):
-                asked = joined + SECOND + 2 * number * SECOND + part + 50 * MS
-                yield from steady.asks(
-                    "JoinGroup", asked, 40_000, generation - 1, answered={"generation_id": generation}
+            for delay, generation in ((0, 2 * number + 2), (SECOND, 2 * number + 3)):
+                join_at = joined + SECOND + 2 * number * SECOND + delay + 50 * MS
+                yield from steady.group_exchange(
+                    "JoinGroup", join_at, 40_000, generation - 1, response_columns={"generation_id": generation}
                 )
-                yield from steady.sync(asked + 50 * MS, generation)
+                yield from steady.sync(join_at + 50 * MS, generation)
         yield from steady.leave(end + 3 * SECOND, 2 * PLANTED.storm_rounds + 1)
 
     def flapping_lines() -> Iterator[Timed]:
         yield from flapping.find(at)
         for number in range(PLANTED.storm_rounds):
             generation = 2 * number + 2
-            asked = joined + SECOND + 2 * number * SECOND
-            yield from flapping.asks("JoinGroup", asked, 90_000, answered={"generation_id": generation})
-            yield from flapping.sync(asked + 100 * MS, generation)
-            yield from flapping.asks("LeaveGroup", asked + 990 * MS, 900, generation)
-        yield flapping.own.close(end)
+            join_at = joined + SECOND + 2 * number * SECOND
+            yield from flapping.group_exchange(
+                "JoinGroup", join_at, 90_000, response_columns={"generation_id": generation}
+            )
+            yield from flapping.sync(join_at + 100 * MS, generation)
+            yield from flapping.group_exchange("LeaveGroup", join_at + 990 * MS, 900, generation)
+        yield flapping.coordinator.close(end)
 
-    yield from heapq.merge(steady_lines(), flapping_lines(), key=lambda each: each[0])
+    yield from heapq.merge(steady_lines(), flapping_lines(), key=lambda timed: timed[0])
 
 
 def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A new connection for every cluster description, four a second."""
+    """Yield the lines of a client that opens a new connection for every cluster description, four a second."""
     for _ in range(PLANTED.churn_connections):
         connection = Connection(proxy, "10.9.4.1", BROKERS[0], PLANTED.churning, LIBRDKAFKA)
         yield from connection.hello(at)
-        yield from connection.ask("Metadata", at + 10 * MS, 600 + random.randrange(300))
+        yield from connection.exchange("Metadata", at + 10 * MS, 600 + random.randrange(300))
         yield connection.close(at + 15 * MS)
         at += 250 * MS
 
 
 def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A write after ten idle minutes that crosses the broker's close, and its retry on a new connection."""
+    """Yield a write after ten idle minutes that crosses the broker's close, and its retry on a new connection."""
     connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
     topics = [batch_entry("audit", 1, 700, 2)]
     yield from connection.hello(at)
-    yield from connection.ask("Produce", at + SECOND, 2400, asked={"acks": -1}, topics=topics)
+    yield from connection.exchange("Produce", at + SECOND, 2400, request_columns={"acks": -1}, topics=topics)
     late = at + 601 * SECOND
-    yield from connection.ask("Produce", late, None, asked={"acks": -1}, topics=topics)
+    yield from connection.exchange("Produce", late, None, request_columns={"acks": -1}, topics=topics)
     message = "the Produce request was the first request after 10 minutes of silence, and its connection was closed"
     close_line = connection.close(late + MS // 2, "server", "reset")
     yield close_line[0], FindingLine(
@@ -263,47 +272,53 @@ def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     yield close_line
     new_connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
     yield from new_connection.hello(late + 100 * MS)
-    yield from new_connection.ask("Produce", late + 120 * MS, 2400, asked={"acks": -1}, topics=topics)
+    yield from new_connection.exchange("Produce", late + 120 * MS, 2400, request_columns={"acks": -1}, topics=topics)
     yield new_connection.close(late + SECOND)
 
 
 def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A client above its quota that waits as requested."""
+    """Yield the lines of a client above its quota that waits as requested."""
     connection = Connection(proxy, "10.9.6.1", BROKERS[1], PLANTED.throttled, LIBRDKAFKA)
     yield from connection.hello(at)
     for _ in range(PLANTED.throttled_responses):
         at += 500 * MS
         wait = 500 + random.randrange(1000)
         topics = [batch_entry("audit", random.randrange(6), 60_000, 200)]
-        yield from connection.ask(
-            "Produce", at, 3000, size=60_100, asked={"acks": 1}, answered={"throttle_time_ms": wait}, topics=topics
+        yield from connection.exchange(
+            "Produce",
+            at,
+            3000,
+            size=60_100,
+            request_columns={"acks": 1},
+            response_columns={"throttle_time_ms": wait},
+            topics=topics,
         )
         at += wait * MS
     yield connection.close(at + SECOND)
 
 
 def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A producer that commits transactions, and disconnects with one open."""
+    """Yield the lines of a producer that commits transactions and disconnects with one open."""
     connection = Connection(proxy, "10.9.9.1", BROKERS[1], PLANTED.transactional, JAVA)
     identity: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
     yield from connection.hello(at)
-    yield from connection.ask("InitProducerId", at + 10 * MS, transaction_timeout_ms=60_000, **identity)
+    yield from connection.exchange("InitProducerId", at + 10 * MS, transaction_timeout_ms=60_000, **identity)
     for number in range(PLANTED.committed + 1):
         at += SECOND
         partition = random.randrange(6)
         added = [TopicEntry("audit", partitions=[partition])]
-        yield from connection.ask("AddPartitionsToTxn", at, topics=added, **identity)
+        yield from connection.exchange("AddPartitionsToTxn", at, topics=added, **identity)
         topics = [batch_entry("audit", partition, 4_000, 20)]
-        yield from connection.ask(
-            "Produce", at + 100 * MS, 2000, size=4_100, asked={"acks": -1}, topics=topics, **identity
+        yield from connection.exchange(
+            "Produce", at + 100 * MS, 2000, size=4_100, request_columns={"acks": -1}, topics=topics, **identity
         )
         if number < PLANTED.committed:
-            yield from connection.ask("EndTxn", at + 500 * MS, committed=True, **identity)
+            yield from connection.exchange("EndTxn", at + 500 * MS, committed=True, **identity)
     yield connection.close(at + SECOND)
 
 
 def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A producer without idempotence that resends a stored batch."""
+    """Yield the lines of a producer without idempotence that resends stored batches."""
     connection = Connection(proxy, "10.9.7.1", BROKERS[2], PLANTED.blind_retries, JAVA)
     yield from connection.hello(at)
     entry = FindingEntry(
@@ -312,16 +327,21 @@ def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     for number in range(PLANTED.retried):
         size = 800 + random.randrange(400)
         topics = [batch_entry("orders", number % 6, size, 3)]
-        for taken, found in ((150_000, []), (2500, [entry] if number == 0 else [])):
+        for latency_us, findings in ((150_000, []), (2500, [entry] if number == 0 else [])):
             at += 2 * SECOND
-            yield from connection.ask(
-                "Produce", at, taken, size=size + 110, asked={"acks": -1, "findings": found}, topics=topics
+            yield from connection.exchange(
+                "Produce",
+                at,
+                latency_us,
+                size=size + 110,
+                request_columns={"acks": -1, "findings": findings},
+                topics=topics,
             )
     yield connection.close(at + 3 * SECOND, repeated=[RepeatEntry("S034", entry.name, PLANTED.retried - 1)])
 
 
 def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """A gateway that writes a field of a later version: reported once, then counted."""
+    """Yield the lines of a gateway that writes a field of a later version, which is reported once, then counted."""
     client, server, code = PLANTED.finding
     connection = Connection(proxy, "10.9.8.1", server, client, LIBRDKAFKA)
     entry = FindingEntry(
@@ -333,5 +353,5 @@ def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
     for number in range(PLANTED.findings):
         at += 5 * SECOND
         columns = {"findings": [entry]} if number == 0 else {}
-        yield from connection.ask("Metadata", at, 900 + random.randrange(300), answered=columns)
+        yield from connection.exchange("Metadata", at, 900 + random.randrange(300), response_columns=columns)
     yield connection.close(at + SECOND, repeated=[RepeatEntry(code, "field-from-newer-version", PLANTED.findings - 1)])

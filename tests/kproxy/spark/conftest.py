@@ -1,6 +1,6 @@
-"""One small session for all tests of analytics; without pyspark there are none.
+"""One small session for all tests of analytics, which are not collected without pyspark.
 
-A process has one engine: Spark, or with KPROXY_TEST_ENGINE=embedded Sail, for all tests that do not need Spark.
+A process has one engine: Spark, or Sail if KPROXY_TEST_ENGINE=embedded, for all tests that do not need Spark.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: No command of a test waits for an archive of classes.
+#: Commands in tests do not wait for an archive of classes.
 os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
-#: Its asserts show what they compare, as those of test modules.
+#: Its assertions show what they compare, like those in test modules.
 pytest.register_assert_rewrite("tests.kproxy.spark.spark_processes")
 #: The engine of the session.
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
-#: Files of tests of Spark itself: Java, clusters, streams, sources, formats and layouts of tables that it alone writes.
-_OF_SPARK = [
+#: Test files that need Spark itself: Java, clusters, streams, sources, and table formats and layouts only it writes.
+_SPARK_ONLY_FILES = [
     "ingest/test_convert_concurrent.py", "ingest/test_schema.py", "ingest/test_table_storage.py",
     "session/test_java.py", "streaming/test_*.py", "test_elsewhere.py", "test_ingest.py", "test_shared.py",
     "test_source.py",
@@ -33,13 +33,13 @@ _OF_SPARK = [
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 elif ENGINE == "embedded":
-    collect_ignore_glob = _OF_SPARK
-    # A main module without a file, as that of a worker of pytest-xdist, pyspark takes for doctests, which need Spark.
+    collect_ignore_glob = _SPARK_ONLY_FILES
+    # pyspark takes a main module without a file, such as a pytest-xdist worker's, for doctests, which need Spark.
     with pytest.MonkeyPatch.context() as _patch:
         _patch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
         importlib.import_module("pyspark.sql.connect")
 
-#: Files that come first, so that of several processes none waits long for the last one.
+#: Files that run first, so that with several processes none waits long for the last one.
 _LONGEST = {"test_elsewhere", "test_planted"}
 _CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -64,13 +64,13 @@ def spark() -> Iterator[SparkSession]:
     from kproxy.spark.session import session
 
     settings = {
-        # A partition more is a task more for each of some thirty exchanges of a plan.
+        # Each additional partition adds a task to each of the thirty or so exchanges in a plan.
         "spark.sql.shuffle.partitions": "1",
-        # Compiling a plan takes longer than running it over so few lines. Tests that run the command, and those of
-        # test_elsewhere for all jobs, have plans that are compiled.
+        # Compiling a plan takes longer than running it over so few lines. Plans are compiled in tests that run the
+        # command, and in the tests of all jobs in test_elsewhere.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # It evaluates made lines while it optimizes, again and again, and not in parallel.
+        # This rule evaluates hand-made lines during optimization, repeatedly and not in parallel.
         "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     }
     spark_session = session("local[2]", short=True, settings=settings)
@@ -80,13 +80,13 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def captured(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """The lines of all captures of the repository, as TABLE."""
+    """Return the lines of all captures in the repository, as TABLE."""
     paths = [str(path) for path in sorted(_CAPTURES.iterdir()) if path.is_file() and path.suffix != ".md"]
     return convert_files(spark, paths, tmp_path_factory.mktemp("captured"))
 
 
 def convert_files(spark: SparkSession, paths: list[str], table: Path) -> DataFrame:
-    """The lines of files, as TABLE."""
+    """Return the lines of files, as TABLE."""
     from kproxy.spark.ingest.convert import convert, read_table
     from kproxy.spark.ingest.decode import CaptureOptions
     from kproxy.spark.ingest.inputs import find_files

@@ -22,8 +22,8 @@ CAPTURES = REPOSITORY / "captures"
 TRACE_1 = CAPTURES / "trace-1.jsonl"
 
 
-def text_of(*lines: Line) -> bytes:
-    """Lines encoded as in a trace."""
+def trace_bytes(*lines: Line) -> bytes:
+    """Return lines encoded as in a trace."""
     return b"".join(map(encode_line, lines))
 
 
@@ -38,13 +38,13 @@ def write(path: Path, data: bytes) -> Path:
     return path
 
 
-def parse_lines(texts: Iterable[bytes | str]) -> list[dict[str, Any]]:
-    """JSON lines in the format of `lines_in`."""
-    return sorted((json.loads(text) for text in texts), key=_sort_key)
+def parse_lines(json_lines: Iterable[bytes | str]) -> list[dict[str, Any]]:
+    """Return JSON lines in the format of `lines_in`."""
+    return sorted((json.loads(json_line) for json_line in json_lines), key=_sort_key)
 
 
 def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
-    """The lines of rows, sorted; the rows have the schema TABLE or ROW."""
+    """Return the sorted lines of rows that have the schema TABLE or ROW."""
     whole_rows = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
     return sorted(map(line_of, whole_rows.collect()), key=_sort_key)
 
@@ -54,7 +54,7 @@ def _sort_key(line: dict[str, Any]) -> str:
 
 
 def line_of(row: Row) -> dict[str, Any]:
-    """The line of a row with the schema TRACE."""
+    """Return the line of a row that has the schema TRACE."""
     line: dict[str, Any] = _plain(row.asDict(recursive=True))
     return line
 

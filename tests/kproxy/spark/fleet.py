@@ -1,6 +1,6 @@
 """A fleet at work, as a proxy traces it: connections, producers and members of groups, each a stream of timed lines.
 
-A stream has its lines in the order of their times; what runs at the same time is merged by who writes the trace.
+The lines of a stream are in the order of their times. Whoever writes the trace merges concurrent streams.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kproxy.trace.timestamps import timestamp
 MS = 1_000_000
 SECOND = 1000 * MS
 
-#: When (ns since the epoch), and what.
+#: The time of a line in ns since the epoch, and the line.
 Timed = tuple[int, Line]
 
-_KEYS = {name: known.key for name in (
+_API_KEYS = {name: known.key for name in (
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
     "Heartbeat", "LeaveGroup", "SyncGroup", "ApiVersions", "InitProducerId",
     "AddPartitionsToTxn", "EndTxn",
@@ -75,40 +75,44 @@ class Connection:
         """Open the connection."""
         return at, OpenLine(v=1, ts=timestamp(at), connection_id=self.id, **self._ends)
 
-    def ask(
-        self, api: str, at: int, latency_us: int | None = 1000, *, size: int = 120, answer_size: int = 90,
-        asked: dict[str, Any] | None = None, answered: dict[str, Any] | None = None, **both: Any,
+    def exchange(
+        self, api: str, at: int, latency_us: int | None = 1000, *, size: int = 120, response_size: int = 90,
+        request_columns: dict[str, Any] | None = None, response_columns: dict[str, Any] | None = None,
+        **common_columns: Any,
     ) -> Iterator[Timed]:  # fmt: skip
-        """A request and its response (none if `latency_us` is None), with columns of either or both."""
+        """Yield a request and its response (none if `latency_us` is None), with columns of either or both."""
         self._correlation += 1
         common = {
-            "v": 1, "connection_id": self.id, **self._ends, "api": api, "api_key": _KEYS[api],
+            "v": 1, "connection_id": self.id, **self._ends, "api": api, "api_key": _API_KEYS[api],
             "api_version": self._software.versions[api], "correlation_id": self._correlation,
-            "client_id": self._client_id, **both,
+            "client_id": self._client_id, **common_columns,
         }  # fmt: skip
         started_at = timestamp(at)
-        yield at, RequestLine(**common | {"ts": started_at, "size": size, "offset": self._sent} | (asked or {}))
+        yield (
+            at,
+            RequestLine(**common | {"ts": started_at, "size": size, "offset": self._sent} | (request_columns or {})),
+        )
         self._sent += size
         self._requests += 1
         if latency_us is not None:
             responded_at = at + latency_us * 1000
             response_fields = {
                 "ts": timestamp(responded_at),
-                "size": answer_size,
+                "size": response_size,
                 "offset": self._received,
                 "request_ts": started_at,
                 "latency_us": latency_us,
                 "request_size": size,
             }
-            yield responded_at, ResponseLine(**common | response_fields | (answered or {}))
-            self._received += answer_size
+            yield responded_at, ResponseLine(**common | response_fields | (response_columns or {}))
+            self._received += response_size
             self._responses += 1
 
     def hello(self, at: int) -> Iterator[Timed]:
-        """Open the connection, and request the API versions."""
+        """Open the connection and request the API versions."""
         yield self.open(at)
         software = {"software_name": self._software.name, "software_version": self._software.version}
-        yield from self.ask("ApiVersions", at + MS, 700, size=70, answer_size=470, **software)
+        yield from self.exchange("ApiVersions", at + MS, 700, size=70, response_size=470, **software)
 
     def close(self, at: int, by: str = "client", how: str = "fin", repeated: Iterable[RepeatEntry] = ()) -> Timed:
         """Close the connection."""
@@ -121,7 +125,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Shift:
-    """A period of work, ns since the epoch; `slow` is the factor of a broker's latency in it."""
+    """A period of work in ns since the epoch; `slow` returns the factor by which a server's latency grows."""
 
     begin: int
     end: int
@@ -129,27 +133,27 @@ class Shift:
 
 
 def latency(random: Random, typical_us: float, server: str, shift: Shift) -> int:
-    """A random latency in microseconds, log-normal as of real brokers."""
+    """Return a random latency in microseconds, log-normal like that of real brokers."""
     return max(50, int(random.lognormvariate(0, 0.5) * typical_us * shift.slow(server)))
 
 
 def batch_entry(topic: str, partition: int, size: int, records: int, codec: str = "lz4") -> TopicEntry:
-    """The trace entry of a batch in a partition."""
+    """Return the trace entry of a batch in a partition."""
     return TopicEntry(
         topic, None, [partition], bytes=size, records=records, batches=1, compression=[codec], partition_bytes=[size]
     )
 
 
 def error(path: str, code: int, name: str) -> dict[str, Any]:
-    """The columns of a response with this error."""
+    """Return the columns of a response with this error."""
     return {"errors": [ErrorEntry(path, code, name)]}
 
 
 @dataclass(frozen=True)
 class Producer:
-    """Writes batches to a topic, two brokers in turn, every 300 ms or so.
+    """Writes batches to a topic through one of two brokers, every 300 ms or so.
 
-    `choose` gives the partition, `answer` the columns of the answer at a time.
+    `choose_partition` returns the partition of a batch, `response_columns_at` the columns of the response at a time.
     """
 
     client_id: str
@@ -158,41 +162,45 @@ class Producer:
     servers: tuple[str, str]
     software: Software = JAVA
     partitions: int = 6
-    choose: Callable[[Random], int] = lambda random: random.randrange(6)
-    answer: Callable[[int], dict[str, Any]] = lambda at: {}
+    choose_partition: Callable[[Random], int] = lambda random: random.randrange(6)
+    response_columns_at: Callable[[int], dict[str, Any]] = lambda at: {}
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
-        """The lines of the producer in a shift."""
+        """Yield the lines of the producer in a shift."""
         connections = [Connection(proxy, self.host, server, self.client_id, self.software) for server in self.servers]
         at = shift.begin + random.randrange(200 * MS)
         for connection in connections:
             yield from connection.hello(at)
             at += 5 * MS
         topic_entries = [TopicEntry(self.topic, None, list(range(self.partitions)))]
-        yield from connections[0].ask(
-            "Metadata", at, 900, asked={"topics": topic_entries[:0]}, answered={"topics": topic_entries}
+        yield from connections[0].exchange(
+            "Metadata",
+            at,
+            900,
+            request_columns={"topics": topic_entries[:0]},
+            response_columns={"topics": topic_entries},
         )
-        yield from connections[0].ask("InitProducerId", at + 5 * MS, 1500)
+        yield from connections[0].exchange("InitProducerId", at + 5 * MS, 1500)
         refreshed = at
         while at < shift.end - SECOND:
             at += random.randrange(100 * MS, 500 * MS)
             connection = random.choice(connections)
             size, records = random.randrange(300, 30_000), random.randrange(1, 60)
-            batch = {"topics": [batch_entry(self.topic, self.choose(random), size, records)]}
-            latency_us, answered = latency(random, 2500, connection.server, shift), self.answer(at)
-            yield from connection.ask(
+            batch = {"topics": [batch_entry(self.topic, self.choose_partition(random), size, records)]}
+            latency_us, response_columns = latency(random, 2500, connection.server, shift), self.response_columns_at(at)
+            yield from connection.exchange(
                 "Produce",
                 at,
                 latency_us,
                 size=size + 110,
-                answer_size=90,
-                asked={"acks": -1},
-                answered=answered,
+                response_size=90,
+                request_columns={"acks": -1},
+                response_columns=response_columns,
                 **batch,
             )
             at += latency_us * 1000 + MS
-            if answered.get("errors") and at - refreshed > 5 * SECOND:
-                yield from connection.ask("Metadata", at, 900, answered={"topics": topic_entries})
+            if response_columns.get("errors") and at - refreshed > 5 * SECOND:
+                yield from connection.exchange("Metadata", at, 900, response_columns={"topics": topic_entries})
                 refreshed = at
                 at += 5 * MS
         for connection in connections:
@@ -211,60 +219,64 @@ class Group:
     software: Software = JAVA
 
     def lines(self, proxy: Proxy, shift: Shift, random: Random) -> Iterator[Timed]:
-        """The lines of all members in a shift."""
+        """Return the lines of all members in a shift."""
         members = [
             Member(self, proxy, host, f"{self.name}-{number}", Random(random.random()))
             for number, host in enumerate(self.hosts, 1)
         ]
         joined = shift.begin + 400 * MS
-        return heapq.merge(*(member.lines(shift, joined) for member in members), key=_when)
+        return heapq.merge(*(member.lines(shift, joined) for member in members), key=_time_of)
 
 
 class Member:
-    """A member of a group: one connection to its coordinator, and one to fetch from."""
+    """A member of a group, with one connection to its coordinator and one to fetch from."""
 
     def __init__(self, group: Group, proxy: Proxy, host: str, client_id: str, random: Random) -> None:
         self._group = group
         self._random = random
         self.id = f"{client_id}-{random.getrandbits(32):08x}-0000-4000-8000-{random.getrandbits(48):012x}"
-        self.own = Connection(proxy, host, group.coordinator, client_id, group.software)
-        self._fetches = Connection(proxy, host, group.broker, client_id, group.software)
+        self.coordinator = Connection(proxy, host, group.coordinator, client_id, group.software)
+        self._fetch_connection = Connection(proxy, host, group.broker, client_id, group.software)
 
     def lines(self, shift: Shift, joined: int) -> Iterator[Timed]:
-        """The lines of a whole shift; generation 1 of the group begins at `joined`."""
-        own = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_when)
-        return heapq.merge(own, self._fetch(joined + 50 * MS, shift), key=_when)
+        """Return the lines of a whole shift; generation 1 of the group begins at `joined`."""
+        coordinator_lines = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_time_of)
+        return heapq.merge(coordinator_lines, self._fetch(joined + 50 * MS, shift), key=_time_of)
 
-    def asks(self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any) -> Iterator[Timed]:
-        """A request about the group."""
+    def group_exchange(
+        self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any
+    ) -> Iterator[Timed]:
+        """Yield a request about the group and its response."""
         known = {"group_id": self._group.name, "generation_id": generation, "member_id": self.id}
-        return self.own.ask(api, at, latency_us, **(known | columns))
+        return self.coordinator.exchange(api, at, latency_us, **(known | columns))
 
     def find(self, at: int) -> Iterator[Timed]:
         """Find the coordinator."""
-        yield from self.own.hello(at)
-        yield from self.own.ask("FindCoordinator", at + 10 * MS, 800, group_id=self._group.name)
+        yield from self.coordinator.hello(at)
+        yield from self.coordinator.exchange("FindCoordinator", at + 10 * MS, 800, group_id=self._group.name)
 
     def join(self, at: int, joined: int, generation: int = 1) -> Iterator[Timed]:
         """Find the coordinator; get a member id and, at `joined`, an assignment."""
         yield from self.find(at + self._random.randrange(100 * MS))
         first = at + 200 * MS + self._random.randrange(50 * MS)
         error_columns = error("error_code", 79, "MEMBER_ID_REQUIRED")
-        yield from self.own.ask("JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
-                                answered=error_columns | {"member_id": self.id})  # fmt: skip
+        yield from self.coordinator.exchange(
+            "JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
+            response_columns=error_columns | {"member_id": self.id},
+        )  # fmt: skip
         rejoin_at = first + 3 * MS
-        yield from self.asks(
-            "JoinGroup", rejoin_at, (joined - rejoin_at) // 1000, answered={"generation_id": generation}
+        yield from self.group_exchange(
+            "JoinGroup", rejoin_at, (joined - rejoin_at) // 1000, response_columns={"generation_id": generation}
         )
         yield from self.sync(joined + MS, generation)
         topics = [TopicEntry(self._group.topic, None, [0, 1, 2])]
-        yield from self.asks("OffsetFetch", joined + 20 * MS, 900, generation, topics=topics)
+        yield from self.group_exchange("OffsetFetch", joined + 20 * MS, 900, generation, topics=topics)
 
     def sync(self, at: int, generation: int) -> Iterator[Timed]:
         """Request the assignment."""
-        return self.asks("SyncGroup", at, 5000, generation)
+        return self.group_exchange("SyncGroup", at, 5000, generation)
 
-    def beats(
+    def heartbeats(
         self,
         begin: int,
         end: int,
@@ -272,44 +284,52 @@ class Member:
         response_columns: dict[str, Any] | None = None,
         shift: Shift | None = None,
     ) -> Iterator[Timed]:
-        """A heartbeat every 3 s; `response_columns` are the columns of the responses."""
+        """Yield a heartbeat every 3 s, with `response_columns` in the responses."""
         for at in range(begin + 3 * SECOND, end, 3 * SECOND):
-            taken = latency(self._random, 900, self.own.server, shift) if shift else 900
-            yield from self.asks("Heartbeat", at, taken, generation, answered=response_columns or {})
+            latency_us = latency(self._random, 900, self.coordinator.server, shift) if shift else 900
+            yield from self.group_exchange(
+                "Heartbeat", at, latency_us, generation, response_columns=response_columns or {}
+            )
 
     def leave(self, at: int, generation: int = -1) -> Iterator[Timed]:
         """Leave the group and disconnect."""
-        yield from self.asks("LeaveGroup", at, 900, generation)
-        yield self.own.close(at + 10 * MS)
+        yield from self.group_exchange("LeaveGroup", at, 900, generation)
+        yield self.coordinator.close(at + 10 * MS)
 
     def _work(self, joined: int, shift: Shift) -> Iterator[Timed]:
         end = shift.end - SECOND
         yield from heapq.merge(
-            self.beats(joined, end, 1, shift=shift), self._commits(joined + 1500 * MS, end, shift), key=_when
+            self.heartbeats(joined, end, 1, shift=shift), self._commits(joined + 1500 * MS, end, shift), key=_time_of
         )
         yield from self.leave(shift.end - 500 * MS, 1)
 
     def _commits(self, begin: int, end: int, shift: Shift) -> Iterator[Timed]:
         topics = [TopicEntry(self._group.topic, None, [0, 1, 2])]
         for at in range(begin + 5 * SECOND, end, 5 * SECOND):
-            taken = latency(self._random, 1800, self.own.server, shift)
-            yield from self.asks("OffsetCommit", at, taken, 1, topics=topics)
+            latency_us = latency(self._random, 1800, self.coordinator.server, shift)
+            yield from self.group_exchange("OffsetCommit", at, latency_us, 1, topics=topics)
 
     def _fetch(self, begin: int, shift: Shift) -> Iterator[Timed]:
-        yield from self._fetches.hello(begin)
+        yield from self._fetch_connection.hello(begin)
         at, random = begin + 20 * MS, self._random
         while at < shift.end - 2 * SECOND:
             if random.random() < 0.35:
-                taken, entries, size = 500_000 + random.randrange(5000), [], 30
+                latency_us, entries, size = 500_000 + random.randrange(5000), [], 30
             else:
                 size, records = random.randrange(300, 60_000), random.randrange(1, 120)
                 entry = batch_entry(self._group.topic, random.randrange(6), size, records)
                 entry.lag = random.randrange(200)
-                taken, entries, size = latency(random, 4000, self._fetches.server, shift), [entry], size + 80
-            yield from self._fetches.ask("Fetch", at, taken, answer_size=size, answered={"topics": entries})
-            at += taken * 1000 + random.randrange(20 * MS, 400 * MS)
-        yield self._fetches.close(at)
+                latency_us, entries, size = (
+                    latency(random, 4000, self._fetch_connection.server, shift),
+                    [entry],
+                    size + 80,
+                )
+            yield from self._fetch_connection.exchange(
+                "Fetch", at, latency_us, response_size=size, response_columns={"topics": entries}
+            )
+            at += latency_us * 1000 + random.randrange(20 * MS, 400 * MS)
+        yield self._fetch_connection.close(at)
 
 
-def _when(timed: Timed) -> int:
+def _time_of(timed: Timed) -> int:
     return timed[0]

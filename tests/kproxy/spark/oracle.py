@@ -1,6 +1,6 @@
-"""The tables of jobs computed again, in plain Python and line by line: Spark's results must be the same.
+"""The tables of jobs, computed a second time in plain Python and line by line: Spark's results must be the same.
 
-It is for the lines of `tests.kproxy.spark.sample_fleet`, where every frame has a client id and names one topic at most.
+It supports the lines of `tests.kproxy.spark.sample_fleet`, where frames have a client id and at most one topic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kproxy.trace.lines import CloseLine, Line, OpenLine, RequestLine, ResponseL
 from kproxy.trace.timestamps import nanoseconds
 
 Key = tuple[Any, ...]
-#: A table: its rows without the columns that name them, by these.
+#: A table: the key columns of each row, mapped to its other columns.
 Table = dict[Key, Key]
 
 _HOUR_US, _MINUTE_US, _SHORT_US = 3_600_000_000, 60_000_000, 10_000_000
@@ -23,26 +23,26 @@ _RECORDS = {"Produce": RequestLine, "Fetch": ResponseLine}
 
 
 def percentile(ordered: Sequence[int], share: float) -> float:
-    """Interpolate linearly between the two nearest values."""
-    place = (len(ordered) - 1) * share
-    low = int(place)
+    """Return a percentile, interpolated linearly between the two nearest values."""
+    position = (len(ordered) - 1) * share
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 class Oracle:
-    """Computes tables from lines."""
+    """Computes tables from lines; the docstring of a table lists its key columns, then the others."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = self.requests = self.refused = self.wire_bytes = 0
         self.first_us, self.last_us = 1 << 62, 0
-        self._taken: dict[Key, list[int]] = defaultdict(list)
+        self._latencies: dict[Key, list[int]] = defaultdict(list)
         self._sizes: dict[Key, tuple[list[int], list[int], list[int]]] = defaultdict(lambda: ([], [], []))
         self._errors: dict[Key, list[int]] = defaultdict(list)
         self._responses: dict[Key, int] = defaultdict(int)
         self._waits: dict[Key, list[int]] = defaultdict(list)
         self._partitions: dict[Key, list[int]] = defaultdict(lambda: [0, 0])
-        self._named: dict[str, set[int]] = defaultdict(set)
+        self._known_partitions: dict[str, set[int]] = defaultdict(set)
         self._batches: dict[Key, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         self._fetches: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         self._uses: dict[Key, int] = defaultdict(int)
@@ -51,58 +51,63 @@ class Oracle:
         self._frames: list[tuple[int, int, bool]] = []
         for line in lines:
             self.lines += 1
-            self._take(line, nanoseconds_of(line.ts) // 1000)
+            self._add(line, nanoseconds_of(line.ts) // 1000)
 
-    def _take(self, line: Line, at: int) -> None:
+    def _add(self, line: Line, at: int) -> None:
         self.first_us, self.last_us = min(self.first_us, at), max(self.last_us, at)
         if isinstance(line, OpenLine):
             self._connections[line.connection_id] |= {"opened": at, "client": line.client, "broker": line.server}
         elif isinstance(line, CloseLine):
             self._connections[line.connection_id] |= {"closed": at, "unanswered": line.unanswered, "by": line.by}
         elif isinstance(line, RequestLine | ResponseLine):
-            self._take_frame(line, at)
+            self._add_frame(line, at)
         if isinstance(line, RequestLine):
             self._connections[line.connection_id]["client_id"] = line.client_id
             self.requests += 1
             self._uses[line.client_id, line.api, line.api_version] += 1
         elif isinstance(line, ResponseLine):
-            self._take_response(line, at)
+            self._add_response(line, at)
 
-    def _take_frame(self, line: RequestLine | ResponseLine, at: int) -> None:
+    def _add_frame(self, line: RequestLine | ResponseLine, at: int) -> None:
         self.wire_bytes += line.size
         self._frames.append((at, line.size, isinstance(line, RequestLine)))
-        carries = isinstance(line, _RECORDS.get(line.api or "", ResponseLine))
+        carries_records = isinstance(line, _RECORDS.get(line.api or "", ResponseLine))
         sizes = [
             (("api", line.api), line.size),
             (("client", line.client_id), line.size),
             (("broker", line.server), line.size),
         ]
         for topic in line.topics:
-            sizes.append((("topic", topic.topic), topic.bytes if carries else None))
-            self._named[topic.topic or ""].update(topic.partitions)
+            sizes.append((("topic", topic.topic), topic.bytes if carries_records else None))
+            self._known_partitions[topic.topic or ""].update(topic.partitions)
             for partition, size in zip(topic.partitions, topic.partition_bytes, strict=False):
-                if carries:
+                if carries_records:
                     self._partitions[topic.topic, partition][isinstance(line, ResponseLine)] += size
         for key, size in sizes:
-            found = self._sizes[key]
-            found[isinstance(line, ResponseLine)].append(size if size is not None else -1)
-            found[2].append(at)
+            view_sizes = self._sizes[key]
+            view_sizes[isinstance(line, ResponseLine)].append(size if size is not None else -1)
+            view_sizes[2].append(at)
         if isinstance(line, RequestLine) and line.api == "Produce":
             for topic in line.topics:
                 sums = self._batches[line.client_id, topic.topic]
-                for place, value in enumerate((1, topic.batches, topic.records, topic.bytes)):
-                    sums[place] += value or 0
+                for index, value in enumerate((1, topic.batches, topic.records, topic.bytes)):
+                    sums[index] += value or 0
 
-    def _take_response(self, line: ResponseLine, at: int) -> None:
+    def _add_response(self, line: ResponseLine, at: int) -> None:
         assert line.latency_us is not None
         names = tuple({entry.name: None for entry in line.errors})
         refusals = tuple(name for name in names if name not in _ROUTINE)
         self.refused += bool(refusals)
         self._answers.append((at, line.api or "", line.server, line.latency_us, refusals))
-        about = [("broker", line.server), *(("topic", topic.topic) for topic in line.topics)]
-        for by, value in (("api", None), ("version", str(line.api_version)), ("client", line.client_id), *about):
-            self._taken[by, line.api, value].append(line.latency_us)
-        for by, value in (("api", line.api), ("client", line.client_id), *about):
+        broker_and_topics = [("broker", line.server), *(("topic", topic.topic) for topic in line.topics)]
+        for by, value in (
+            ("api", None),
+            ("version", str(line.api_version)),
+            ("client", line.client_id),
+            *broker_and_topics,
+        ):
+            self._latencies[by, line.api, value].append(line.latency_us)
+        for by, value in (("api", line.api), ("client", line.client_id), *broker_and_topics):
             self._responses[by, value] += 1
             for entry in line.errors:
                 if by != "topic" or "[" in entry.path:
@@ -113,22 +118,33 @@ class Oracle:
             sums = self._fetches[line.client_id or ""]
             brought = sum(topic.bytes or 0 for topic in line.topics)
             records = sum(topic.records or 0 for topic in line.topics)
-            for place, value in enumerate((1, not brought, brought, records)):
-                sums[place] += value
+            for index, value in enumerate((1, not brought, brought, records)):
+                sums[index] += value
 
     def latency(self) -> Table:
         """by, api, value: responses, p50_us, p90_us, p99_us, p999_us, max_us."""
         table: Table = {}
-        for key, taken in self._taken.items():
-            taken.sort()
-            table[key] = (len(taken), *(percentile(taken, share) for share in (0.5, 0.9, 0.99, 0.999)), taken[-1])
+        for key, latencies in self._latencies.items():
+            latencies.sort()
+            table[key] = (
+                len(latencies),
+                *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)),
+                latencies[-1],
+            )
         return table
 
     def throughput(self) -> Table:
         """by, value: requests, responses, and of each the total, p50, p99 and largest size; first_at, last_at."""
         return {
-            key: (len(asked), len(answered), *_of_sizes(asked), *_of_sizes(answered), min(times), max(times))
-            for key, (asked, answered, times) in self._sizes.items()
+            key: (
+                len(request_sizes),
+                len(response_sizes),
+                *_size_columns(request_sizes),
+                *_size_columns(response_sizes),
+                min(times),
+                max(times),
+            )
+            for key, (request_sizes, response_sizes, times) in self._sizes.items()
         }
 
     def errors(self) -> Table:
@@ -153,12 +169,12 @@ class Oracle:
             totals[topic] = [total + size for total, size in zip(totals[topic], (*sizes, 1), strict=True)]
         table: Table = {}
         for topic, (written, read, _) in totals.items():
-            for partition in self._named[topic]:
+            for partition in self._known_partitions[topic]:
                 sizes = self._partitions[topic, partition]
                 row: list[float | None] = []
                 for size, total in zip(sizes, (written, read), strict=True):
                     share = size / total if total else None
-                    row += [size, share, None if share is None else share * len(self._named[topic])]
+                    row += [size, share, None if share is None else share * len(self._known_partitions[topic])]
                 table[topic, partition] = tuple(row)
         return table
 
@@ -182,62 +198,62 @@ class Oracle:
                 connection
             )
         table: Table = {}
-        for key, found in grouped.items():
-            lives = sorted(each["closed"] - each["opened"] for each in found)
-            minutes = [each["opened"] // _MINUTE_US for each in found]
+        for key, members in grouped.items():
+            lives = sorted(connection["closed"] - connection["opened"] for connection in members)
+            minutes = [connection["opened"] // _MINUTE_US for connection in members]
             peak = max(minutes.count(minute) for minute in set(minutes))
             short = sum(life < _SHORT_US for life in lives)
-            unanswered = sum(each["unanswered"] for each in found)
-            table[key] = (len(found), len(found), peak, short, unanswered, percentile(lives, 0.5))
+            unanswered = sum(connection["unanswered"] for connection in members)
+            table[key] = (len(members), len(members), peak, short, unanswered, percentile(lives, 0.5))
         return table
 
     def heat(self, step_us: int, waiting: Sequence[str]) -> dict[str, Table]:
-        """Number of responses by API, bucket (us) and latency row; "" is all APIs that are not `waiting`."""
-        found: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
-        for at, api, _, taken, _ in self._answers:
-            row = next(row for row in range(40) if taken < 10 ** ((row + 1) / 4))
+        """Return the number of responses by API, bucket (us) and latency row; "" is all APIs that are not `waiting`."""
+        counts_by_api: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
+        for at, api, _, latency_us, _ in self._answers:
+            row = next(row for row in range(40) if latency_us < 10 ** ((row + 1) / 4))
             for name in (api, "") if api not in waiting else (api,):
-                found[name][at // step_us * step_us, row] += 1
-        return {name: {key: (count,) for key, count in counts.items()} for name, counts in found.items()}
+                counts_by_api[name][at // step_us * step_us, row] += 1
+        return {name: {key: (count,) for key, count in counts.items()} for name, counts in counts_by_api.items()}
 
     def brokers(self, step_us: int, waiting: Sequence[str]) -> Table:
-        """broker, bucket: responses, their p99 in us; without those of `waiting` APIs."""
-        found: dict[Key, list[int]] = defaultdict(list)
-        for at, api, broker, taken, _ in self._answers:
+        """broker, bucket: responses, their p99 in us, without the responses of `waiting` APIs."""
+        latencies: dict[Key, list[int]] = defaultdict(list)
+        for at, api, broker, latency_us, _ in self._answers:
             if api not in waiting:
-                found[broker, at // step_us * step_us].append(taken)
-        return {key: (len(taken), percentile(sorted(taken), 0.99)) for key, taken in found.items()}
+                latencies[broker, at // step_us * step_us].append(latency_us)
+        return {key: (len(taken), percentile(sorted(taken), 0.99)) for key, taken in latencies.items()}
 
     def refusals(self, step_us: int) -> Table:
         """error, bucket: responses."""
-        found: dict[Key, int] = defaultdict(int)
+        counts_by_key: dict[Key, int] = defaultdict(int)
         for at, _, _, _, names in self._answers:
             for name in names:
-                found[name, at // step_us * step_us] += 1
-        return {key: (count,) for key, count in found.items()}
+                counts_by_key[name, at // step_us * step_us] += 1
+        return {key: (count,) for key, count in counts_by_key.items()}
 
     def traffic(self, step_us: int) -> Table:
         """bucket: requests, bytes."""
-        found: dict[Key, list[int]] = defaultdict(lambda: [0, 0])
-        for at, size, asks in self._frames:
-            found[(at // step_us * step_us,)][0] += asks
-            found[(at // step_us * step_us,)][1] += size
-        return {key: tuple(sums) for key, sums in found.items()}
+        sums_by_bucket: dict[Key, list[int]] = defaultdict(lambda: [0, 0])
+        for at, size, is_request in self._frames:
+            sums_by_bucket[(at // step_us * step_us,)][0] += is_request
+            sums_by_bucket[(at // step_us * step_us,)][1] += size
+        return {key: tuple(sums) for key, sums in sums_by_bucket.items()}
 
 
-def _of_sizes(sizes: list[int]) -> Key:
+def _size_columns(sizes: list[int]) -> Key:
     known = sorted(size for size in sizes if size >= 0)
     if not known:
         return (0, None, None, None)
     return (sum(known), percentile(known, 0.5), percentile(known, 0.99), known[-1])
 
 
-_DAYS: dict[str, int] = {}
+_MINUTES: dict[str, int] = {}
 
 
-def nanoseconds_of(text: str) -> int:
-    """A faster `kproxy.trace.timestamps.nanoseconds`, for millions of lines."""
-    minute = text[:16]
-    if (begin := _DAYS.get(minute)) is None:
-        begin = _DAYS[minute] = nanoseconds(f"{minute}:00.000000Z")
-    return begin + int(text[17:19]) * 1_000_000_000 + int(text[20:26]) * 1000
+def nanoseconds_of(ts: str) -> int:
+    """Do the same as `kproxy.trace.timestamps.nanoseconds`, but faster, for millions of lines."""
+    minute = ts[:16]
+    if (begin := _MINUTES.get(minute)) is None:
+        begin = _MINUTES[minute] = nanoseconds(f"{minute}:00.000000Z")
+    return begin + int(ts[17:19]) * 1_000_000_000 + int(ts[20:26]) * 1000

@@ -1,4 +1,4 @@
-"""What jobs compute, in plain Python over collected rows."""
+"""What jobs compute, computed again in plain Python over collected rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, Row
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """Interpolate linearly between the two nearest values."""
+    """Return a percentile, interpolated linearly between the two nearest values."""
     ordered = sorted(values)
     if not ordered:
         return None
-    place = (len(ordered) - 1) * share
-    low = int(place)
+    position = (len(ordered) - 1) * share
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def mean(values: Iterable[float]) -> float | None:
@@ -25,12 +25,12 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def client_of(line: Row) -> str:
-    """The client id of a row, or its host."""
+    """Return the client id of a row, or the client's host."""
     return line["client_id"] or line["client"].rpartition(":")[0]
 
 
 def topics_of(line: Row) -> list[tuple[str, Row]]:
-    """The entries of topics, each with its name or id."""
+    """Return the topic entries of a row, each with its name or id."""
     return [(entry["topic"] or entry["topic_id"], entry) for entry in line["topics"] or ()]
 
 
@@ -44,7 +44,7 @@ def assert_rows(table: DataFrame, expected: Iterable[Mapping[str, Any] | tuple[A
 
 
 def _rounded(value: Any) -> Any:
-    """A value whose numbers have ten digits: sums depend on their order."""
+    """Return a value with numbers of ten digits, because sums depend on the order of their terms."""
     if isinstance(value, float):
         return float(f"{value:.10g}")
     return [_rounded(element) for element in value] if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""Days of a fleet, of any number of lines and always the same ones: ordinary traffic with planted problems.
+"""A week of a fleet, reproducible and with any number of lines: ordinary traffic with planted problems.
 
-Three proxies trace seven days, in each the hours 02 and 13 (UTC) from their beginning on. `PLANTED` of
-`tests.kproxy.spark.cases` says what is wrong in them; a job that tells more than that is wrong itself.
+Three proxies trace seven days, from the start of the hours 02 and 13 (UTC) of each day. `PLANTED` in
+`tests.kproxy.spark.cases` lists what is wrong in them; a job that reports more than that is itself wrong.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from tests.kproxy.spark.fleet import JAVA, LIBRDKAFKA, SECOND, Group, Producer, 
 _NODES = ("web-1", "web-2", "web-3")
 _TOPICS = ("orders", "clicks", "payments", "audit")
 _SHIFTS = DAYS * len(HOURS)
-#: Lines a second of a producer with a group of two members, and how long a shift may last (ns): its hour.
+#: Lines per second of a producer with a group of two members, and how long a shift within its hour may last (ns).
 _CELL_RATE, _MIN_SHIFT, _LONGEST_SHIFT = 19, 20 * SECOND, 3300 * SECOND
 _PLANTED_LINES = 7000
 
 
-def lines(about: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
-    """The lines of all proxies by time, each with its proxy's node; roughly `about` lines."""
-    yield from _with_stalls(_frames(about, seed))
+def lines(target_count: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
+    """Yield roughly `target_count` lines of all proxies by time, each with its proxy's node."""
+    yield from _with_stalls(_frames(target_count, seed))
 
 
 def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]]:
-    """The lines of `lines`, with the stalls that each proxy detects in them."""
+    """Yield `lines`, with the stalls that each proxy detects in them."""
     stalls = {node: StallLines() for node in _NODES}
     for node, line in lines:
         yield node, line
-        of_node, at = stalls[node], time_of(line.ts)
-        stall_lines = of_node.tick(at=at) if at >= of_node.due else []
+        node_stalls, at = stalls[node], time_of(line.ts)
+        stall_lines = node_stalls.tick(at=at) if at >= node_stalls.due else []
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, CloseLine):
-            stall_lines += of_node.observe(line, at=at)
+            stall_lines += node_stalls.observe(line, at=at)
         yield from ((node, stall_line) for stall_line in stall_lines)
 
 
-def _frames(about: int, seed: int) -> Iterator[tuple[str, Line]]:
-    cells, length = _shape(about)
+def _frames(target_count: int, seed: int) -> Iterator[tuple[str, Line]]:
+    cells, length = _shape(target_count)
     proxies = [Proxy(node) for node in _NODES]
     for day in range(DAYS):
         for hour in HOURS:
             begin = round(hour_of(day, hour).timestamp()) * SECOND + 5 * SECOND
             slow = _slow_broker_factor if hour_of(day, hour) == PLANTED.slow_hour else _normal_speed
             shift = Shift(begin, begin + length, slow)
-            yield from _shift(proxies, shift, hour_of(day, hour), cells, f"{seed}/{day}/{hour}")
+            yield from _shift_lines(proxies, shift, hour_of(day, hour), cells, f"{seed}/{day}/{hour}")
 
 
-def write(folder: Path, about: int, seed: int = 7) -> int:
-    """Write the lines as the proxies do, a file per hour; return their number."""
+def write(folder: Path, target_count: int, seed: int = 7) -> int:
+    """Write the lines as the proxies do, one file per hour; return their number."""
     files: dict[Path, bytearray] = {}
     count = 0
 
@@ -68,7 +68,7 @@ def write(folder: Path, about: int, seed: int = 7) -> int:
                 file.write(data)
             data.clear()
 
-    for node, line in lines(about, seed):
+    for node, line in lines(target_count, seed):
         hour = f"date={line.ts[:10]}/hour={line.ts[11:13]}"
         append_line(line, files.setdefault(folder / hour / f"kproxy-{node}-4711-1.jsonl", bytearray()))
         count += 1
@@ -78,9 +78,9 @@ def write(folder: Path, about: int, seed: int = 7) -> int:
     return count
 
 
-def _shape(about: int) -> tuple[int, int]:
-    """The number of producers with a group, and the length of a shift (ns), for a number of lines."""
-    ordinary = (about - _PLANTED_LINES) * SECOND // _SHIFTS
+def _shape(target_count: int) -> tuple[int, int]:
+    """Return the number of producers with a group, and the length of a shift (ns), for a number of lines."""
+    ordinary = (target_count - _PLANTED_LINES) * SECOND // _SHIFTS
     cells = max(5, -(-ordinary // (_LONGEST_SHIFT * _CELL_RATE)))
     return cells, max(ordinary // (cells * _CELL_RATE), _MIN_SHIFT)
 
@@ -93,7 +93,7 @@ def _slow_broker_factor(server: str) -> float:
     return 25.0 if server == PLANTED.slow_broker else 1.0
 
 
-def _shift(
+def _shift_lines(
     proxies: list[Proxy], shift: Shift, hour: datetime, cells: int, seed: str
 ) -> Iterator[tuple[str, Line]]:  # fmt: skip
     streams: list[tuple[Proxy, Iterator[Timed]]] = []
@@ -103,11 +103,11 @@ def _shift(
         streams.append((proxy, _group(cell).lines(proxy, shift, random)))
     for number, stream in enumerate(planted_streams(shift.begin + 2 * SECOND, hour, proxies, Random(f"{seed}/wrong"))):
         streams.append((proxies[number % len(proxies)], stream))
-    merged = heapq.merge(*(_of(proxy.node, stream) for proxy, stream in streams), key=lambda each: each[0])
+    merged = heapq.merge(*(_with_node(proxy.node, stream) for proxy, stream in streams), key=lambda entry: entry[0])
     return ((node, line) for _, node, line in merged)
 
 
-def _of(node: str, stream: Iterator[Timed]) -> Iterator[tuple[int, str, Line]]:
+def _with_node(node: str, stream: Iterator[Timed]) -> Iterator[tuple[int, str, Line]]:
     return ((at, node, line) for at, line in stream)
 
 
@@ -122,11 +122,11 @@ def _producer(cell: int, shift: Shift, hour: datetime) -> Producer:
         "servers": (BROKERS[cell % 3], BROKERS[(cell + 1) % 3]), "software": (JAVA, LIBRDKAFKA)[cell % 2],
     }  # fmt: skip
     if topic == PLANTED.hot_topic:
-        return Producer(**options, choose=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
+        return Producer(**options, choose_partition=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
     if topic == PLANTED.error_topic and hour == PLANTED.error_hour:
         burst = range(shift.begin + 3 * SECOND, shift.begin + 10 * SECOND)
         refused = error("responses[0].partition_responses[0].error_code", 6, PLANTED.error_name)
-        return Producer(**options, answer=lambda at: refused if at in burst else {})
+        return Producer(**options, response_columns_at=lambda at: refused if at in burst else {})
     return Producer(**options)
 
 

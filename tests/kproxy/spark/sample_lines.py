@@ -24,55 +24,55 @@ from kproxy.trace.lines import (
 )
 from kproxy.trace.timestamps import timestamp
 
-#: 2026-11-21T05:00:00Z, where `at` counts from.
+#: 2026-11-21T05:00:00Z, from which `at` counts.
 BEGIN_NS = 1_795_237_200_000_000_000
 
 
 def moment(at: float) -> str:
-    """A time of the trace, `at` seconds from the beginning."""
+    """Return a time of the trace, `at` seconds from the beginning."""
     return timestamp(BEGIN_NS + round(at * 1_000_000_000))
 
 
 def request(api: str = "Fetch", *, at: float = 0, **columns: Any) -> RequestLine:
-    """A request at `at` seconds, with any columns."""
+    """Return a request at `at` seconds, with any columns."""
     return RequestLine(**(_frame(api, at) | columns))
 
 
 def response(
     api: str | None = "Fetch", *, at: float = 0, latency_us: int | None = 1000, **columns: Any
 ) -> ResponseLine:
-    """A response at `at` seconds to a request `latency_us` earlier; without an API it has no request."""
+    """Return a response at `at` seconds to a request `latency_us` earlier; without an API, it has no request."""
     request_fields = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
     return ResponseLine(**(_frame(api, at) | request_fields | columns))
 
 
 def open_(*, at: float = 0, **columns: Any) -> OpenLine:
-    """A connection begins."""
-    return OpenLine(**(_line(at) | _ENDS | columns))
+    """Return the line of a connection that begins."""
+    return OpenLine(**(_line(at) | _ENDPOINTS | columns))
 
 
 def close(*, at: float = 0, **columns: Any) -> CloseLine:
-    """A connection ends."""
-    return CloseLine(**(_line(at) | _ENDS | columns))
+    """Return the line of a connection that ends."""
+    return CloseLine(**(_line(at) | _ENDPOINTS | columns))
 
 
 def gap(*, at: float = 0, **columns: Any) -> GapLine:
-    """A gap: bytes of requests that were not inspected."""
+    """Return a gap: bytes of requests that were not inspected."""
     return GapLine(**(_line(at) | {"direction": "request", "bytes": 10, "reason": "lost"} | columns))
 
 
 def finding(code: str, *, at: float = 0, **columns: Any) -> FindingLine:
-    """A problem of a connection."""
+    """Return a finding about a connection."""
     return FindingLine(**(_line(at) | _finding_fields(code) | columns))
 
 
 def finding_entry(code: str, **columns: Any) -> FindingEntry:
-    """A problem of a frame."""
+    """Return a finding about a frame."""
     return FindingEntry(**(_finding_fields(code) | columns))
 
 
-#: Who talks to whom, if a line does not say.
-_ENDS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
+#: The endpoints of lines that name no others.
+_ENDPOINTS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
 
 
 def _line(at: float) -> dict[str, Any]:
@@ -89,14 +89,14 @@ def _frame(api: str | None, at: float) -> dict[str, Any]:
         api_info = schemas.api_by_name(api)
         assert api_info is not None, api
         fields |= {"api": api, "api_key": api_info.key, "api_version": api_info.max_version}
-    return _line(at) | _ENDS | fields
+    return _line(at) | _ENDPOINTS | fields
 
 
 def table(spark: SparkSession, *lines: Line) -> DataFrame:
-    """Lines as TABLE."""
-    texts = []
+    """Return lines as TABLE."""
+    encoded_lines = []
     for line in lines:
-        text = bytearray()
-        append_line(line, text)
-        texts.append(bytes(text))
-    return with_dates(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(texts, "file:/made.jsonl"))))
+        encoded = bytearray()
+        append_line(line, encoded)
+        encoded_lines.append(bytes(encoded))
+    return with_dates(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(encoded_lines, "file:/made.jsonl"))))

@@ -25,17 +25,17 @@ from kproxy.spark.ingest.lines import Period, open_lines
 from kproxy.spark.report.contents import figures
 from kproxy.spark.report.pages import report
 from kproxy.spark.session.java import find_java, java_launcher
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
 
 _LINES = 8000
-#: Of JVMs that do not live long. With one compiler only, Java reserves 48 MB for code: too little for all jobs.
+#: For short-lived JVMs. With only one compiler, Java reserves 48 MB for code, which is too little for all jobs.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def write_inputs(folder: Path) -> Path:
-    """Traces of a fleet, plain and compressed, and captures."""
+    """Write traces of a fleet, plain and compressed, and captures; return their directory."""
     sample_fleet.write(folder, _LINES)
     write(folder / "a.jsonl.gz", TRACE_1.read_bytes())
     write(folder / "b.jsonl", b"no line\n")
@@ -52,28 +52,28 @@ class LocalResult:
     batch: TableBatch
     data: dict[str, Any]
 
-    def said(self, table: Path) -> list[str]:
-        """The output of `convert` for the same table."""
+    def convert_output(self, table: Path) -> list[str]:
+        """Return the expected output of `convert` for the same inputs."""
         files, lines, corrupt = len(self.batch.files), self.batch.lines, self.batch.corrupt
-        some = f"as in {self.batch.example}"
+        example = f"as in {self.batch.example}"
         return [
-            f"kproxy: {corrupt} of {lines + corrupt} lines could not be read and were skipped, {some}",
+            f"kproxy: {corrupt} of {lines + corrupt} lines could not be read and were skipped, {example}",
             f"{files} of {files} files were new: {lines} lines added to {table}",
         ]
 
-    def rows(self, job: str) -> int:
-        """The number of rows in the table of a job."""
-        [found] = [table for table in self.data["tables"] if table["name"] == job]
-        assert not found["more"]
-        return len(found["rows"])
+    def row_count(self, job: str) -> int:
+        """Return the number of rows in the table of a job."""
+        [job_table] = [table for table in self.data["tables"] if table["name"] == job]
+        assert not job_table["more"]
+        return len(job_table["rows"])
 
 
 def analyze_locally(spark: SparkSession, inputs: Path, table: Path) -> LocalResult:
-    """Convert the inputs and analyze them here."""
+    """Convert the inputs and analyze them in this process."""
     [batch] = convert(spark, find_files(spark, [str(inputs)]), str(table), CaptureOptions())
     with open_lines(spark, [str(table)], CaptureOptions(), period=Period()) as lines:
         page = report(figures(lines.rows, clusters=lines.clusters), [str(table)])
-    return LocalResult(table, batch, Opened(page).data)
+    return LocalResult(table, batch, ParsedPage(page).data)
 
 
 def check_tables(
@@ -84,41 +84,37 @@ def check_tables(
     table, page, out = folder / local.table.name, folder / "report.html", folder / "out"
 
     result = analyze(python, *options, "convert", inputs, "--out", table)
-    assert (result.returncode, result.stdout, result.stderr.splitlines()) == (
-        2,
-        "",
-        local.said(table),
-    )  # of a file with a line that is none
+    # The status is 2 because one file has an invalid line.
+    assert (result.returncode, result.stdout, result.stderr.splitlines()) == (2, "", local.convert_output(table))
     assert _same_rows(read_table(spark, str(table)), read_table(spark, str(local.table)))
 
     result = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert Opened(page.read_text()).data == local.data | {"paths": str(table)}
-    assert spark.read.parquet(f"{out}/findings").count() == local.rows("findings")
+    assert ParsedPage(page.read_text()).data == local.data | {"paths": str(table)}
+    assert spark.read.parquet(f"{out}/findings").count() == local.row_count("findings")
 
 
-def _same_rows(some: DataFrame, others: DataFrame) -> bool:
-    """Whether two tables have the same rows, in any order."""
-    return some.count() == others.count() and some.exceptAll(others).isEmpty()
+def _same_rows(first: DataFrame, second: DataFrame) -> bool:
+    """Return whether two tables have the same rows, in any order."""
+    return first.count() == second.count() and first.exceptAll(second).isEmpty()
 
 
 def _zip_kproxy(path: Path) -> Path:
     """Write kproxy to a zip file, which can be sent to executors."""
     with zipfile.ZipFile(path, "w") as file:
         for package in ("kproxy", "dissectors"):
-            for each in (REPOSITORY / package).rglob("*"):
-                if each.is_file() and each.suffix != ".pyc":
-                    file.write(each, each.relative_to(REPOSITORY))
+            for source in (REPOSITORY / package).rglob("*"):
+                if source.is_file() and source.suffix != ".pyc":
+                    file.write(source, source.relative_to(REPOSITORY))
     return path
 
 
 def python_without_kproxy(folder: Path) -> Path:
-    """A Python with the packages of this one except kproxy, as on the machines of a cluster."""
+    """Create a Python with the packages of this one except kproxy, as on the machines of a cluster."""
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    package_dirs = [
-        path for path in sys.path if path.endswith("packages")
-    ]  # not what they themselves add by .pth files
+    # This leaves out the directories that .pth files in these add.
+    package_dirs = [path for path in sys.path if path.endswith("packages")]
     (packages / "more.pth").write_text("\n".join(package_dirs))
     python = folder / "bin" / "python"
     result = subprocess.run(
@@ -130,7 +126,7 @@ def python_without_kproxy(folder: Path) -> Path:
 
 @contextmanager
 def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
-    """Run a Spark process; yield the text that the group of the regular expression `pattern` matches in its log."""
+    """Run a Spark process; yield the text that the group in the regular expression `pattern` matches in its log."""
     home = Path(pyspark.__path__[0])
     with java_launcher(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}

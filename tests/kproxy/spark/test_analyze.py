@@ -24,7 +24,7 @@ from kproxy.spark import jobs, session
 from kproxy.spark.session.embedded_engine import EmbeddedEngine
 from tests.kproxy.cli.test_hostile_traces import BROKEN, LINE
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
+from tests.kproxy.spark.files import CAPTURES, TRACE_1, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request, response
 
 Analyze = Callable[..., tuple[int, str, str]]
@@ -36,9 +36,9 @@ TRACE = [
 
 @pytest.fixture
 def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyze:
-    """Run a command in this process; return status, standard output and standard error."""
+    """Return a function that runs a command in this process and returns status, standard output and standard error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # not a process for each command
+    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # instead of a process for each command
 
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -50,7 +50,7 @@ def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("traces") / "x.jsonl", text_of(*TRACE)).parent
+    return write(tmp_path_factory.mktemp("traces") / "x.jsonl", trace_bytes(*TRACE)).parent
 
 
 def test_prints_tables_with_units_and_escapes_hostile_text(analyze: Analyze, trace: Path) -> None:
@@ -68,28 +68,30 @@ def test_prints_tables_with_units_and_escapes_hostile_text(analyze: Analyze, tra
 
 
 def test_closed_pipe_is_not_an_error(analyze: Analyze, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    ended = []
-    with suppress(BrokenPipeError), os.fdopen(writing, "w") as pipe:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    results = []
+    with suppress(BrokenPipeError), os.fdopen(write_end, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        ended += [analyze(trace, "--job", "latency", "--format", form) for form in ("table", "csv", "json")]
-    assert ended == [(0, "", "")] * 3
+        results += [
+            analyze(trace, "--job", "latency", "--format", output_format) for output_format in ("table", "csv", "json")
+        ]
+    assert results == [(0, "", "")] * 3
 
 
 def test_filters_and_times_select_the_lines(analyze: Analyze, trace: Path) -> None:
-    def counted(*args: str) -> dict[str, int]:
+    def response_counts(*args: str) -> dict[str, int]:
         _, out, _ = analyze(trace, "--job", "latency", "--format", "json", *args)
         rows = map(json.loads, out.splitlines())
         return {row["api"]: row["responses"] for row in rows if row["by"] == "api"}
 
-    assert counted() == {"Fetch": 2, "Produce": 1}
-    assert counted("--where", "latency>3ms and api=Fetch") == {"Fetch": 1}
-    assert counted("--since", "2026-11-21T06:00") == {"Fetch": 1}
-    assert counted("--until", "2026-11-21T05:00:02Z") == {"Fetch": 1}
-    assert counted("--since", "2026-11-22") == {}
-    assert counted("--where", "api=Fetch", "--sample", "1") == {"Fetch": 2}
-    assert counted("--sample", "0.000001") == {}
+    assert response_counts() == {"Fetch": 2, "Produce": 1}
+    assert response_counts("--where", "latency>3ms and api=Fetch") == {"Fetch": 1}
+    assert response_counts("--since", "2026-11-21T06:00") == {"Fetch": 1}
+    assert response_counts("--until", "2026-11-21T05:00:02Z") == {"Fetch": 1}
+    assert response_counts("--since", "2026-11-22") == {}
+    assert response_counts("--where", "api=Fetch", "--sample", "1") == {"Fetch": 2}
+    assert response_counts("--sample", "0.000001") == {}
 
 
 def test_writes_json_csv_and_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
@@ -102,20 +104,20 @@ def test_writes_json_csv_and_files(analyze: Analyze, spark: SparkSession, trace:
     assert [(row["api"], row["value"], int(row["max_us"])) for row in rows] == [
         (row["api"], row["value"] or "", row["max_us"]) for row in expected
     ]
-    for form in ("parquet", "json", "csv"):
-        out_dir = tmp_path / form
-        assert analyze(trace, "--job", "latency", "--format", form, "--out", out_dir) == (0, "", "")
-        read = spark.read.option("header", True).format(form).load(f"{out_dir}/latency")
-        assert read.count() == len(expected)
-    assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # over what is there
+    for output_format in ("parquet", "json", "csv"):
+        out_dir = tmp_path / output_format
+        assert analyze(trace, "--job", "latency", "--format", output_format, "--out", out_dir) == (0, "", "")
+        written_rows = spark.read.option("header", True).format(output_format).load(f"{out_dir}/latency")
+        assert written_rows.count() == len(expected)
+    assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # over the existing files
     assert spark.read.parquet(f"{tmp_path}/parquet/latency").columns == list(expected[0])
 
 
 def test_times_in_files_have_microseconds(analyze: Analyze, trace: Path, tmp_path: Path) -> None:
-    for form in ("json", "csv"):
-        args = ("--job", "slow-exchanges", "--format", form)
-        assert analyze(trace, *args, "--out", tmp_path / form)[0] == 0
-        [file] = (tmp_path / form / "slow-exchanges").glob("*." + form)
+    for output_format in ("json", "csv"):
+        args = ("--job", "slow-exchanges", "--format", output_format)
+        assert analyze(trace, *args, "--out", tmp_path / output_format)[0] == 0
+        [file] = (tmp_path / output_format / "slow-exchanges").glob("*." + output_format)
         shown = re.findall(r"2026-11-21T[^\",]+Z", analyze(trace, *args)[1])
         assert shown
         assert re.findall(r"2026-11-21T[^\",]+Z", file.read_text()) == shown
@@ -128,10 +130,10 @@ def test_failing_table_does_not_affect_the_others(
         return lines.select("nothing")
 
     def find(name: str) -> jobs.Job:
-        job = found(name)
+        job = original_find(name)
         return jobs.Job(job.name, job.help, fail) if name == "errors" else job
 
-    found = jobs.find
+    original_find = jobs.find
     monkeypatch.setattr(jobs, "find", find)
     status, out, err = analyze(trace, "--job", "errors", "--job", "latency", "--format", "json")
     assert status == 2
@@ -153,7 +155,7 @@ def test_traces_captures_and_converted_tables_give_equal_results(analyze: Analyz
     files = len([*CAPTURES.rglob("*.pcap.gz"), TRACE_1])
     assert err.startswith(f"{files} of {files} files were new: ")
     assert analyze(tmp_path / "table", *args) == direct
-    write(tmp_path / "more" / "x.jsonl", text_of(response("Produce")))
+    write(tmp_path / "more" / "x.jsonl", trace_bytes(response("Produce")))
     assert analyze(tmp_path / "table", tmp_path / "more", *args)[1] != direct[1]
 
 
@@ -171,26 +173,26 @@ def test_convert_reports_new_grown_and_unreadable_files(analyze: Analyze, trace:
         f"0 of 2 files were new: 0 lines added to {table}\n"
     )
     write(path, path.read_bytes() * 2)
-    reports = (
+    warning = (
         f"kproxy: file:{path} has grown since it was converted; the new lines were skipped: convert only complete files"
     )
-    assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == reports
+    assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == warning
 
 
 def test_incomplete_last_line_of_a_killed_run_is_not_damage(analyze: Analyze, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write(folder / "killed.jsonl", text_of(request(), request())[:-9])
+    write(folder / "killed.jsonl", trace_bytes(request(), request())[:-9])
     status, _, err = analyze("convert", folder, "--out", tmp_path / "table")
     assert (status, err.count("1 of 2 lines could not be read and were skipped")) == (0, 1)
-    write(folder / "damaged.jsonl", text_of(request()) + b"no line\n" + text_of(request())[:-9])
+    write(folder / "damaged.jsonl", trace_bytes(request()) + b"no line\n" + trace_bytes(request())[:-9])
     assert analyze("convert", folder, "--out", tmp_path / "table")[0] == 2
 
 
 def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + text_of(request())) for name in "ab"]
+    traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + trace_bytes(request())) for name in "ab"]
     captures = [write(folder / f"{number:02d}.pcap", b"no capture at all") for number in range(12)]
-    write(folder / "torn.jsonl.gz", text_of(request(), request())[:-9])
+    write(folder / "torn.jsonl.gz", trace_bytes(request(), request())[:-9])
     empty = [write(folder / "deep" / "empty.pcap", b""), write(folder / "e mpty.pcapng.1.zst", b"")]
     empty[1].write_bytes(b"")
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
@@ -214,7 +216,7 @@ def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tm
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (["convert", "x"], "usage: kproxy analyze convert TRACES --out DIR"),
         (["convert", "--out", "x"], "usage: kproxy analyze convert TRACES --out DIR"),
@@ -236,11 +238,11 @@ def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tm
         ),
     ],
 )
-def test_invalid_usage_is_one_sentence(analyze: Analyze, args: list[str], says: str) -> None:
+def test_invalid_usage_is_reported_in_one_sentence(analyze: Analyze, args: list[str], message: str) -> None:
     status, out, err = analyze(*args)
     assert status == 2
     assert err.startswith("kproxy: ")
-    assert says in err
+    assert message in err
     assert err.count("\n") == 1
     assert out == ""
 
@@ -258,14 +260,14 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         assert help_text in "".join(capsys.readouterr())
     with pytest.raises(SystemExit):
         main(["analyze", "--help"])
-    told = "".join(capsys.readouterr().out.split())  # lines are broken behind hyphens
-    assert all(name in told for name in jobs.names())
+    help_output = "".join(capsys.readouterr().out.split())  # lines are broken after hyphens
+    assert all(name in help_output for name in jobs.names())
 
 
 def test_every_job_can_be_found() -> None:
     for name in jobs.names():
-        found = jobs.find(name)
-        assert (found.name, found.help != "", found.run.__doc__ != "") == (name, True, True)
+        job = jobs.find(name)
+        assert (job.name, job.help != "", job.run.__doc__ != "") == (name, True, True)
     with pytest.raises(KeyError):
         jobs.find("nothing")
 
@@ -278,11 +280,11 @@ def test_reports_what_to_install_without_java_or_pyspark(
     def find_spec(name: str) -> object:
         return None if name in absent else sys
 
-    def missing(*_: object, **__: object) -> None:
+    def fail_without_java(*_: object, **__: object) -> None:
         raise UserError("Spark needs Java")
 
     monkeypatch.setattr("kproxy.cli.analyze.session.find_spec", find_spec)
-    monkeypatch.setattr(session, "session", missing)
+    monkeypatch.setattr(session, "session", fail_without_java)
     assert main(["analyze", "--engine", "spark", str(TRACE_1)]) == 2
     assert capsys.readouterr().err == "kproxy: Spark needs Java\n"
     for package in ("pyspark", "py4j"):  # pyspark-client has no py4j
@@ -294,24 +296,24 @@ def test_reports_what_to_install_without_java_or_pyspark(
 _ANALYZE = (sys.executable, "-m", "kproxy", "analyze", "--engine", ENGINE)
 
 
-def _environment(**more: str) -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | more
+def _environment(**variables: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | variables
 
 
 def test_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
     """There is no java on the PATH or in JAVA_HOME; the output is only tables and sentences."""
-    done = subprocess.run(
+    result = subprocess.run(
         [*_ANALYZE, "--job", "latency", "--where", "api=Produce", trace], capture_output=True, text=True,
         timeout=300, cwd=tmp_path, check=False, env=_environment(PATH=_without_java(tmp_path)),
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("# latency\nby\tapi\tvalue\t")
-    assert "api\tProduce\t\t1\t30.5 s" in done.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("# latency\nby\tapi\tvalue\t")
+    assert "api\tProduce\t\t1\t30.5 s" in result.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"bin"}
 
 
 def _without_java(folder: Path) -> str:
-    """A directory with all commands except java."""
+    """Create a directory with all commands except java, and return its path."""
     commands = folder / "bin"
     commands.mkdir()
     for command in (*Path("/bin").iterdir(), *Path("/usr/bin").iterdir()):
@@ -331,7 +333,7 @@ def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
         try:
             while chunk := os.read(leader, 65536):
                 shown += chunk
-        except OSError:  # how the end looks
+        except OSError:  # the process closed the terminal
             pass
         assert run.wait(300) == 0
     os.close(leader)
@@ -340,9 +342,9 @@ def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
     assert "0:00:0" in text
     table = re.sub(r"\x1b\[[0-9;]*m", "", text[text.rindex("latency") :]).splitlines()
     rows = [" ".join(line.split()) for line in table]
-    place = rows.index("by api value responses")
-    below = ["p50: 30.5 s p90: 30.5 s p99: 30.5 s", "p999: 30.5 s max: 30.5 s"]
-    assert rows[place + 2 : place + 5] == ["api Produce 1", *below]
+    heading_index = rows.index("by api value responses")
+    percentiles = ["p50: 30.5 s p90: 30.5 s p99: 30.5 s", "p999: 30.5 s max: 30.5 s"]
+    assert rows[heading_index + 2 : heading_index + 5] == ["api Produce 1", *percentiles]
 
 
 def test_counts_hostile_lines_and_uses_the_others(analyze: Analyze, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from kproxy.cli import main
 from kproxy.spark.session.embedded_engine import EmbeddedEngine
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import BEGIN_NS, request
 
 BEGIN = datetime.fromtimestamp(BEGIN_NS / 1e9, UTC)
@@ -26,9 +26,9 @@ Run = Callable[..., list[dict[str, Any]]]
 
 
 def requests_in_hour(hour: datetime, count: int) -> list[Line]:
-    """`count` requests in an hour."""
+    """Return `count` requests in an hour."""
     at = (hour - BEGIN).total_seconds()
-    return [request(at=at + 3600 * place / count) for place in range(count)]
+    return [request(at=at + 3600 * index / count) for index in range(count)]
 
 
 def timestamp_text(moment: datetime) -> str:
@@ -37,7 +37,7 @@ def timestamp_text(moment: datetime) -> str:
 
 @pytest.fixture
 def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command in this process; return its rows by job."""
+    """Return a function that runs a command in this process and returns its rows."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)
 
@@ -52,28 +52,28 @@ def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_history_is_used_for_comparison_only(run: Run, tmp_path: Path) -> None:
-    # The fourth day is as unusual as the last one, but before what is asked for.
+    # The fourth day is as unusual as the last one, but before the requested period.
     counts = [20, 20, 20, 200, 20, 20, 200]
     lines = [line for day, count in enumerate(counts) for line in requests_in_hour(BEGIN + day * DAY, count)]
-    trace = write(tmp_path / "x.jsonl", text_of(*lines))
-    last = BEGIN + 6 * DAY
-    args = (trace, "--job", "anomalies", "--job", "throughput", "--since", timestamp_text(last))
-    alone, compared = run(*args), run(*args, "--history", "6")
-    assert {row["since"] for row in compared if row["job"] == "anomalies"} == {timestamp_text(last)}
-    assert [row for row in alone if row["job"] == "anomalies"] == []
-    assert [row for row in compared if row["job"] == "throughput"] == alone
-    assert {row["requests"] for row in alone} == {200}
-    everywhere = {row["since"] for row in run(trace, "--job", "anomalies")}
-    assert timestamp_text(BEGIN + 3 * DAY) in everywhere
+    trace = write(tmp_path / "x.jsonl", trace_bytes(*lines))
+    last_day = BEGIN + 6 * DAY
+    args = (trace, "--job", "anomalies", "--job", "throughput", "--since", timestamp_text(last_day))
+    without_history, with_history = run(*args), run(*args, "--history", "6")
+    assert {row["since"] for row in with_history if row["job"] == "anomalies"} == {timestamp_text(last_day)}
+    assert [row for row in without_history if row["job"] == "anomalies"] == []
+    assert [row for row in with_history if row["job"] == "throughput"] == without_history
+    assert {row["requests"] for row in without_history} == {200}
+    unusual_hours = {row["since"] for row in run(trace, "--job", "anomalies")}
+    assert timestamp_text(BEGIN + 3 * DAY) in unusual_hours
 
 
 def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
-    """Clocks in New York were set back on November 1: its busy hour is 14:00 UTC before, and 15:00 after."""
+    """Clocks in New York were set back on November 1: the busy hour is 14:00 UTC before, but 15:00 UTC after."""
     zone = ZoneInfo("America/New_York")
     hours = [datetime(2026, 10, 24, tzinfo=UTC) + day * DAY + timedelta(hours=hour)
              for day in range(14) for hour in (13, 14, 15)]  # fmt: skip
     lines = [line for hour in hours for line in requests_in_hour(hour, 200 if hour.astimezone(zone).hour == 10 else 20)]
-    trace = write(tmp_path / "x.jsonl", text_of(*lines))
+    trace = write(tmp_path / "x.jsonl", trace_bytes(*lines))
     assert run(trace, "--job", "anomalies")
     assert run(trace, "--job", "anomalies", "--time-zone", "America/New_York") == []
 
@@ -87,7 +87,7 @@ def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_rejects_invalid_options(options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:  # by argparse, or by status
+    with pytest.raises(SystemExit) as ended:  # from argparse, or with the status of main
         sys.exit(main(["analyze", "trace", "--job", "anomalies", *options]))
     assert ended.value.code == 2
     assert message in capfd.readouterr().err

@@ -22,7 +22,7 @@ def _no_session_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def options(*traces: str, **overrides: Any) -> argparse.Namespace:
-    """The options of a command line."""
+    """Return the options of a command line."""
     defaults = dict.fromkeys(("master", "remote", "out", "format", "follow", "repair", "where"))
     return argparse.Namespace(**defaults | {"engine": "auto", "conf": [], "traces": list(traces)} | overrides)
 
@@ -54,7 +54,7 @@ def test_converts_local_files_without_an_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("overrides", "reason"),
     [
         ({"conf": ["a=b"]}, "--conf has Spark's settings"),
         ({"follow": True}, "--follow is a stream"),
@@ -64,17 +64,17 @@ def test_converts_local_files_without_an_engine(tmp_path: Path) -> None:
         ({"out": "s3a://bucket/x"}, "s3a://bucket/x is not a local path"),
     ],
 )
-def test_chooses_spark_for_what_only_spark_supports(more: dict[str, Any], why: str) -> None:
-    assert choose(options("x", **more), converts=False) == Choice("spark", why)
+def test_chooses_spark_for_options_that_only_spark_supports(overrides: dict[str, Any], reason: str) -> None:
+    assert choose(options("x", **overrides), converts=False) == Choice("spark", reason)
     with pytest.raises(UserError, match=r"the embedded engine does not do that \(.*\): pass --engine spark"):
-        choose(options("x", engine="embedded", **more), converts=False)
+        choose(options("x", engine="embedded", **overrides), converts=False)
 
 
 def test_table_of_a_different_format_needs_spark(tmp_path: Path) -> None:
     record = tmp_path / "_files" / "batch=1" / "part-0.json"
     record.parent.mkdir(parents=True)
-    for form, chosen in (("parquet", None), ("iceberg", "spark")):
-        record.write_text(json.dumps({"files": [], "format": form}, separators=(",", ":")))
+    for table_format, chosen in (("parquet", None), ("iceberg", "spark")):
+        record.write_text(json.dumps({"files": [], "format": table_format}, separators=(",", ":")))
         assert choose(options("x", out=str(tmp_path)), converts=True).engine == chosen
 
 
@@ -86,7 +86,7 @@ def test_master_or_remote_selects_spark(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (["x", "--master", "yarn", "--remote", "sc://h"], "pass one of them"),
         (["x", "--remote", "h:1"], "invalid --remote h:1: use sc://HOST:PORT"),
@@ -97,8 +97,10 @@ def test_master_or_remote_selects_spark(monkeypatch: pytest.MonkeyPatch) -> None
         (["convert", "--compact", "--out", "/nothing"], "/nothing is not a table of traces"),
     ],
 )
-def test_contradictory_options_are_one_sentence(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_options_are_reported_in_one_sentence(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["analyze", *args]) == 2
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert err.count("\n") == 1

@@ -1,7 +1,7 @@
 """Spark that runs elsewhere: a cluster of a master and a worker on loopback, and a Spark Connect server.
 
-Executors of the one and the server are processes of their own that are sent kproxy as a zip. One file, for all of them
-are compared with what this process makes of the same inputs.
+The executors of the cluster and the server are separate processes that receive kproxy as a zip file. The tests are in
+one file because all of them compare with the results of this process for the same inputs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tests.kproxy.spark.spark_processes import (
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The traces and captures to convert."""
+    """Return the directory of the traces and captures to convert."""
     return write_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")
 def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
-    """The results of this process for the inputs."""
+    """Return the results of this process for the inputs."""
     return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local") / "table")
 
 
@@ -56,16 +56,16 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     python = python_without_kproxy(folder / "python")
-    here = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    master = ["spark-class", "org.apache.spark.deploy.master.Master", *here]
+    options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    master = ["spark-class", "org.apache.spark.deploy.master.Master", *options]
     with spark_process(master, python, r"Starting Spark master at (spark://\S+)") as url:
-        worker = ["spark-class", "org.apache.spark.deploy.worker.Worker", *here]
+        worker = ["spark-class", "org.apache.spark.deploy.worker.Worker", *options]
         worker += ["--cores", "2", "--memory", "2g", "--work-dir", str(folder / "work"), url]
         with spark_process(worker, python, "(Successfully registered) with master"):
             yield Cluster(url, folder / "work", python)
 
 
-def test_two_executors_produce_the_tables_of_one_process(
+def test_two_executors_produce_the_same_tables_as_one_process(
     cluster: Cluster, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
 ) -> None:
     settings = {
@@ -73,19 +73,19 @@ def test_two_executors_produce_the_tables_of_one_process(
         "spark.executor.memory": "600m", "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.sql.shuffle.partitions": "2",
     }  # fmt: skip
-    there = ["--master", cluster.master]
+    options = ["--master", cluster.master]
     for name, value in settings.items():
-        there += ["--conf", f"{name}={value}"]
-    check_tables(cluster.python, there, spark, inputs, local, tmp_path)
+        options += ["--conf", f"{name}={value}"]
+    check_tables(cluster.python, options, spark, inputs, local, tmp_path)
 
     executors = [path.name for path in cluster.work.glob("app-*/*") if (path / "stderr").exists()]
-    assert sorted(executors) == ["0", "0", "1", "1"]  # of each of the two commands
+    assert sorted(executors) == ["0", "0", "1", "1"]  # both executors, for each of the two commands
 
 
 def test_cluster_requires_converted_traces(cluster: Cluster, inputs: Path) -> None:
-    done = analyze(cluster.python, "--master", cluster.master, "--conf", "spark.driver.host=127.0.0.1", inputs)
-    assert done.returncode == 2
-    assert "run kproxy analyze convert TRACES --out DIR" in done.stderr
+    result = analyze(cluster.python, "--master", cluster.master, "--conf", "spark.driver.host=127.0.0.1", inputs)
+    assert result.returncode == 2
+    assert "run kproxy analyze convert TRACES --out DIR" in result.stderr
 
 
 @dataclass(frozen=True)
@@ -120,33 +120,33 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"sc://{address}", python)
 
 
-def test_server_produces_the_tables_of_one_process(
+def test_server_produces_the_same_tables_as_one_process(
     server: Server, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
 ) -> None:
     check_tables(server.python, ["--master", server.url], spark, inputs, local, tmp_path)
 
 
 def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession, local: LocalResult) -> None:
-    chosen, until = "api=Fetch and latency>1ms and not client=o*", "2026-11-19T02:00:20"
-    done = analyze(
-        server.python, "--master", server.url, "--where", chosen, "--until", until, "--job", "throughput",
+    filter_text, until = "api=Fetch and latency>1ms and not client=o*", "2026-11-19T02:00:20"
+    result = analyze(
+        server.python, "--master", server.url, "--where", filter_text, "--until", until, "--job", "throughput",
         "--format", "json", local.table,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = read_table(spark, str(local.table)).where(where(parse(chosen)) & (F.col("ts") < until))
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = read_table(spark, str(local.table)).where(where(parse(filter_text)) & (F.col("ts") < until))
     expected = jobs.find("throughput").run(lines).collect()
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     names = ("by", "value", "requests", "responses", "response_max_bytes")
-    assert [[row[name] for name in names] for row in found] == [[row[name] for name in names] for row in expected]
-    assert len(found) > 3
+    assert [[row[name] for name in names] for row in rows] == [[row[name] for name in names] for row in expected]
+    assert len(rows) > 3
 
 
-def test_connection_errors_are_one_sentence(server: Server, inputs: Path) -> None:
-    wrong = {
+def test_connection_errors_are_reported_in_one_sentence(server: Server, inputs: Path) -> None:
+    messages = {
         (server.url, str(inputs)): "run kproxy analyze convert TRACES --out DIR",
         ("sc://127.0.0.1:1", str(inputs)): "no Spark Connect server at 127.0.0.1:1",
     }
-    for (url, path), says in wrong.items():
-        done = analyze(server.python, "--master", url, path)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert says in done.stderr
+    for (url, path), message in messages.items():
+        result = analyze(server.python, "--master", url, path)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert message in result.stderr

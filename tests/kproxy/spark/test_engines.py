@@ -1,4 +1,4 @@
-"""Both engines give equal tables, and the embedded engine serves only its parent."""
+"""Both engines produce equal tables, and the embedded engine serves only its parent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kproxy.errors import UserError
 from kproxy.spark import jobs
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import CAPTURES, REPOSITORY, text_of, write
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request, response
 
 pytest.importorskip("pysail")
@@ -35,24 +35,24 @@ from kproxy.spark.session.embedded_engine import EmbeddedEngine
 
 _LINES = 8000
 _WITH_SPARK = pytest.mark.skipif(ENGINE == "embedded", reason="compares with Spark")
-#: Functions by the number of arguments that Sail 0.7.2 uses: it ignores a weight without an error, so the median of 1
-#: once and 99 ten times is 50.
-_IGNORED = {"percentile": 2, "percentile_approx": 3, "median": 1}
-#: Aggregates that give something else over a window in Sail, with what to call (`kproxy.spark.columns`).
-_OVER_WINDOWS = {"collect_list": "list_over", "collect_set": "set_over"}
-#: Formats of numbers that it writes differently, and parts of regular expressions that it refuses.
-_TEXTS = re.compile(r"%[-+0-9.,]*[gG]|\(\?[=!<]")
+#: Functions, each with the number of arguments that Sail 0.7.2 uses: it ignores a weight without an error, so the
+#: median of 1 once and 99 ten times is 50.
+_USED_ARGUMENTS = {"percentile": 2, "percentile_approx": 3, "median": 1}
+#: Aggregates that return something else over a window in Sail, each with its replacement in `kproxy.spark.columns`.
+_WINDOW_REPLACEMENTS = {"collect_list": "list_over", "collect_set": "set_over"}
+#: Number formats that Sail writes differently, and parts of regular expressions that it refuses.
+_UNSUPPORTED_SYNTAX = re.compile(r"%[-+0-9.,]*[gG]|\(\?[=!<]")
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A planted week, captures of other clusters, a torn and a corrupt trace, and one in each compression."""
+    """Write a planted week, captures of other clusters, a torn and a corrupt trace, and one in each compression."""
     folder = tmp_path_factory.mktemp("inputs")
     sample_fleet.write(folder / "week", _LINES)
     for path in CAPTURES.iterdir():
         if path.is_file() and path.suffix != ".md":
             (folder / path.name).write_bytes(path.read_bytes())
-    lines = text_of(request(), response(at=1), response("Produce", at=2, latency_us=70_000))
+    lines = trace_bytes(request(), response(at=1), response("Produce", at=2, latency_us=70_000))
     write(folder / "torn.jsonl", lines[:-9])
     write(folder / "corrupt.jsonl", lines + b"no line\n" + lines)
     write(folder / "a.jsonl.gz", lines)
@@ -61,8 +61,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _as_before(spark: SparkSession) -> Iterator[None]:
-    """Functions of pyspark.sql build columns for Spark again; the current session stays the one of all tests."""
+def _restore_spark(spark: SparkSession) -> Iterator[None]:
+    """Let functions of pyspark.sql build columns for Spark again; the session of all tests stays the current one."""
     assert spark is not None
     yield
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
@@ -79,14 +79,14 @@ def test_engines_produce_equal_tables(
     spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # those that are only stored, too
-    found = run_embedded("--format", "json", *all_jobs, inputs)
+    all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # including those that are only stored
+    embedded_run = run_embedded("--format", "json", *all_jobs, inputs)
     capfd.readouterr()
     status = main(["analyze", "--engine", "spark", "--format", "json", *all_jobs, str(inputs)])
     out, err = capfd.readouterr()
-    assert (found.returncode, found.stderr) == (status, err) == (2, err)
+    assert (embedded_run.returncode, embedded_run.stderr) == (status, err) == (2, err)
     assert "2 of " in err
-    tables, expected = _tables(found.stdout), _tables(out)
+    tables, expected = _tables(embedded_run.stdout), _tables(out)
     assert {name for name, rows in tables.items() if rows} >= set(jobs.names()) - {"schemas", "share-groups"}
     for name in jobs.names():
         assert tables[name] == expected[name]
@@ -102,21 +102,23 @@ def _tables(output: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "kproxy/spark").rglob("*.py")), ids=str)
-def test_avoids_functions_that_sail_silently_ignores(path: Path) -> None:
+def test_avoids_arguments_and_syntax_that_sail_does_not_support(path: Path) -> None:
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-            most = _IGNORED.get(name)
-            assert most is None or len(node.args) <= most, f"{path}:{node.lineno}"
-            assert name not in _IGNORED or all(keyword.arg != "frequency" for keyword in node.keywords)
+            max_arguments = _USED_ARGUMENTS.get(name)
+            assert max_arguments is None or len(node.args) <= max_arguments, f"{path}:{node.lineno}"
+            assert name not in _USED_ARGUMENTS or all(keyword.arg != "frequency" for keyword in node.keywords)
             if name == "over" and path.name != "columns.py" and isinstance(node.func, ast.Attribute):
-                called = {each.attr for each in ast.walk(node.func.value) if isinstance(each, ast.Attribute)}
-                assert not called & _OVER_WINDOWS.keys(), f"{path}:{node.lineno}: use {_OVER_WINDOWS}"
-        # Docstrings are constants too; those of modules that read them have regular expressions of Python.
+                called = {
+                    attribute.attr for attribute in ast.walk(node.func.value) if isinstance(attribute, ast.Attribute)
+                }
+                assert not called & _WINDOW_REPLACEMENTS.keys(), f"{path}:{node.lineno}: use {_WINDOW_REPLACEMENTS}"
+        # Docstrings are also constants; the module that reads them has regular expressions for Python.
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and path.stem != "table_columns":
-            assert id(node) in docstrings or _TEXTS.search(node.value) is None, f"{path}:{node.lineno}"
+            assert id(node) in docstrings or _UNSUPPORTED_SYNTAX.search(node.value) is None, f"{path}:{node.lineno}"
 
 
 def test_engine_accepts_one_connection_and_ends_with_its_parent() -> None:
@@ -127,7 +129,7 @@ def test_engine_accepts_one_connection_and_ends_with_its_parent() -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
     assert session.range(3).count() == 3
-    engine._process.stdin.close()  # type: ignore[union-attr]  # as at the end of this process, however it ends
+    engine._process.stdin.close()  # type: ignore[union-attr]  # as when this process ends, for whatever reason
     assert engine._process.wait(60) == 0
 
 
@@ -181,7 +183,7 @@ def _children(task: Path) -> list[str]:
         return []
 
 
-def test_out_of_memory_is_one_sentence_that_suggests_spark(
+def test_out_of_memory_error_suggests_spark_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sample_fleet.write(tmp_path, _LINES)
@@ -201,18 +203,18 @@ def test_lost_connection_is_reported_before_the_process_ends(ends: bool, expecte
     assert f"the embedded engine {expected}" in embedded_error(cast("EmbeddedEngine", engine), error)
 
 
-def test_dead_engine_is_one_sentence(
+def test_dead_engine_is_reported_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    write(tmp_path / "x.jsonl", text_of(request()))
+    write(tmp_path / "x.jsonl", trace_bytes(request()))
 
     def connect(engine: EmbeddedEngine) -> Any:
-        session = connected(engine)
+        session = original_connect(engine)
         engine._process.kill()
         engine._process.wait()
         return session
 
-    connected = EmbeddedEngine.connect
+    original_connect = EmbeddedEngine.connect
     monkeypatch.setattr(EmbeddedEngine, "connect", connect)
     capfd.readouterr()
     assert main(["analyze", "--engine", "embedded", str(tmp_path)]) == 2

@@ -1,4 +1,4 @@
-"""The notebook and the SQL of the docs over a converted table, compared with plain Python."""
+"""The notebook and the SQL queries of the docs run over a converted table and match plain Python."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _CAPTURE = DATA / "pcap" / "java-3.9.1.pcap.gz"
 
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with `lines`, and with the facts of a day in `tables`."""
-    made = tmp_path_factory.mktemp("examples")
+    """Return a directory with `lines`, and with the facts of one day in `tables`."""
+    directory = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(spark), "stop", lambda _: None)
-        assert main(["analyze", "convert", str(_CAPTURE), "--out", str(made / "lines")]) == 0
-    facts = jobs.find("facts").run(read_table(spark, str(made / "lines")))
-    facts.write.parquet(str(made / "tables" / "day=1" / "facts"))
-    return made
+        assert main(["analyze", "convert", str(_CAPTURE), "--out", str(directory / "lines")]) == 0
+    facts = jobs.find("facts").run(read_table(spark, str(directory / "lines")))
+    facts.write.parquet(str(directory / "tables" / "day=1" / "facts"))
+    return directory
 
 
 @pytest.fixture(scope="module")
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines, without Spark."""
+    """Return the lines, read without Spark."""
     files = sorted((folder / "lines").rglob("*.parquet"))
     return [line for file in files for line in pq.ParquetFile(file).read().to_pylist() if line["kind"]]
 
@@ -49,25 +49,25 @@ def test_notebook_runs_and_matches_plain_python(
 ) -> None:
     monkeypatch.setenv("KPROXY_LINES", str(folder / "lines"))
     notebook = json.loads((DOCS / "examples" / "kproxy.ipynb").read_text())
-    found: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             assert cell["outputs"] == [], "clear its outputs"
-            exec("".join(cell["source"]), found)  # as Jupyter does
+            exec("".join(cell["source"]), namespace)  # as Jupyter does
     written: Counter[tuple[str, str]] = Counter()
     for line in lines:
         if line["kind"] == "request" and line["api"] == "Produce":
             for entry in line["topics"]:
                 written[line["client_id"], entry["topic"]] += entry["bytes"]
-    rows = found["producers"].collect()
+    rows = namespace["producers"].collect()
     assert {(row["client_id"], row["topic"]): row["bytes"] for row in rows} == written
-    assert found["per_minute"]["count"].sum() == sum(line["kind"] == "request" for line in lines)
-    assert {row["api"] for row in found["days"].collect()} == {row["api"] for row in found["latency"].collect()}
+    assert namespace["per_minute"]["count"].sum() == sum(line["kind"] == "request" for line in lines)
+    assert {row["api"] for row in namespace["days"].collect()} == {row["api"] for row in namespace["latency"].collect()}
 
 
 @pytest.fixture
 def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[tuple[Any, ...]]]:
-    """The rows of the query below a heading of docs/duckdb.md, after the views before it."""
+    """Return a function that returns the rows of the query below a heading of docs/duckdb.md, using its views."""
     duckdb = pytest.importorskip("duckdb")
     monkeypatch.chdir(folder)
     connection = duckdb.connect()
@@ -97,13 +97,18 @@ def test_every_query_of_the_documentation_runs(query: Callable[[str], Any]) -> N
 def test_latency_query_matches_plain_python(
     query: Callable[[str], list[tuple[Any, ...]]], lines: list[dict[str, Any]]
 ) -> None:
-    taken: dict[str, list[int]] = defaultdict(list)
+    latencies_by_api: dict[str, list[int]] = defaultdict(list)
     for line in lines:
         if line["api"] is not None and line["latency_us"] is not None:
-            taken[line["api"]].append(line["latency_us"])
+            latencies_by_api[line["api"]].append(line["latency_us"])
     assert {row[0]: row[1:] for row in query("Latency by API")} == {
-        api: (len(each), pytest.approx(percentile(each, 0.5)), pytest.approx(percentile(each, 0.99)), max(each))
-        for api, each in taken.items()
+        api: (
+            len(latencies),
+            pytest.approx(percentile(latencies, 0.5)),
+            pytest.approx(percentile(latencies, 0.99)),
+            max(latencies),
+        )
+        for api, latencies in latencies_by_api.items()
     }
 
 
@@ -135,5 +140,5 @@ def test_percentiles_query_matches_the_job(
     facts = spark.read.parquet(str(folder / "tables" / "day=1" / "facts")).where("topic is null")
     expected = percentiles(facts, "api", shares=(0.5, 0.99)).collect()
     rows = query("Percentiles of days, from stored minutes")
-    assert len({row[0] for row in rows}) == 1  # a day
+    assert len({row[0] for row in rows}) == 1  # one day
     assert [row[1:] for row in rows] == [tuple(row) for row in expected]

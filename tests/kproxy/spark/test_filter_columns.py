@@ -18,12 +18,12 @@ from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import line_of
 from tests.kproxy.spark.sample_lines import request, table
 
-FIELDS_OF_RECORDS = (
+RECORD_FILTERS = (
     *test_record_fields.FOUND, *test_record_fields.NOT_FOUND, *test_line_text.IN_RECORDS,
     *test_line_text.NOT_IN_RECORDS,
 )  # fmt: skip
 ORDERED = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.TIME, Kind.SEVERITY)
-BY_HAND = [
+HANDWRITTEN_FILTERS = [
     "api=Fetch and error!=0", "not api", "kind=response and not error", "error=NONE", "error!=NONE", "error",
     "error=35", "error~UNSUPPORTED", "error in (3, 35)", "latency>=1ms", "latency<999us", "size>1KB", "acks=-1", "acks",
     "tls", "not tls", "tls=false", "midstream!=true", "client=10.*", "client~'^10[.]'", "client!=shop", "client_id=''",
@@ -40,8 +40,8 @@ BY_HAND = [
 
 
 def _filters(lines: list[dict[str, Any]]) -> Iterator[str]:
-    """Every field with each of its operators, and values that occur in some line or nearly occur."""
-    yield from BY_HAND
+    """Yield filters with every field and each of its operators, with values that (nearly) occur in some line."""
+    yield from HANDWRITTEN_FILTERS
     for field in FIELDS:
         yield field.name
         for value in _values(field, lines):
@@ -51,14 +51,14 @@ def _filters(lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _values(field: FilterField, lines: list[dict[str, Any]]) -> list[str]:
-    found = {}
+    values = {}
     for line in lines:
         value = field.read(line)
         for element in value if field.many else [value]:
             if element is not None:
-                found[str(element).lower() if field.kind is Kind.FLAG else str(element)] = None
-    some = sorted(found)
-    return [*some[len(some) // 2 :][:1], *map(str, list(field.known())[-1:])]
+                values[str(element).lower() if field.kind is Kind.FLAG else str(element)] = None
+    sorted_values = sorted(values)
+    return [*sorted_values[len(sorted_values) // 2 :][:1], *map(str, list(field.known())[-1:])]
 
 
 def _parsable(texts: Iterator[str]) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _parsable(texts: Iterator[str]) -> Iterator[str]:
         try:
             parse(text)
         except FilterError:
-            assert text not in BY_HAND
+            assert text not in HANDWRITTEN_FILTERS
             continue
         yield text
 
@@ -75,16 +75,16 @@ def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> N
     rows = captured.where("corrupt is null").select(*captured.columns[:-5])
     lines = [line_of(row) for row in rows.collect()]
     texts = list(_parsable(iter(dict.fromkeys(_filters(lines)))))
-    if ENGINE == "embedded":  # which runs no Python
+    if ENGINE == "embedded":  # it runs no Python
         texts = [text for text in texts if not engines._spark_only_part(text)]
     assert len(texts) > 200
     matched = 0
     for start in range(0, len(texts), 80):
-        part = texts[start : start + 80]
-        results = rows.select(*(where(parse(text)).alias(str(place)) for place, text in enumerate(part))).collect()
-        for place, text in enumerate(part):
+        chunk = texts[start : start + 80]
+        results = rows.select(*(where(parse(text)).alias(str(index)) for index, text in enumerate(chunk))).collect()
+        for index, text in enumerate(chunk):
             expected = [parse(text).matches(line) for line in lines]
-            assert [row[place] for row in results] == expected, text
+            assert [row[index] for row in results] == expected, text
             matched += 0 < sum(expected) < len(lines)
     assert matched > 100  # most filters tell lines apart
 
@@ -100,14 +100,16 @@ TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("field", ["group_id", "not_decoded"])  # one whose case counts, and one whose does not
+@pytest.mark.parametrize("field", ["group_id", "not_decoded"])  # a case-sensitive field and a case-insensitive one
 def test_patterns_match_as_in_python(spark: SparkSession, field: str) -> None:
     rows = spark.createDataFrame([(text,) for text in TEXTS], f"{field} string")
     filters = [parse(f'{field}~"{pattern}"') for pattern in PATTERNS]
-    results = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
-    for place, pattern in enumerate(PATTERNS):
-        expected = [filters[place].matches({field: text}) for text in TEXTS]
-        assert [row[place] for row in results] == expected, pattern
+    results = rows.select(
+        *(where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
+    ).collect()
+    for index, pattern in enumerate(PATTERNS):
+        expected = [filters[index].matches({field: text}) for text in TEXTS]
+        assert [row[index] for row in results] == expected, pattern
 
 
 def test_rejects_patterns_with_catastrophic_backtracking(spark: SparkSession) -> None:
@@ -125,9 +127,11 @@ def test_text_filters_match_as_in_python(spark: SparkSession, captured: DataFram
     lines = [line_of(row) for row in rows.collect()]
     texts = ["metadata", "10.0.0", "topics", "app", "UNSUPPORTED", "a", "L0*", "not Fetch", "16-", "'client'"]
     filters = [*map(parse, texts)]
-    results = rows.select(*(where(each).alias(str(place)) for place, each in enumerate(filters))).collect()
-    for place, chosen in enumerate(filters):
-        assert [row[place] for row in results] == [chosen.matches(line) for line in lines], chosen
+    results = rows.select(
+        *(where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
+    ).collect()
+    for index, line_filter in enumerate(filters):
+        assert [row[index] for row in results] == [line_filter.matches(line) for line in lines], line_filter
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
@@ -137,8 +141,8 @@ def test_record_filters_match_as_in_python(spark: SparkSession) -> None:
         request("Produce", body=test_record_fields.UNDECODED["body"]),
         request("Fetch"),
     ]
-    filters = [parse(text) for text in (*FIELDS_OF_RECORDS, "not key=k1")]
-    conditions = [where(each).alias(str(place)) for place, each in enumerate(filters)]
+    filters = [parse(text) for text in (*RECORD_FILTERS, "not key=k1")]
+    conditions = [where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters)]
     rows = table(spark, *lines).select(*conditions).collect()
-    for place, chosen in enumerate(filters):
-        assert [row[place] for row in rows] == [chosen.matches(as_mapping(line)) for line in lines], chosen
+    for index, line_filter in enumerate(filters):
+        assert [row[index] for row in rows] == [line_filter.matches(as_mapping(line)) for line in lines], line_filter

@@ -1,4 +1,4 @@
-"""Reading of files that are compressed, torn, damaged or still being written."""
+"""Reading files that are compressed, torn, damaged or still being written."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files
 from kproxy.spark.ingest.inputs import find_files
-from tests.kproxy.spark.files import CAPTURES, lines_in, parse_lines, text_of, write
+from tests.kproxy.spark.files import CAPTURES, lines_in, parse_lines, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request, response
 
 LINES = [request("Produce", at=second, correlation_id=second) for second in range(20)]
-DATA = text_of(*LINES)
+DATA = trace_bytes(*LINES)
 NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
 
 
-def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
-    """The correlation ids of the lines, the texts of corrupt lines, and the reports about damaged files."""
+def read_lines(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
+    """Return the correlation ids of the lines, and the texts of corrupt lines and of reports about damaged files."""
     files = find_files(spark, map(str, paths), growing=growing)
     rows: list[Row] = read_files(spark, files, CaptureOptions()).select("correlation_id", "corrupt", "damage").collect()
     ids = sorted(row["correlation_id"] for row in rows if row["correlation_id"] is not None)
@@ -33,26 +33,26 @@ def read(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tupl
 
 @pytest.mark.parametrize("name", NAMES)
 def test_torn_last_line_is_corrupt_but_a_complete_one_is_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    ids, [torn] = read(spark, write(tmp_path / "torn" / name, DATA[:-30]))
+    ids, [torn] = read_lines(spark, write(tmp_path / "torn" / name, DATA[:-30]))
     assert ids == list(range(19))
     assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is incomplete and was skipped")
-    assert read(spark, write(tmp_path / "whole" / name, DATA[:-1])) == (list(range(20)), [])
+    assert read_lines(spark, write(tmp_path / "whole" / name, DATA[:-1])) == (list(range(20)), [])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_invalid_lines_are_kept_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
     first, second, *_ = DATA.splitlines()
-    texts = [
+    invalid_lines = [
         b"no JSON", b"[1]", b'"a"', b"7", b"null", b"{}", b"{", b'{"kind":"request"}', first[:80], b"\xff\xfe", b"\0",
         first.replace(b'"size":100', b'"size":"x"'), first.replace(b'"size":100', b'"size":1e400'),
         first.replace(b'"size":100', b'"size":9223372036854775808'), first.replace(b"2026-11-21", b"2026-13-41"),
         first.replace(b'"size":100', b'"size":1.5'), first.replace(b'"size":100', b'"size":NaN'), b"[" * 2000,
         first.replace(b'"', b"'"), first[:40] + first,
     ]  # fmt: skip
-    data = b"\n".join([*texts, b"", b"  ", second, b""])
-    ids, corrupt = read(spark, write(tmp_path / name, data))
+    data = b"\n".join([*invalid_lines, b"", b"  ", second, b""])
+    ids, corrupt = read_lines(spark, write(tmp_path / name, data))
     assert ids == [1]
-    assert len(corrupt) == len(texts)
+    assert len(corrupt) == len(invalid_lines)
     assert {"no JSON", "[1]", "null", "{}", "{"} < set(corrupt)
 
 
@@ -84,7 +84,7 @@ def test_preserves_hostile_text_exactly(spark: SparkSession, tmp_path: Path, nam
 
 
 def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, tmp_path: Path) -> None:
-    noise = text_of(*(response(connection_id=os.urandom(40).hex(), correlation_id=99) for _ in range(2000)))
+    noise = trace_bytes(*(response(connection_id=os.urandom(40).hex(), correlation_id=99) for _ in range(2000)))
     cut = write(tmp_path / "a.jsonl.gz", DATA + noise)
     cut.write_bytes(cut.read_bytes()[:-5000])
     torn = write(tmp_path / "b.jsonl.zst", DATA)
@@ -92,7 +92,7 @@ def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, t
     garbage = tmp_path / "c.jsonl.gz"
     garbage.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
     after = write(tmp_path / "d.jsonl", DATA)
-    ids, reports = read(spark, cut, torn, garbage, after)
+    ids, reports = read_lines(spark, cut, torn, garbage, after)
     assert ids[:60] == [index for index in range(20) for _ in range(3)]
     assert 1000 < ids.count(99) < 4000
     reports = [text.removeprefix(f"{tmp_path}/") for text in reports]
@@ -105,11 +105,11 @@ def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_pa
     write(tmp_path / "a.pcap", b"no capture at all")
     write(tmp_path / "b.pcap", whole[:-7])
     write(tmp_path / "c.pcap", whole)
-    ids, reports = read(spark, tmp_path)
+    ids, reports = read_lines(spark, tmp_path)
     assert len(ids) > 20
-    no_capture, early = sorted(text.removeprefix(f"{tmp_path}/") for text in reports)
+    no_capture, truncated = sorted(text.removeprefix(f"{tmp_path}/") for text in reports)
     assert no_capture.startswith("a.pcap is not a capture file")
-    assert early.startswith("b.pcap: ")
+    assert truncated.startswith("b.pcap: ")
 
 
 def test_rejects_a_directory_without_traces_and_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_rejects_a_directory_without_traces_and_a_missing_path(spark: SparkSessi
 @pytest.mark.parametrize("path", ["{}/what it is", "file:{}/what it is"])
 def test_named_file_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
     write(tmp_path / "what it is", DATA)
-    assert read(spark, path.format(tmp_path)) == (list(range(20)), [])
+    assert read_lines(spark, path.format(tmp_path)) == (list(range(20)), [])
     write(tmp_path / "what it is", b"just words")
     with pytest.raises(UserError, match="what it is is not a capture file"):
         find_files(spark, [path.format(tmp_path)])
@@ -133,33 +133,34 @@ def test_named_file_is_read_whatever_its_name(spark: SparkSession, tmp_path: Pat
 
 def test_growing_trace_is_read_once_before_and_after_its_rename(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "date=2026-11-21" / "hour=05"
-    part = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
-    assert read(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
-    assert read(spark, part, growing=True) == (list(range(19)), [])
-    with pytest.raises(UserError):  # nothing is whole
+    unfinished_path = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
+    assert read_lines(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
+    assert read_lines(spark, unfinished_path, growing=True) == (list(range(19)), [])
+    with pytest.raises(UserError):  # no file is complete
         find_files(spark, [str(tmp_path)])
     listed = find_files(spark, [str(tmp_path)], growing=True)
-    part.write_bytes(DATA)
-    part.rename(folder / "kproxy-n-1-1.jsonl")  # between listing and reading
+    unfinished_path.write_bytes(DATA)
+    unfinished_path.rename(folder / "kproxy-n-1-1.jsonl")  # between listing and reading
     assert read_files(spark, listed, CaptureOptions()).count() == 20
     write(folder / ".kproxy-n-1-2.jsonl.zst.part", DATA)
-    write(folder / "other.jsonl.part", DATA)  # of a writer that does not hide it
-    assert read(spark, tmp_path, growing=True) == ([index for index in range(20) for _ in range(3)], [])
+    write(folder / "other.jsonl.part", DATA)  # from a writer that does not hide its files
+    assert read_lines(spark, tmp_path, growing=True) == ([index for index in range(20) for _ in range(3)], [])
     assert [Path(file.path).name for file in find_files(spark, [str(tmp_path)])] == ["kproxy-n-1-1.jsonl"]
 
 
 def test_complete_file_wins_over_its_partial_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = write(tmp_path / ".x.jsonl.part", DATA)
-    [grown] = find_files(spark, [str(tmp_path)], growing=True)
-    part.rename(tmp_path / "x.jsonl")
-    monkeypatch.setattr("kproxy.spark.ingest.inputs._growing", lambda _: [grown])  # it was renamed after this look
-    assert read(spark, tmp_path, growing=True) == (list(range(20)), [])
+    unfinished_path = write(tmp_path / ".x.jsonl.part", DATA)
+    [growing_file] = find_files(spark, [str(tmp_path)], growing=True)
+    unfinished_path.rename(tmp_path / "x.jsonl")
+    # The file was renamed after it was listed.
+    monkeypatch.setattr("kproxy.spark.ingest.inputs._growing", lambda _: [growing_file])
+    assert read_lines(spark, tmp_path, growing=True) == (list(range(20)), [])
 
 
 def test_paths_may_contain_spaces_and_uri_characters(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "a b%20c#d"
     write(folder / "é +x.jsonl.gz", DATA)
     write(folder / ".y z.jsonl.part", DATA)
-    assert read(spark, folder, growing=True) == ([index for index in range(20) for _ in range(2)], [])
+    assert read_lines(spark, folder, growing=True) == ([index for index in range(20) for _ in range(2)], [])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UPDATE = "python -m kproxy.spark.pages docs/spark.md"
-#: Numbers that identify something, so that they have no unit.
+#: Numbers that identify something and therefore have no unit.
 _IDENTIFIERS: Final = {
     "producer_id",
     "producer_epoch",
@@ -27,7 +27,7 @@ _IDENTIFIERS: Final = {
     "generation",
     "partition",
 }
-#: Units by the ends of names.
+#: Units by the suffix of a name.
 _UNITS: Final = {
     "_us": {"µs"},
     "bytes": {"bytes", "bytes/s"},
@@ -55,7 +55,7 @@ def test_every_column_has_a_type_a_unit_and_a_description(name: str, spark: Spar
         assert {column.unit for column in columns if column.name.endswith(ending)} <= units
 
 
-def test_docstring_without_columns_is_an_error() -> None:
+def test_docstring_without_columns_raises_an_error() -> None:
     def run(lines: DataFrame) -> DataFrame:
         """Report nothing.
 

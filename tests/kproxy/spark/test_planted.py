@@ -1,6 +1,6 @@
 """A week of a fleet: the jobs match plain Python and find exactly the planted problems.
 
-KPROXY_PLANTED_LINES=1000000 asks it of a million lines.
+KPROXY_PLANTED_LINES=1000000 runs the tests over a million lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kproxy.spark.report.contents import Figures, figures
 from kproxy.spark.report.headlines import headlines
 from kproxy.spark.report.pages import MAX_ROWS, MAX_SIZE, contents, report
 from kproxy.trace.encoding import encode_json
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.cases import PLANTED
 from tests.kproxy.spark.files import write
@@ -40,26 +40,26 @@ RowFilter = Callable[[dict[str, Any]], bool]
 
 
 class Fleet:
-    """The report of the lines, and the tables of plain Python."""
+    """The report of the fleet's lines, and the tables that plain Python computes from them."""
 
     def __init__(self, figures: Figures, oracle: Oracle) -> None:
         self.figures = figures
         self.oracle = oracle
 
     def rows(self, job: str) -> list[dict[str, Any]]:
-        """The complete table of a job; times are us since 1970."""
+        """Return the complete table of a job, with times in us since 1970."""
         assert not self.figures.tables[job].more
         return self.figures.tables[job].records()
 
-    def table(self, job: str, names: str, columns: str, wanted: RowFilter = lambda row: True) -> Table:
-        """The columns of a table by the columns that identify its rows."""
-        rows = [row for row in self.rows(job) if wanted(row)]
-        found = {tuple(row[name] for name in names.split()): tuple(map(row.get, columns.split())) for row in rows}
+    def table(self, job: str, key_columns: str, columns: str, is_wanted: RowFilter = lambda row: True) -> Table:
+        """Return columns of a table, keyed by the columns that identify its rows."""
+        rows = [row for row in self.rows(job) if is_wanted(row)]
+        found = {tuple(row[name] for name in key_columns.split()): tuple(map(row.get, columns.split())) for row in rows}
         assert len(found) == len(rows)
         return found
 
     def over_time(self, chart: list[ChartSeries], name: str | None = None) -> Table:
-        """The marks of series by name and bucket; of one of them by bucket."""
+        """Return the marks of all series by name and bucket, or those of the named one by bucket."""
         begins = self.figures.axis.begins
         return {
             (*((series.name,) if name is None else ()), begins[mark[0]]): tuple(mark[1:])
@@ -80,12 +80,12 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
         patch.setattr(tables, "MAX_PER_KIND", 10_000)
         patch.setattr(tables, "MAX_ROWS", 10_000)
         with shared_results(lines, jobs.names()):
-            made = figures(lines)
-    return Fleet(made, oracle)
+            report_figures = figures(lines)
+    return Fleet(report_figures, oracle)
 
 
 def matches(table: Table, expected: Table) -> bool:
-    """Whether the tables have the same rows; numbers may differ in their last digits."""
+    """Return whether the tables have the same rows; numbers may differ in their last digits."""
     assert table.keys() == expected.keys()
     return all(
         value == (wanted if wanted is None else pytest.approx(wanted, rel=1e-9))
@@ -107,14 +107,14 @@ def test_facts_match_plain_python(fleet: Fleet) -> None:
     assert (facts.lines, facts.requests, facts.refused, facts.wire_bytes, facts.first_us, facts.last_us) == (
         oracle.lines, oracle.requests, oracle.refused, oracle.wire_bytes, oracle.first_us, oracle.last_us,
     )  # fmt: skip
-    ends = oracle.connections()
-    assert facts.connections == sum(row[0] for row in ends.values())
-    assert facts.clients == len({client for client, _, _ in ends})
+    connections = oracle.connections()
+    assert facts.connections == sum(row[0] for row in connections.values())
+    assert facts.clients == len({client for client, _, _ in connections})
     assert (facts.brokers, facts.proxies, facts.missed_bytes) == (4, 3, 0)
 
 
 @pytest.mark.parametrize(
-    ("job", "names", "columns"),
+    ("job", "key_columns", "columns"),
     [
         ("latency", "by api value", "responses p50_us p90_us p99_us p999_us max_us"),
         (
@@ -130,8 +130,8 @@ def test_facts_match_plain_python(fleet: Fleet) -> None:
         ("connections", "client host broker", "connections opened peak_a_minute short unanswered p50_life_us"),
     ],
 )
-def test_tables_match_plain_python(fleet: Fleet, job: str, names: str, columns: str) -> None:
-    assert matches(fleet.table(job, names, columns), getattr(fleet.oracle, job)())
+def test_tables_match_plain_python(fleet: Fleet, job: str, key_columns: str, columns: str) -> None:
+    assert matches(fleet.table(job, key_columns, columns), getattr(fleet.oracle, job)())
 
 
 def test_fetches_and_uses_match_plain_python(fleet: Fleet) -> None:
@@ -142,16 +142,16 @@ def test_fetches_and_uses_match_plain_python(fleet: Fleet) -> None:
 
 
 def test_charts_match_plain_python(fleet: Fleet) -> None:
-    made, oracle, step = fleet.figures, fleet.oracle, fleet.figures.axis.step_us
-    begins = made.axis.begins
+    report_figures, oracle, step = fleet.figures, fleet.oracle, fleet.figures.axis.step_us
+    begins = report_figures.axis.begins
     heat = oracle.heat(step, WAITING)
-    assert len(made.heat) == 1 + MAX_APIS
-    for series in made.heat:
-        marks = {(begins[place], row): (count,) for place, row, count in series.marks}
+    assert len(report_figures.heat) == 1 + MAX_APIS
+    for series in report_figures.heat:
+        marks = {(begins[index], row): (count,) for index, row, count in series.marks}
         assert marks == heat[series.name]
-    assert matches(fleet.over_time(made.brokers), oracle.brokers(step, WAITING))
-    assert fleet.over_time(made.errors) == oracle.refusals(step)
-    assert fleet.over_time(made.traffic, "") == oracle.traffic(step)
+    assert matches(fleet.over_time(report_figures.brokers), oracle.brokers(step, WAITING))
+    assert fleet.over_time(report_figures.errors) == oracle.refusals(step)
+    assert fleet.over_time(report_figures.traffic, "") == oracle.traffic(step)
 
 
 def test_only_old_clients_are_refused(fleet: Fleet) -> None:
@@ -199,8 +199,8 @@ def test_finds_the_rebalance_storm(fleet: Fleet) -> None:
     assert {hour(row["since"]) for row in storms} == {PLANTED.storm_hour}
     [stall] = [row for row in fleet.rows("group-stalls") if row["stall"] == "disturbed"]
     assert (stall["group_id"], hour(stall["since"])) == (PLANTED.storm_group, PLANTED.storm_hour)
-    of_group = [row for row in fleet.rows("rebalances") if row["group_id"] == PLANTED.storm_group]
-    assert [row["generation"] for row in of_group] == list(range(1, 2 * PLANTED.storm_rounds + 2))
+    group_rows = [row for row in fleet.rows("rebalances") if row["group_id"] == PLANTED.storm_group]
+    assert [row["generation"] for row in group_rows] == list(range(1, 2 * PLANTED.storm_rounds + 2))
 
 
 def test_finds_the_connection_churn(fleet: Fleet) -> None:
@@ -217,8 +217,8 @@ def test_finds_the_idle_close_race_and_its_retry(fleet: Fleet) -> None:
     [race] = [row for row in fleet.rows("idle-closes") if row["races"]]
     assert (race["client"], race["races"], race["lost_apis"]) == (PLANTED.idle_race, 1, ["Produce"])
     assert hour(race["last_race_at"]) == PLANTED.idle_race_hour
-    again = fleet.table("retries", "client kind api", "retries")
-    assert again == {
+    retries = fleet.table("retries", "client kind api", "retries")
+    assert retries == {
         (PLANTED.idle_race, "lost", "Produce"): (1,),
         (PLANTED.blind_retries, "batch", "Produce"): (PLANTED.retried,),
     }
@@ -232,10 +232,10 @@ def test_finds_the_throttled_client(fleet: Fleet) -> None:
 
 
 def test_finds_the_open_transaction(fleet: Fleet) -> None:
-    left, *committed = fleet.rows("transactions")
-    assert {row["transactional_id"] for row in (left, *committed)} == {PLANTED.transactional}
-    assert (left["outcome"], left["ended_at"]) == ("open", None)
-    assert left["begun_at"] - microseconds(PLANTED.transactional_hour) < 3600 * 1_000_000
+    open_transaction, *committed = fleet.rows("transactions")
+    assert {row["transactional_id"] for row in (open_transaction, *committed)} == {PLANTED.transactional}
+    assert (open_transaction["outcome"], open_transaction["ended_at"]) == ("open", None)
+    assert open_transaction["begun_at"] - microseconds(PLANTED.transactional_hour) < 3600 * 1_000_000
     assert [row["outcome"] for row in committed] == ["committed"] * PLANTED.committed
     assert {row["records"] for row in committed} == {20}
     assert {row["timeout_us"] for row in committed} == {60_000_000}
@@ -248,7 +248,7 @@ def test_finds_the_hot_partition(fleet: Fleet) -> None:
 
 def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
     client, broker, code = PLANTED.finding
-    stalls = 2 * len(PLANTED.stalled_hours)  # each is a warning, then an error
+    stalls = 2 * len(PLANTED.stalled_hours)  # each stall is a warning, then an error
     assert fleet.table("findings", "client broker code", "findings") == {
         (f"{PLANTED.stalled_group}-busy", "10.1.0.1:9092", "G005"): (stalls,),
         (f"{PLANTED.stalled_group}-new", "10.1.0.1:9092", "G001"): (stalls,),
@@ -264,7 +264,7 @@ def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
 
 
 def test_finds_the_unusual_hours(fleet: Fleet) -> None:
-    """They are those with planted problems; the slow broker is reported for its latency."""
+    """The unusual hours are those with planted problems; the slow broker is reported for its latency."""
     rows = fleet.rows("anomalies")
     slow = [row for row in rows if row["measure"] == "p99" and row["by"] == "broker"]
     assert {row["value"] for row in slow} == {PLANTED.slow_broker}
@@ -272,19 +272,17 @@ def test_finds_the_unusual_hours(fleet: Fleet) -> None:
     errors = {(row["by"], row["api"], row["value"]): row["since"] for row in rows if row["measure"] == "errors"}
     assert errors["api", "Produce", None] == microseconds(PLANTED.error_hour)
     assert set(errors.values()) == {microseconds(PLANTED.error_hour)}
-    late = {row["since"] for row in rows if row["measure"] == "p99"}
-    assert late <= {
-        microseconds(PLANTED.slow_hour),
-        microseconds(PLANTED.blind_retries_hour),
-    }  # what is sent again took 150 ms
-    busy = (PLANTED.metadata_loop_hour, PLANTED.churn_hour, PLANTED.storm_hour, PLANTED.findings_hour)
-    assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(microseconds, busy))
+    slow_hours = {row["since"] for row in rows if row["measure"] == "p99"}
+    # Resent batches took 150 ms.
+    assert slow_hours <= {microseconds(PLANTED.slow_hour), microseconds(PLANTED.blind_retries_hour)}
+    busy_hours = (PLANTED.metadata_loop_hour, PLANTED.churn_hour, PLANTED.storm_hour, PLANTED.findings_hour)
+    assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(microseconds, busy_hours))
 
 
 def test_page_reports_every_planted_problem(fleet: Fleet) -> None:
     page = report(fleet.figures, ["kproxy-trace"])
     assert len(page.encode()) < MAX_SIZE
-    data = Opened(page).data
+    data = ParsedPage(page).data
     for table in data["tables"]:
         assert table["rows"] == json.loads(encode_json(fleet.figures.tables[table["name"]].cut(MAX_ROWS).rows))
     texts = [headline["text"] for headline in data["headlines"]]
@@ -316,24 +314,24 @@ def test_separates_two_clusters_with_equal_names(
     with open_lines(spark, [str(tmp_path / name) for name in "ab"], CaptureOptions(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
         with shared_results(lines.rows, jobs.names()):
-            both = figures(lines.rows, clusters=lines.clusters)
-    for job, table in both.tables.items():
-        alone = fleet.figures.tables[job]
-        assert [name for name, _ in table.columns] == [*(name for name, _ in alone.columns), "cluster"]
-        for cluster, net in zip(lines.clusters, ("10.1.", "10.2."), strict=True):
+            both_figures = figures(lines.rows, clusters=lines.clusters)
+    for job, table in both_figures.tables.items():
+        single_table = fleet.figures.tables[job]
+        assert [name for name, _ in table.columns] == [*(name for name, _ in single_table.columns), "cluster"]
+        for cluster, network in zip(lines.clusters, ("10.1.", "10.2."), strict=True):
             found = [row[:-1] for row in table.rows if row[-1] == cluster]
-            expected = json.loads(encode_json(alone.rows).replace(b"10.1.", net.encode()))
-            assert _sorted(found) == _sorted(expected), job
-    one, facts = fleet.figures.facts, both.facts
+            expected = json.loads(encode_json(single_table.rows).replace(b"10.1.", network.encode()))
+            assert _sorted_texts(found) == _sorted_texts(expected), job
+    one, facts = fleet.figures.facts, both_figures.facts
     assert (facts.lines, facts.clients, facts.brokers) == (2 * one.lines, 2 * one.clients, 2 * one.brokers)
-    told = [headline.text for headline in headlines(fleet.figures)]
-    expected = [f"Cluster 10.1.0.1:9092: {text}" for text in told]
+    texts = [headline.text for headline in headlines(fleet.figures)]
+    expected = [f"Cluster 10.1.0.1:9092: {text}" for text in texts]
     expected += [text.replace("10.1.", "10.2.") for text in expected]
-    assert sorted(headline["text"] for headline in contents(both, [])["headlines"]) == sorted(expected)
+    assert sorted(headline["text"] for headline in contents(both_figures, [])["headlines"]) == sorted(expected)
 
 
-def _sorted(rows: list[list[Any]]) -> list[str]:
-    """Rows as texts; sums of numbers may differ in their last digits, and proxies have other names."""
+def _sorted_texts(rows: list[list[Any]]) -> list[str]:
+    """Return rows as sorted texts, without the last digits of numbers and the prefixes of proxies, which may differ."""
 
     def plain(value: Any) -> Any:
         return f"{value:.9g}" if isinstance(value, float) else re.sub("lab-|web-", "", str(value))

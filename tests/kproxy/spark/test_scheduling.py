@@ -14,16 +14,16 @@ from pyspark.sql import SparkSession
 
 from kproxy.cli import main
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import REPOSITORY, text_of, write
+from tests.kproxy.spark.files import REPOSITORY, trace_bytes, write
 from tests.kproxy.spark.sample_lines import response
 
 _DAG = REPOSITORY / "docs/examples/airflow_kproxy.py"
-#: What Airflow writes into the commands in the night to 2026-11-22.
+#: What Airflow inserts into the commands on the night before 2026-11-22.
 _RENDERED = {"{{ ds }}": "2026-11-22", "{{ macros.ds_add(ds, -1) }}": "2026-11-21"}
 
 
 def _commands() -> dict[str, str]:
-    """The commands of the DAG by name, as Airflow renders them."""
+    """Return the commands of the DAG by name, as Airflow renders them."""
     assigned = [node for node in ast.parse(_DAG.read_text()).body if isinstance(node, ast.Assign)]
     commands = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
     for name, command in commands.items():
@@ -35,22 +35,22 @@ def _commands() -> dict[str, str]:
 
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Run a command as Bash would, in this process."""
+    """Return a function that runs a command in this process as Bash would."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
-    def in_process(command: str, *more: str) -> int:
+    def run_in_process(command: str, *options: str) -> int:
         program, *args = (os.path.expandvars(word) for word in shlex.split(command))
         assert program == "kproxy"
-        return main([*args, *more, "--engine", ENGINE])
+        return main([*args, *options, "--engine", ENGINE])
 
-    return in_process
+    return run_in_process
 
 
 def test_commands_of_the_dag_write_the_tables_of_a_day(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [response("Fetch"), response("Produce", at=86_400)]  # 2026-11-21 and 2026-11-22
-    write(tmp_path / "traces" / "a.jsonl", text_of(*lines))
+    write(tmp_path / "traces" / "a.jsonl", trace_bytes(*lines))
     for name in ("traces", "lines", "tables"):
         monkeypatch.setenv(f"KPROXY_{name.upper()}", str(tmp_path / name))
     commands = _commands()

@@ -19,40 +19,40 @@ from tests.kproxy.spark.sample_lines import close, request, response, table
 
 @pytest.mark.parametrize("name", ["rebalances", "connections"])
 def test_jobs_use_shared_rows_while_they_are_cached(spark: SparkSession, name: str) -> None:
-    of_group = {"group_id": "billing", "member_id": "m-1"}
+    group_columns = {"group_id": "billing", "member_id": "m-1"}
     lines = table(
         spark,
-        request("JoinGroup", at=0, **of_group),
-        response("JoinGroup", at=1, latency_us=1_000_000, generation_id=1, **of_group),
+        request("JoinGroup", at=0, **group_columns),
+        response("JoinGroup", at=1, latency_us=1_000_000, generation_id=1, **group_columns),
         close(at=2, by="client", how="fin"),
     )
 
     def run() -> DataFrame:
         return jobs.find(name).run(lines)
 
-    alone = run().collect()
-    assert len(alone) == 1
+    uncached_rows = run().collect()
+    assert len(uncached_rows) == 1
     with shared_results(lines, [name]):
         assert is_cached(run())
-        assertDataFrameEqual(run(), alone)
+        assertDataFrameEqual(run(), uncached_rows)
     assert not is_cached(run())
 
 
 @pytest.mark.parametrize("name", ["idle-closes", "retries", "rules"])
-def test_other_jobs_use_shared_rows_too(spark: SparkSession, name: str) -> None:
+def test_other_jobs_also_use_shared_rows(spark: SparkSession, name: str) -> None:
     lines = table(spark, request("Fetch", at=0))
     with shared_results(lines, [name]):
         assert is_cached(jobs.find(name).run(lines))
 
 
-def test_caches_nothing_that_no_job_needs(spark: SparkSession) -> None:
+def test_does_not_cache_rows_that_no_job_needs(spark: SparkSession) -> None:
     lines = table(spark, request("Fetch", at=0))
     with shared_results(lines, ["errors", "rebalances"]):
         assert not is_cached(jobs.find("connections").run(lines))
 
 
 def is_cached(rows: DataFrame) -> bool:
-    """Whether Spark reads a part of the rows from its cache."""
+    """Return whether Spark reads a part of the rows from its cache."""
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
 
 
@@ -72,11 +72,11 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
         return run
 
     monkeypatch.setattr(jobs, "find", lambda name: Job(name, "", plan(name)))
-    made = jobs.plan_jobs(["kind", "b", "ts"], lines)
-    job, first = next(made)
+    planned_jobs = jobs.plan_jobs(["kind", "b", "ts"], lines)
+    job, first = next(planned_jobs)
     assert (job.name, first().columns) == ("kind", ["kind"])
     assert started.wait(10)
-    _, second = next(made)
+    _, second = next(planned_jobs)
     released.set()
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         second()
@@ -92,7 +92,7 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
             super().shutdown(wait)
 
     monkeypatch.setattr(jobs, "ThreadPoolExecutor", Pool)
-    made = jobs.plan_jobs(["b", "kind"], lines)
-    next(made)
-    made.close()
+    planned_jobs = jobs.plan_jobs(["b", "kind"], lines)
+    next(planned_jobs)
+    planned_jobs.close()
     assert "kind" not in planned

@@ -1,4 +1,4 @@
-"""The data source: captures and traces with `spark.read`, traces that grow with `spark.readStream`."""
+"""The data source: captures and traces with `spark.read`, growing traces with `spark.readStream`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pyspark.sql.streaming import StreamingQuery
 
 from kproxy.cli import main
 from kproxy.spark.ingest.decode import local_path
-from kproxy.spark.ingest.open_traces import sizes_below
+from kproxy.spark.ingest.open_traces import sizes_by_path
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.source import KproxyDataSource
-from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parse_lines, text_of, write
+from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, line_of, parse_lines, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _registered(spark: SparkSession) -> None:
+def _register_source(spark: SparkSession) -> None:
     spark.dataSource.register(KproxyDataSource)
 
 
@@ -33,16 +33,16 @@ def test_captures_have_the_rows_that_dissect_writes(
 ) -> None:
     rows = spark.read.format("kproxy").load(f"{folder}/*.pcap.gz")
     files = sorted(folder.glob("*.pcap.gz"))
-    assert rows.rdd.getNumPartitions() == len(files)  # a task a file
-    found = defaultdict(list)
+    assert rows.rdd.getNumPartitions() == len(files)  # one task per file
+    lines_by_file = defaultdict(list)
     for row in rows.where("corrupt is null").collect():
         line = line_of(row)
-        found[local_path(line.pop("file"))].append(line)
+        lines_by_file[local_path(line.pop("file"))].append(line)
     for file in files:
         capfdbinary.readouterr()
         main(["dissect", "--json", str(file)])
         expected = [msgspec.json.decode(line) for line in capfdbinary.readouterr().out.splitlines()]
-        assert found[file] == expected, file.name
+        assert lines_by_file[file] == expected, file.name
 
 
 def test_reads_a_capture_with_ports_and_key_log(spark: SparkSession) -> None:
@@ -64,15 +64,15 @@ def test_reads_a_directory_and_selected_columns(spark: SparkSession, tmp_path: P
     by_file = {Path(row["file"]).name: row["count"] for row in rows.groupBy("file").count().collect()}
     assert by_file.pop("d.pcap7.gz") > 20
     assert by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
-    some = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
-    assert some.count() == count  # nobody asked for what is no line
-    assert [row["ts"] for row in some.collect()] == [row["ts"] for row in rows.where("ts is not null").collect()][
+    selected = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
+    assert selected.count() == count  # without the invalid line, whose column was not selected
+    assert [row["ts"] for row in selected.collect()] == [row["ts"] for row in rows.where("ts is not null").collect()][
         :count
     ]
 
 
 @pytest.mark.parametrize(
-    ("path", "schema", "says"),
+    ("path", "schema", "message"),
     [
         ("/nothing/here", ROW, "/nothing/here: no trace"),
         ("s3a://bucket/x", ROW, "s3a://bucket/x: only local files can be read"),
@@ -81,14 +81,14 @@ def test_reads_a_directory_and_selected_columns(spark: SparkSession, tmp_path: P
         (None, ROW, "no path: pass files"),
     ],
 )
-def test_rejects_unreadable_paths_and_schemas(spark: SparkSession, path: str | None, schema: str, says: str) -> None:
-    with pytest.raises(PySparkException, match=says):
+def test_rejects_unreadable_paths_and_schemas(spark: SparkSession, path: str | None, schema: str, message: str) -> None:
+    with pytest.raises(PySparkException, match=message):
         spark.read.format("kproxy").schema(schema).load(path).collect()
 
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
-    """A directory whose traces are streamed to the table `streamed`."""
+    """Yield a directory of traces to stream, and stop the queries afterwards."""
     folder = tmp_path / "traces"
     folder.mkdir()
     yield folder
@@ -110,16 +110,16 @@ def streamed_offsets(spark: SparkSession, query: StreamingQuery, folder: Path) -
 
 
 def test_stream_has_every_line_once_while_traces_grow(spark: SparkSession, stream: Path) -> None:
-    lines = [text_of(request(offset=number)) for number in range(20)]
+    lines = [trace_bytes(request(offset=number)) for number in range(20)]
     hour = stream / "date=2026-11-21" / "hour=05"
-    part = write(hour / ".a.jsonl.part", b"".join(lines[:3]) + lines[3][:20])
+    unfinished_path = write(hour / ".a.jsonl.part", b"".join(lines[:3]) + lines[3][:20])
     query = start_stream(spark, stream)
-    assert streamed_offsets(spark, query, stream) == [0, 1, 2]  # the fourth is torn so far
-    part.write_bytes(b"".join(lines[:6]))
+    assert streamed_offsets(spark, query, stream) == [0, 1, 2]  # the fourth is still torn
+    unfinished_path.write_bytes(b"".join(lines[:6]))
     write(hour / "b.jsonl.zst", b"".join(lines[10:13]))
-    write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed ones come when they are whole
+    write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed files are read once they are complete
     assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
-    part.rename(hour / "a.jsonl")
+    unfinished_path.rename(hour / "a.jsonl")
     (hour / ".c.jsonl.zst.part").rename(hour / "c.jsonl.zst")
     assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
     query.stop()
@@ -141,7 +141,7 @@ def test_growing_trace_is_complete_up_to_its_last_newline(tmp_path: Path) -> Non
     write(tmp_path / "c.jsonl", b"torn")
     write(tmp_path / ".d.jsonl.zst.part", b"d")
     write(tmp_path / "e.pcap", b"e")
-    assert sizes_below(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
+    assert sizes_by_path(str(tmp_path)) == {"x/a.jsonl": 100_001, "c.jsonl": 4}
 
 
 def test_count_without_columns_counts_all_rows(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ METADATA = encode_request("Metadata", 9, {"topics": None}, correlation_id=2, cli
 
 
 def exchange(address: str, *requests: bytes) -> list[bytes]:
-    """Send requests, each after the response to the one before; return the responses."""
+    """Send requests, each after the response to the previous one; return the responses."""
     host, port = address.split(":")
     responses = []
     with socket.create_connection((host, int(port)), timeout=30) as client, client.makefile("rb") as stream:
@@ -30,7 +30,7 @@ def exchange(address: str, *requests: bytes) -> list[bytes]:
 
 
 def addresses(metadata: bytes) -> list[str]:
-    """The brokers in a Metadata response."""
+    """Return the addresses of the brokers in a Metadata response."""
     return [f"{broker['host']}:{broker['port']}" for broker in read_response(metadata, 3, 9).body["brokers"]]
 
 
@@ -140,7 +140,7 @@ async def test_several_brokers_and_a_proxy_share_one_event_loop() -> None:
         assert [recorder.findings for recorder in (first, second, proxy)] == [[], [], []]
 
 
-async def test_failed_block_of_a_proxy_closes_it() -> None:
+async def test_exception_in_the_block_closes_the_proxy() -> None:
     async with kproxy.Broker() as broker:
         with pytest.raises(RuntimeError, match="of the test"):
             async with kproxy.Proxy(broker.bootstrap) as proxy:
@@ -153,7 +153,7 @@ async def test_inspects_pending_traffic_above_a_limit(monkeypatch: pytest.Monkey
     monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 1000)
     traffic = InspectedTraffic("test")
     tap = traffic.tap()
-    tap.begin([], lambda pressed: None, lambda error: None)
+    tap.begin([], lambda active: None, lambda error: None)
     streams = tap.open(1, at=0, client="10.0.0.1:50000", server="10.0.0.2:9092", listener="127.0.0.1:9092").streams
     while traffic.waiting_bytes <= 1000:
         streams[Direction.REQUEST].data(HELLO, at=0)

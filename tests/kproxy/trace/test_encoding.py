@@ -73,7 +73,7 @@ def test_line_with_an_unknown_column_can_be_parsed() -> None:
 
 
 def sort_lists(schema: Any) -> Any:
-    """Sort the lists of a schema: msgspec before 0.22 orders nullable types differently."""
+    """Return a schema with sorted lists, because msgspec before 0.22 orders nullable types differently."""
     if isinstance(schema, dict):
         return {name: sort_lists(value) for name, value in schema.items()}
     return sorted(map(sort_lists, schema), key=repr) if isinstance(schema, list) else schema

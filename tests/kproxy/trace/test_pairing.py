@@ -1,4 +1,4 @@
-"""Pairing of requests in flight with their responses, and the end of their waits."""
+"""Pairing of requests in flight with their responses, and when requests stop waiting."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from kproxy.trace import pairing
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
-from tests.kproxy.browse.sample_overviews import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
 from tests.kproxy.browse.sessions import request, response
 
 
 def pair_lines(*lines: Line) -> list[list[int]]:
-    """For each line, the line numbers of the requests that it concerns."""
+    """Return, for each line, the line numbers of the requests that it concerns."""
     pairing: RequestPairing[int] = RequestPairing()
     pairs: list[list[int]] = []
     for number, line in enumerate(lines):
@@ -25,19 +25,19 @@ def pair_lines(*lines: Line) -> list[list[int]]:
     return pairs
 
 
-def same_id(*offsets: int) -> list[RequestLine]:
-    """Requests with one correlation id that were sent in the same microsecond."""
+def requests_with_same_id(*offsets: int) -> list[RequestLine]:
+    """Return requests with one correlation id that were sent in the same microsecond."""
     return [request(7, offset=offset) for offset in offsets]
 
 
 def test_response_belongs_to_the_request_at_its_offset() -> None:
-    requests = same_id(0, 100, 200)
+    requests = requests_with_same_id(0, 100, 200)
     responses = [response(requests[number]) for number in (1, 1, 2, 0)]
     assert pair_lines(*requests, *responses) == [[0], [1], [2], [1], [], [2], [0]]
 
 
 def test_pairs_by_correlation_id_and_time_in_an_older_trace() -> None:
-    requests = [*same_id(0, 100), request(7, at=1, offset=300), request(8, offset=400)]
+    requests = [*requests_with_same_id(0, 100), request(7, at=1, offset=300), request(8, offset=400)]
     responses = [response(requests[number], request_offset=None) for number in (2, 0, 1, 1, 3)]
     assert pair_lines(*requests, *responses)[4:] == [[2], [0], [1], [], [3]]
 
@@ -47,7 +47,7 @@ def test_produce_with_acks_0_waits_for_no_response() -> None:
     assert pair_lines(produce, response(produce)) == [[], []]
 
 
-def test_end_or_reuse_of_a_connection_ends_its_requests() -> None:
+def test_end_or_reuse_of_a_connection_ends_the_wait_of_its_requests() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
     for end in (closed(), opened()):
         assert pair_lines(first, unrelated, end, response(first), response(unrelated)) == [[0], [1], [0], [], [1]]
@@ -55,20 +55,20 @@ def test_end_or_reuse_of_a_connection_ends_its_requests() -> None:
 
 def test_requests_before_a_gap_do_not_wait_but_may_be_answered() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
-    assert pair_lines(first, unrelated, missed(), response(first), closed()) == [[0], [1], [0], [0], []]
-    assert pair_lines(first, unrelated, missed(""), missed(), response(unrelated)) == [[0], [1], [0, 1], [], [1]]
-    assert pair_lines(first, missed(), request(3), missed(), response(first)) == [[0], [0], [2], [2], [0]]
-    assert pair_lines(first, missed(), closed(), response(first)) == [[0], [0], [], []]
-    assert pair_lines(first, missed(direction="request"), closed()) == [[0], [], [0]]
+    assert pair_lines(first, unrelated, make_gap(), response(first), closed()) == [[0], [1], [0], [0], []]
+    assert pair_lines(first, unrelated, make_gap(""), make_gap(), response(unrelated)) == [[0], [1], [0, 1], [], [1]]
+    assert pair_lines(first, make_gap(), request(3), make_gap(), response(first)) == [[0], [0], [2], [2], [0]]
+    assert pair_lines(first, make_gap(), closed(), response(first)) == [[0], [0], [], []]
+    assert pair_lines(first, make_gap(direction="request"), closed()) == [[0], [], [0]]
 
 
 def test_limits_the_number_of_unanswered_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_WAITING", 3)
     in_flight: RequestPairing[int] = RequestPairing()
-    sent = [request(number) for number in range(5)]
-    assert [in_flight.add(sent_request, 0) for sent_request in sent] == [True, True, True, False, False]
+    requests = [request(number) for number in range(5)]
+    assert [in_flight.add(sent_request, 0) for sent_request in requests] == [True, True, True, False, False]
     assert in_flight.add(request(1, connection_id="n-2"), 0)
     assert len(in_flight) == 4
-    assert in_flight.match(response(sent[0])) == 0
-    assert in_flight.match(response(sent[4])) is None
+    assert in_flight.match(response(requests[0])) == 0
+    assert in_flight.match(response(requests[4])) is None
     assert in_flight.add(request(9), 0)

@@ -31,9 +31,9 @@ def read_numbers(data: bytes, damage_reports: list[str] | None = None) -> tuple[
     return [line.bytes for line in trace.lines], warnings  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
-def test_reads_plain_gzip_and_zstd(pack) -> None:
-    assert read_numbers(pack(encode_lines(3))) == ([0, 1, 2], [])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_reads_plain_gzip_and_zstd(compress) -> None:
+    assert read_numbers(compress(encode_lines(3))) == ([0, 1, 2], [])
 
 
 def test_reads_consecutive_zstd_frames() -> None:
@@ -50,9 +50,9 @@ def test_complete_last_line_needs_no_newline() -> None:
     assert read_numbers(encode_lines(2)[:-1]) == ([0, 1], [])
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
-def test_reads_a_truncated_compressed_file_up_to_the_cut(pack) -> None:
-    data = pack(encode_lines(100)) + pack(encode_lines(100_000))
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_reads_a_truncated_compressed_file_up_to_the_cut(compress) -> None:
+    data = compress(encode_lines(100)) + compress(encode_lines(100_000))
     numbers, warnings = read_numbers(data[: len(data) - len(data) // 10])
     assert numbers[:100] == list(range(100))
     assert len(warnings) <= 2
@@ -69,7 +69,7 @@ def test_reports_invalid_lines_with_their_numbers() -> None:
     assert sentence.isprintable()
 
 
-def test_line_numbers_are_right_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_numbers_are_correct_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_CHUNK", 64)
     for rows in range(8):
         damage_reports: list[str] = []
@@ -86,7 +86,7 @@ def test_truncation_is_not_damage_but_a_wrong_byte_is() -> None:
         damage_reports: list[str] = []
         _, warnings = read_numbers(truncated, damage_reports)
         assert damage_reports == []
-        assert all("incomplete" in line or "ends early" in line for line in warnings)
+        assert all("incomplete" in warning or "ends early" in warning for warning in warnings)
     corrupted = bytearray(gzip.compress(encode_lines(1)) + gzip.compress(encode_lines(9)))
     corrupted[-6] ^= 0xFF  # the checksum
     damage_reports = []
@@ -113,7 +113,7 @@ def test_other_data_is_returned_from_its_first_byte(data: bytes) -> None:
     assert result.source.read() == data
 
 
-def test_finds_complete_and_unfinished_files_of_a_directory(tmp_path: Path) -> None:
+def test_finds_complete_and_unfinished_files_in_a_directory(tmp_path: Path) -> None:
     folder = tmp_path / "date=2023-11-14" / "hour=22"
     folder.mkdir(parents=True)
     names = [".kproxy-a-1-2.jsonl.part", "kproxy-a-1-1.jsonl", "kproxy-b-1-1.jsonl.zst"]
@@ -122,24 +122,24 @@ def test_finds_complete_and_unfinished_files_of_a_directory(tmp_path: Path) -> N
     assert [path.name for path in trace_files(tmp_path)] == names
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-@pytest.mark.parametrize("end", [b"\n", b""])
-def test_skips_an_overlong_line_with_a_warning(pack, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("line_end", [b"\n", b""])
+def test_skips_an_overlong_line_with_a_warning(compress, line_end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_CHUNK", 512)
     monkeypatch.setattr(reader, "MAX_PER_LINE", 1 << 20)
-    long_line = b'{"kind":"gap","x":"' + b"x" * (1 << 20) + b'"}' + end
+    long_line = b'{"kind":"gap","x":"' + b"x" * (1 << 20) + b'"}' + line_end
     warnings = ["t.jsonl: line 3 is longer than 1 MiB and was skipped"]
-    assert read_numbers(pack(encode_lines(2) + long_line + (encode_lines(1) if end else b""))) == (
-        [0, 1, *([0] if end else [])],
+    assert read_numbers(compress(encode_lines(2) + long_line + (encode_lines(1) if line_end else b""))) == (
+        [0, 1, *([0] if line_end else [])],
         warnings,
     )
 
 
 def test_limits_the_memory_for_a_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_PER_LINE", 1 << 20)
-    packed = gzip.compress(encode_lines(1) + b"{" + b" " * (64 << 20))
+    compressed = gzip.compress(encode_lines(1) + b"{" + b" " * (64 << 20))
     tracemalloc.start()
-    assert read_numbers(packed)[0] == [0]
+    assert read_numbers(compressed)[0] == [0]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 << 20

@@ -23,7 +23,7 @@ EXCERPT = replace(FINDING, excerpt=ExcerptEntry(0, "00"))
 SUMMARY = RequestLine(size=4, offset=0, acks=-1, group_id="g", **COMMON_FIELDS)
 RECORD = {"value": {"format": "json", "data": "\x9b{}"}}
 
-#: A line, and its summary.
+#: Lines with their summaries.
 LINES: list[tuple[Line, Line]] = [
     (CloseLine(**COMMON_FIELDS), CloseLine(**COMMON_FIELDS)),
     (SUMMARY, SUMMARY),
@@ -41,7 +41,7 @@ def without_frame(line: Line) -> Line:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """All encodings; none is made twice."""
+    """Collect all encodings, and check that none is made twice."""
     encodings: list[bytes] = []
 
     def encode(line: Line) -> bytes:
@@ -83,7 +83,7 @@ def test_received_line_can_be_encoded_in_a_different_process(line: Line, _summar
     assert {detail: received.encoded(detail) for detail in expected} == expected
     assert encoded == []
     assert received.line == parse_line(encode_line(line))
-    assert received.encoded(Detail.FULL) == encode_line(without_frame(line))  # which the other process did not encode
+    assert received.encoded(Detail.FULL) == encode_line(without_frame(line))  # not encoded by the other process
 
 
 def test_received_summary_is_a_line(encoded: list[bytes]) -> None:

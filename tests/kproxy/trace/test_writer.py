@@ -1,4 +1,4 @@
-"""Writing trace files: names, rotation, failing disks, files of killed processes."""
+"""Writing trace files: names, rotation, failing disks, and files of killed processes."""
 
 import errno
 import json
@@ -22,7 +22,7 @@ AT = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 FOLDER = Path("date=2023-11-14/hour=22")
 
 
-def line(number: int) -> Line:
+def make_line(number: int) -> Line:
     return GapLine(
         v=1, ts="2023-11-14T22:13:20.000000Z", connection_id="c", direction="request", bytes=number, reason=""
     )
@@ -38,39 +38,39 @@ def warnings() -> list[str]:
 
 
 @pytest.fixture
-def make(tmp_path: Path, warnings: list[str]):
-    def make(**options: object) -> TraceWriter:
+def make_writer(tmp_path: Path, warnings: list[str]):
+    def make_writer(**options: object) -> TraceWriter:
         return TraceWriter(tmp_path, node="web-1", warn=warnings.append, **options)  # type: ignore[arg-type]
 
-    return make
+    return make_writer
 
 
-def test_file_is_hidden_until_it_is_complete(tmp_path: Path, make) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+def test_file_is_hidden_until_it_is_complete(tmp_path: Path, make_writer) -> None:
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     name = f"kproxy-web-1-{os.getpid()}-1.jsonl"
-    part = tmp_path / FOLDER / f".{name}.part"
-    assert numbers(part) == [1]
-    assert stat.S_IMODE(part.stat().st_mode) == 0o600
+    unfinished_path = tmp_path / FOLDER / f".{name}.part"
+    assert numbers(unfinished_path) == [1]
+    assert stat.S_IMODE(unfinished_path.stat().st_mode) == 0o600
     writer.close(at=AT)
-    assert not part.exists()
+    assert not unfinished_path.exists()
     assert numbers(tmp_path / FOLDER / name) == [1]
 
 
-def test_starts_a_new_file_each_hour(tmp_path: Path, make) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
-    writer.add(line(2), at=AT + HOUR)
+def test_starts_a_new_file_each_hour(tmp_path: Path, make_writer) -> None:
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
+    writer.add(make_line(2), at=AT + HOUR)
     writer.close(at=AT + HOUR)
     assert numbers(*(tmp_path / FOLDER).glob("*.jsonl")) == [1]
     assert numbers(*(tmp_path / "date=2023-11-14/hour=23").glob("*.jsonl")) == [2]
 
 
-def test_starts_a_new_file_above_the_size_limit(tmp_path: Path, make) -> None:
-    writer = make(max_bytes=300)
+def test_starts_a_new_file_above_the_size_limit(tmp_path: Path, make_writer) -> None:
+    writer = make_writer(max_bytes=300)
     for number in range(10):
-        writer.add(line(number), at=AT)
+        writer.add(make_line(number), at=AT)
         writer.flush(at=AT)
     writer.close(at=AT)
     files = sorted((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: int(path.stem.rpartition("-")[2]))
@@ -78,22 +78,22 @@ def test_starts_a_new_file_above_the_size_limit(tmp_path: Path, make) -> None:
     assert [number for path in files for number in numbers(path)] == list(range(10))
 
 
-def test_closes_the_file_of_a_past_hour_without_traffic(tmp_path: Path, make) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+def test_closes_the_file_of_a_past_hour_without_traffic(tmp_path: Path, make_writer) -> None:
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.tick(at=AT + HOUR)
     assert [path.suffix for path in (tmp_path / FOLDER).iterdir()] == [".jsonl"]
 
 
-def test_writer_without_lines_leaves_no_file(tmp_path: Path, make) -> None:
-    make().close(at=AT)
+def test_writer_without_lines_leaves_no_file(tmp_path: Path, make_writer) -> None:
+    make_writer().close(at=AT)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_truncated_compressed_file_is_readable_up_to_the_cut(tmp_path: Path, make) -> None:
-    writer = make(compress=True)
+def test_truncated_compressed_file_is_readable_up_to_the_cut(tmp_path: Path, make_writer) -> None:
+    writer = make_writer(compress=True)
     for number in range(40_000):
-        writer.add(line(number), at=AT)
+        writer.add(make_line(number), at=AT)
     writer.close(at=AT)
     [path] = (tmp_path / FOLDER).glob("*.jsonl.zst")
     data = path.read_bytes()
@@ -106,12 +106,12 @@ def test_truncated_compressed_file_is_readable_up_to_the_cut(tmp_path: Path, mak
 
 def test_full_disk_is_reported_once_and_lines_are_counted(
     tmp_path: Path,
-    make,
+    make_writer,
     warnings: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     original_write = os.write
     bytes_left = [20]
@@ -125,7 +125,7 @@ def test_full_disk_is_reported_once_and_lines_are_counted(
 
     monkeypatch.setattr(writer_module.os, "write", write_until_full)
     for number in (2, 3, 4):
-        writer.add(line(number), at=AT + number)
+        writer.add(make_line(number), at=AT + number)
         writer.flush(at=AT + number)
     assert writer.lost == 3
     assert len(warnings) == 1
@@ -135,7 +135,7 @@ def test_full_disk_is_reported_once_and_lines_are_counted(
 
     monkeypatch.setattr(writer_module.os, "write", original_write)
     later = AT + RETRY_NS + 10
-    writer.add(line(5), at=later)
+    writer.add(make_line(5), at=later)
     writer.close(at=later)
     newest = max((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: path.stem)
     gap, last = [json.loads(text) for text in newest.read_text().splitlines()]
@@ -146,7 +146,7 @@ def test_full_disk_is_reported_once_and_lines_are_counted(
 
 
 def test_retries_a_full_disk_only_after_a_pause(
-    make,
+    make_writer,
     warnings: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,11 +157,11 @@ def test_retries_a_full_disk_only_after_a_pause(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(writer_module.os, "write", fail)
-    writer = make()
+    writer = make_writer()
     for number in range(100):
-        writer.add(line(number), at=AT + number)
+        writer.add(make_line(number), at=AT + number)
         writer.flush(at=AT + number)
-    writer.add(line(100), at=AT + RETRY_NS + 1)
+    writer.add(make_line(100), at=AT + RETRY_NS + 1)
     writer.flush(at=AT + RETRY_NS + 1)
     assert len(calls) == 2
     assert writer.lost == 101
@@ -169,7 +169,7 @@ def test_retries_a_full_disk_only_after_a_pause(
 
 
 class Disk:
-    """The disk of the writer, which can be full."""
+    """The disk that the writer writes to, which can be full."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
@@ -182,37 +182,37 @@ class Disk:
         return self._write(fd, data)
 
 
-@pytest.mark.parametrize("lines", [0, 1])
+@pytest.mark.parametrize("line_count", [0, 1])
 def test_reports_lost_lines_at_the_end_if_there_is_room(
-    tmp_path: Path, make, monkeypatch: pytest.MonkeyPatch, lines: int
+    tmp_path: Path, make_writer, monkeypatch: pytest.MonkeyPatch, line_count: int
 ) -> None:
     disk = Disk(monkeypatch)
-    writer = make()
+    writer = make_writer()
     disk.is_full = True
-    writer.add(line(1), at=AT)
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     disk.is_full = False
-    for number in range(lines):
-        writer.add(line(number), at=AT + 1)
+    for number in range(line_count):
+        writer.add(make_line(number), at=AT + 1)
     writer.close(at=AT + 1)
     [path] = (tmp_path / FOLDER).glob("*.jsonl")
     gap, *others = [json.loads(text) for text in path.read_text().splitlines()]
-    assert (gap["kind"], gap["frames"], len(others)) == ("gap", 1, lines)
+    assert (gap["kind"], gap["frames"], len(others)) == ("gap", 1, line_count)
 
 
-def test_clock_set_back_does_not_delay_the_next_attempt(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_does_not_delay_the_next_attempt(make_writer, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
-    writer = make()
+    writer = make_writer()
     disk.is_full = True
-    writer.add(line(1), at=AT)
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     disk.is_full = False
-    writer.add(line(2), at=AT - HOUR)
+    writer.add(make_line(2), at=AT - HOUR)
     writer.flush(at=AT - HOUR)
     assert writer.lost == 0
 
 
-def test_renames_files_of_a_killed_process(tmp_path: Path, make) -> None:
+def test_renames_files_of_a_killed_process(tmp_path: Path, make_writer) -> None:
     dead_process = subprocess.Popen([sys.executable, "-c", "pass"])
     dead_process.wait()
     folder = tmp_path / FOLDER
@@ -220,7 +220,7 @@ def test_renames_files_of_a_killed_process(tmp_path: Path, make) -> None:
     (folder / f".kproxy-web-1-{dead_process.pid}-1.jsonl.part").write_text("{}\n")
     (folder / f".kproxy-web-1-{os.getpid()}-7.jsonl.part").write_text("{}\n")
     (folder / f".kproxy-web-2-{dead_process.pid}-1.jsonl.part").write_text("{}\n")
-    make()
+    make_writer()
     assert sorted(path.name for path in folder.iterdir()) == [
         f".kproxy-web-1-{os.getpid()}-7.jsonl.part",
         f".kproxy-web-2-{dead_process.pid}-1.jsonl.part",
@@ -228,13 +228,13 @@ def test_renames_files_of_a_killed_process(tmp_path: Path, make) -> None:
     ]
 
 
-def test_does_not_overwrite_an_existing_file(tmp_path: Path, make) -> None:
+def test_does_not_overwrite_an_existing_file(tmp_path: Path, make_writer) -> None:
     folder = tmp_path / FOLDER
     folder.mkdir(parents=True)
     existing = folder / f"kproxy-web-1-{os.getpid()}-1.jsonl"
     existing.write_text("old\n")
-    writer = make()
-    writer.add(line(1), at=AT)
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.close(at=AT)
     assert existing.read_text() == "old\n"
     assert numbers(folder / f"kproxy-web-1-{os.getpid()}-2.jsonl") == [1]
@@ -246,7 +246,7 @@ def test_reports_and_retries_a_directory_that_cannot_be_created(tmp_path: Path, 
     writer = TraceWriter(tmp_path / "file" / "below", node="n", state=state, warn=warnings.append)
     assert ["Not a directory" in line for line in warnings] == [True]
     assert state.failure == "Not a directory"
-    writer.add(line(1), at=AT)
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     assert (len(warnings), state.lost_lines) == (1, 1)
     (tmp_path / "file").unlink()
@@ -258,7 +258,7 @@ def test_reports_and_retries_a_directory_that_cannot_be_created(tmp_path: Path, 
 
 
 def gaps(directory: Path) -> list[int]:
-    """The numbers of lines that gap lines report as lost."""
+    """Return the number of lost lines that each gap line reports."""
     lines = [json.loads(text) for path in trace_files(directory) for text in path.read_text().splitlines()]
     return [line["frames"] for line in lines if line["reason"]]
 
@@ -271,13 +271,13 @@ def test_recreates_a_deleted_directory_and_reports_lost_lines(
     directory = tmp_path / "trace"
     writer = TraceWriter(directory, node="n", state=state, warn=warnings.append)
     for number in (1, 2):
-        writer.add(line(number), at=AT)
+        writer.add(make_line(number), at=AT)
         writer.flush(at=AT)
     shutil.rmtree(directory)
     if not at_the_end:
         writer.flush(at=AT + CHECK_NS)  # no new line
         assert gaps(directory) == [2]
-        writer.add(line(3), at=AT + CHECK_NS)
+        writer.add(make_line(3), at=AT + CHECK_NS)
     writer.close(at=AT + CHECK_NS)
     assert gaps(directory) == [2]
     assert [f"deleted: 2 lines are lost; the trace continues in {directory}" in line for line in warnings] == [True]
@@ -289,7 +289,7 @@ def test_rewrites_the_gap_line_of_a_deleted_file(tmp_path: Path, warnings: list[
     directory = tmp_path / "trace"
     writer = TraceWriter(directory, node="n", state=state, warn=warnings.append)
     for number in (1, 2):
-        writer.add(line(number), at=AT + number * CHECK_NS)
+        writer.add(make_line(number), at=AT + number * CHECK_NS)
         writer.flush(at=AT + number * CHECK_NS)
         shutil.rmtree(directory)
     writer.close(at=AT + 3 * CHECK_NS)
@@ -301,10 +301,10 @@ def test_trace_continues_at_its_path_after_a_move(tmp_path: Path, warnings: list
     state = TraceState()
     directory, new_directory = tmp_path / "trace", tmp_path / "elsewhere"
     writer = TraceWriter(directory, node="n", state=state, warn=warnings.append)
-    writer.add(line(1), at=AT)
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     directory.rename(new_directory)
-    writer.add(line(2), at=AT + CHECK_NS)
+    writer.add(make_line(2), at=AT + CHECK_NS)
     writer.close(at=AT + CHECK_NS)
     assert numbers(*(new_directory / FOLDER).glob("*.jsonl")) == [1]
     assert numbers(*(directory / FOLDER).glob("*.jsonl")) == [2]
@@ -312,12 +312,12 @@ def test_trace_continues_at_its_path_after_a_move(tmp_path: Path, warnings: list
     assert (state.lost_lines, writer.moved_to) == (0, [new_directory / FOLDER])
 
 
-def test_renamed_file_keeps_its_new_name(tmp_path: Path, make) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+def test_renamed_file_keeps_its_new_name(tmp_path: Path, make_writer) -> None:
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
-    [part] = (tmp_path / FOLDER).iterdir()
-    part.rename(tmp_path / "mine")
+    [unfinished_path] = (tmp_path / FOLDER).iterdir()
+    unfinished_path.rename(tmp_path / "mine")
     writer.close(at=AT)
     assert numbers(tmp_path / "mine") == [1]
 
@@ -327,23 +327,23 @@ def test_reports_a_next_file_that_cannot_be_created(
 ) -> None:
     state = TraceState()
     writer = TraceWriter(tmp_path, node="n", max_bytes=1, state=state, warn=warnings.append)
-    writer.add(line(1), at=AT)
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
 
     def fail(*_arguments: object) -> int:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(writer_module.os, "open", fail)
-    writer.add(line(2), at=AT + 1)
+    writer.add(make_line(2), at=AT + 1)
     writer.flush(at=AT + 1)
     assert (state.failure, state.lost_lines) == ("Read-only file system", 1)
     writer.close(at=AT + 1)
     assert (len(warnings), writer.is_written, writer.lost) == (1, True, 1)
 
 
-def test_reports_an_error_of_close(make, warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+def test_reports_an_error_from_close(make_writer, warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
     original_close = os.close
 
@@ -358,10 +358,10 @@ def test_reports_an_error_of_close(make, warnings: list[str], monkeypatch: pytes
 
 
 def test_reports_a_file_that_cannot_be_renamed(
-    tmp_path: Path, make, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_writer, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = make()
-    writer.add(line(1), at=AT)
+    writer = make_writer()
+    writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
 
     def fail(_self: Path, _target: Path) -> None:

@@ -1,4 +1,4 @@
-"""Transactions from trace lines: states, outcomes, held records."""
+"""Transactions read from trace lines: states, outcomes and held records."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kproxy.transactions import TransactionOutcome, TransactionRow, Transactions
 from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
 from tests.kproxy.browse.sample_overviews import feed
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
 
 SECOND = 1_000_000_000
 
 
 def overview(story: str) -> tuple[TransactionsOverview, int]:
-    lines: list[Line] = told(story)
+    lines: list[Line] = lines_of_story(story)
     return feed(TransactionsOverview(), lines), max(time_of(line.ts) for line in lines)
 
 
@@ -69,12 +69,12 @@ def test_rows_summarise_each_transactional_id() -> None:
         (init("pay", 1, 1, 2), "fenced"),
         ("1 lose > 100 frames=1\n", "unknown"),
         ("2> Metadata v9 {}\n2 lose > 100 frames=1\n", "open"),
-        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),  # the coordinator, after the timeout
-        (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),  # of an earlier transaction
-        (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # of another producer
+        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),  # by the coordinator, after the timeout
+        (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),  # the marker of an earlier transaction
+        (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # the marker of another producer
     ],
 )
-def test_transaction_has_the_outcome_of_its_end(ending: str, expected: str) -> None:
+def test_outcome_depends_on_how_the_transaction_ends(ending: str, expected: str) -> None:
     assert outcomes(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + ending) == [expected]
 
 
@@ -91,7 +91,7 @@ def test_state_is_preparing_until_the_end_is_answered() -> None:
     )
 
 
-def test_marker_before_the_response_belongs_to_the_end() -> None:
+def test_marker_before_the_end_response_belongs_to_that_end() -> None:
     end_request, end_response = end("pay", 1, 0, 1, committed=False).split("\n1< ")
     marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2 uses the next epoch
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + end_request + "\n" + marker + "1< " + end_response

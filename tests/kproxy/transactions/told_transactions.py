@@ -29,7 +29,7 @@ def end(name: str, producer_id: int, epoch: int, connection: int, *, committed: 
 
 
 def write(name: str, producer_id: int, epoch: int, connection: int, partition: int = 0) -> str:
-    """Version 2: the first batch of an epoch starts a transaction."""
+    """Return a Produce exchange in transaction version 2: the first batch of an epoch starts a transaction."""
     return f"""
 {connection}> as {name}-client Produce v12 {{"transactional_id": "{name}", "acks": -1, "topic_data": [{{"name": "t",
    "partition_data": [{{"index": {partition}, "records": [{batch(producer_id, epoch)}]}}]}}]}}
@@ -48,7 +48,7 @@ def batch(producer_id: int, epoch: int, offset: int = 0, *, marker: str = "") ->
 
 
 def read(stable: int, end_offset: int, *batches: str, partition: int = 0) -> str:
-    """A fetch of a consumer of uncommitted records, on connection 9."""
+    """Return a Fetch exchange of a read_uncommitted consumer on connection 9."""
     return f"""
 9> as reader Fetch v11 {{"topics": [{{"topic": "t", "partitions": [{{"partition": {partition}, "fetch_offset": 5}}]}}]}}
 9< {{"responses": [{{"topic": "t", "partitions": [{{"partition_index": {partition}, "high_watermark": {end_offset},

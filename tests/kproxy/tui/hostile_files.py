@@ -15,7 +15,7 @@ from kproxy.trace.lines import Detail
 from tests.kproxy.capture_results import DATA, lines_of
 
 CAPTURES = Path(__file__).parents[3] / "captures"
-#: Follows markup in names: where it is shown, the markup must be shown too.
+#: Follows markup in names: wherever it is shown, the markup must also be shown as text.
 MARK = "M4RK"
 STRINGS: Sequence[str] = (
     f"[red]{MARK}[/red]", f"[@click=app.quit()]{MARK}[/]", f"[link=file:///etc/passwd]{MARK}", f"[/]{MARK}", "[", "]",
@@ -33,7 +33,7 @@ TIMES: Sequence[str] = (
 
 
 def trace(random: Random, count: int = 120) -> bytes:
-    """A trace with few valid and many invalid lines."""
+    """Return a trace with few valid and many invalid lines."""
     lines = _lines_to_change(random)
     content = bytearray()
     for _ in range(count):
@@ -52,20 +52,20 @@ def trace(random: Random, count: int = 120) -> bytes:
 
 
 def capture(random: Random) -> bytes:
-    """A capture with wrong bytes."""
+    """Return a capture with some bytes changed."""
     path = random.choice(sorted(CAPTURES.glob("*.pcap.gz")) + sorted((DATA / "bugs").glob("*.pcap.gz")))
     data = bytearray(gzip.decompress(path.read_bytes()))
     for _ in range(random.choice((1, 3, 10, 40))):
         if len(data) > 30:
-            at = random.randrange(24, len(data))
-            data[at : at + random.choice((0, 1, 4))] = random.choice(
+            index = random.randrange(24, len(data))
+            data[index : index + random.choice((0, 1, 4))] = random.choice(
                 (b"", b"\xff", b"\x7f\xff\xff\xff", b"\x00\x00", random.randbytes(3))
             )
     return bytes(data[: random.randrange(len(data)) if random.random() < 0.2 else len(data)])
 
 
 def _lines_to_change(random: Random) -> list[bytes]:
-    """Valid lines to change: those of captures at any detail, those of groups, one of each kind."""
+    """Return valid lines to change: from captures at any detail, from groups, and one of each kind."""
     lines = (CAPTURES / "trace-1.jsonl").read_bytes().splitlines()
     with gzip.open(DATA / "groups" / "application-does-not-poll.jsonl.gz") as file:
         lines += random.sample(file.read().splitlines(), 40)
@@ -77,28 +77,24 @@ def _lines_to_change(random: Random) -> list[bytes]:
     return [line for line in lines if line]
 
 
-def _change(value_to_change: Any, random: Random) -> None:
+def _change(container: Any, random: Random) -> None:
     """Change one random value of a line."""
-    while isinstance(value_to_change, (dict, list)) and value_to_change:
-        key = (
-            random.choice(list(value_to_change))
-            if isinstance(value_to_change, dict)
-            else random.randrange(len(value_to_change))
-        )
-        value = value_to_change[key]
+    while isinstance(container, (dict, list)) and container:
+        key = random.choice(list(container)) if isinstance(container, dict) else random.randrange(len(container))
+        value = container[key]
         if isinstance(value, (dict, list)) and value and random.random() < 0.8:
-            value_to_change = value
+            container = value
             continue
         if key == "kind":
             return
         if key == "frame" and isinstance(value, str):
-            value_to_change[key] = _other_frame(value, random)
+            container[key] = _altered_frame(value, random)
         elif key in ("ts", "request_ts"):
-            value_to_change[key] = random.choice(TIMES)
+            container[key] = random.choice(TIMES)
         elif random.random() < 0.1:
-            del value_to_change[key]
+            del container[key]
         else:
-            value_to_change[key] = _replacement_for(value, random)
+            container[key] = _replacement_for(value, random)
         return
 
 
@@ -112,11 +108,11 @@ def _replacement_for(value: Any, random: Random) -> Any:
     return random.choice((value, [value] * 300 if isinstance(value, dict) else value, None))
 
 
-def _other_frame(text: str, random: Random) -> str:
+def _altered_frame(encoded_frame: str, random: Random) -> str:
     try:
-        frame = bytearray(base64.b64decode(text))
+        frame = bytearray(base64.b64decode(encoded_frame))
     except ValueError:
-        return text
+        return encoded_frame
     for _ in range(random.choice((1, 2, 8))):
         if len(frame) > 4:
             frame[random.randrange(4, len(frame))] = random.choice((0, 0x7F, 0x80, 0xFF, random.randrange(256)))
@@ -126,14 +122,16 @@ def _other_frame(text: str, random: Random) -> str:
 
 
 def _damage(data: bytes, random: Random) -> bytes:
-    at = random.randrange(len(data))
+    index = random.randrange(len(data))
     return (
-        data[:at] + random.choice((b"", b"\x00" * 8, b"\xff\xfe", b"\x1b[2J", data)) + data[at + random.randrange(3) :]
+        data[:index]
+        + random.choice((b"", b"\x00" * 8, b"\xff\xfe", b"\x1b[2J", data))
+        + data[index + random.randrange(3) :]
     )
 
 
 def _invalid_lines() -> Iterator[bytes]:
-    """Lines that are invalid as a whole; the last one may be incomplete."""
+    """Yield lines that are invalid as a whole; the last one may be incomplete."""
     line_start = (
         b'{"kind":"request","v":1,"ts":"2026-11-21T00:00:00.000000Z","connection_id":"n-1","client":"c","server":"s",'
     )

@@ -29,14 +29,14 @@ requires_snapshot_versions = pytest.mark.skipif(
     any(version(name) != drawn for name, drawn in SNAPSHOT_VERSIONS.items()),
     reason=f"snapshots were drawn with {SNAPSHOT_VERSIONS}",
 )
-#: In a screenshot of Rich: a style by its name, a segment of text, and the width of a character.
+#: Parts of a Rich screenshot: a named style, a segment of text, and the width of a character.
 _STYLE = re.compile(r"\.([\w-]+) \{([^}]*)\}")
 _TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" [^>]*clip-path="url\(#[\w-]+-line-(\d+)\)">([^<]*)</text>')
 _CHARACTER = 12.2
 #: A small terminal, and a wide one.
 SIZES = ((80, 24), (180, 50))
 #: Seconds that the cursor must rest before an exchange is read.
-_SOON = 0.001
+_CURSOR_REST_S = 0.001
 
 
 @asynccontextmanager
@@ -44,10 +44,10 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
     """Run the application on a session, and wait until its screen has settled."""
     app = KproxyApp(session)
     with (
-        patch.object(exchanges, "_CURSOR_REST_S", _SOON),
+        patch.object(exchanges, "_CURSOR_REST_S", _CURSOR_REST_S),
         patch(
             "textual.app.wait_for_idle", wait_until_idle
-        ),  # the original waits until the processor is idle, 20 ms at least
+        ),  # the original waits until the processor is idle, at least 20 ms
         patch("textual.pilot.wait_for_idle", wait_until_idle),
     ):
         async with app.run_test(size=size) as pilot:
@@ -58,7 +58,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
 async def wait_until_idle(*_: float) -> None:
     """Wait until only threads and long timers are pending."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
-    await asyncio.sleep(2 * _SOON)
+    await asyncio.sleep(2 * _CURSOR_REST_S)
     while ready:  # noqa: ASYNC110 - no event tells
         await asyncio.sleep(0)
 
@@ -85,13 +85,13 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, and let the screen settle."""
+    """Press keys, and wait until the screen has settled."""
     await pilot.press(*keys)
     await wait_until_settled(pilot)
 
 
 def text(pilot: Pilot[None]) -> str:
-    """The text of the screen, one line per row."""
+    """Return the text of the screen, one line per row."""
     rows = [""] * pilot.app.size.height
     for segment in segments(pilot):
         rows[segment.row] += " " * (segment.column - cell_len(rows[segment.row])) + segment.text
@@ -108,7 +108,7 @@ class Segment(NamedTuple):
 
 
 def segments(pilot: Pilot[None]) -> Iterator[Segment]:
-    """All segments of text on the screen, read from a screenshot."""
+    """Yield all segments of text on the screen, read from a screenshot."""
     svg = pilot.app.export_screenshot()
     underlined = {name for name, style in _STYLE.findall(svg) if "underline" in style}
     for name, x, row, text in _TEXT.findall(svg):
@@ -117,7 +117,7 @@ def segments(pilot: Pilot[None]) -> Iterator[Segment]:
 
 
 def notifications_text(pilot: Pilot[None]) -> str:
-    """The text of all notifications."""
+    """Return the text of all notifications."""
     return "\n".join(notification.message for notification in pilot.app._notifications)
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.peers.processes import until
 
 KPROXY = (sys.executable, "-m", "kproxy")
-#: What the shell prints after a command, with its exit status.
+#: The shell prints this after a command, followed by its exit status.
 _ENDED = "ended with status"
 
 
@@ -28,7 +28,7 @@ class Terminal:
     Args:
         command: A shell command, which may contain pipes.
         size: Columns and rows.
-        cwd: Its working directory.
+        cwd: The working directory of the command.
         env: Additional environment variables.
     """
 
@@ -57,7 +57,7 @@ class Terminal:
 
     @property
     def coloured(self) -> str:
-        """The text of the screen with escape sequences of colours, which continue over lines."""
+        """The text of the screen with escape sequences for colours, which may span lines."""
         return self._tmux("capture-pane", "-p", "-e", "-N")
 
     @property
@@ -75,12 +75,10 @@ class Terminal:
 
     def press(self, *keys: str) -> None:
         """Press keys as tmux names them: ``j``, ``Enter``, ``Escape``, ``C-c``, ``Down``."""
-        self._tmux(
-            "send-keys", *(r"\;" if key == ";" else key for key in keys)
-        )  # a semicolon separates commands of tmux
+        self._tmux("send-keys", *(r"\;" if key == ";" else key for key in keys))  # a semicolon separates tmux commands
 
     def write(self, text: str) -> None:
-        """Type a text."""
+        """Type text."""
         self._tmux("send-keys", "-l", text)
 
     def resize(self, columns: int, rows: int) -> None:
@@ -88,7 +86,7 @@ class Terminal:
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def wait_for(self, expected: str | Callable[[str], object], *, seconds: float = 90) -> str:
-        """Wait until the screen has a text, or satisfies a condition; return the screen."""
+        """Wait until the screen contains a text or satisfies a condition; return the screen."""
 
         def matching_screen() -> str:
             screen = self.screen
@@ -100,7 +98,7 @@ class Terminal:
             raise AssertionError(f"{error}\n{self.screen}") from None
 
     def wait_for_end(self, *, seconds: float = 90) -> int:
-        """The exit status of the command."""
+        """Wait until the command ends; return its exit status."""
         screen = self.wait_for(_ENDED, seconds=seconds)
         return int(screen.rpartition(_ENDED)[2].split()[0])
 
@@ -123,7 +121,7 @@ class Terminal:
 
 
 def need_tmux() -> None:
-    """Skip the test where there is no tmux."""
+    """Skip the test if tmux is not installed."""
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
 
@@ -132,7 +130,7 @@ def need_tmux() -> None:
 def kproxy(
     *words: object, size: tuple[int, int] = (80, 24), cwd: Path, piped: str = "", env: Mapping[str, str] | None = None
 ) -> Iterator[Terminal]:
-    """A ``kproxy`` command line in a terminal; `piped` is a shell command whose output it gets, if any."""
+    """Run a ``kproxy`` command line in a terminal, optionally with the output of the shell command `piped` as input."""
     need_tmux()
     command = shlex.join([*KPROXY, *map(str, words)])
     with Terminal(f"{piped} | {command}" if piped else command, size=size, cwd=cwd, env=env) as terminal:
@@ -140,7 +138,7 @@ def kproxy(
 
 
 def environment(directory: Path) -> Mapping[str, str]:
-    """Environment with separate caches and control sockets, to hide proxies of the user and of other tests."""
+    """Return an environment with separate caches and control sockets, to hide proxies of the user and other tests."""
     directory.chmod(0o700)
     return {"XDG_RUNTIME_DIR": str(directory), "TMPDIR": str(directory), "XDG_CACHE_HOME": str(directory / "cache")}
 

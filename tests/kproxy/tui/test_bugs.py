@@ -37,14 +37,14 @@ async def test_screen_shows_the_cause_and_one_key_shows_its_bytes(name: str, siz
         message = cause.finding.message[: 100 if ongoing_text else None]  # a long message is truncated
         assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {ongoing_text}{message}")
         await press(pilot, "exclamation_mark")
-        is_gap = span[0] == span[1]  # a missing field: the next byte is marked
+        is_gap = span[0] == span[1]  # a field is missing, so the next byte is marked
         assert marked_bytes(pilot).startswith(expected_bytes[:2] if is_gap else expected_bytes)
         marked_span = pilot.app.query_one(HexView).span
         assert marked_span == span or is_gap
 
 
 def marked_bytes(pilot: Pilot[None]) -> str:
-    """The bytes that are underlined on the screen, as hex, in order."""
+    """Return the underlined bytes on the screen as hex, in order."""
     return "".join(segment.text for segment in segments(pilot) if segment.is_underlined and len(segment.text) == 2)
 
 

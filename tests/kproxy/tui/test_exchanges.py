@@ -51,7 +51,7 @@ BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 
 
 @pytest.fixture
-def bug() -> BrowseSession:
+def bug_session() -> BrowseSession:
     return session_of_capture(BUG)
 
 
@@ -71,8 +71,10 @@ def table(app: KproxyApp) -> Table:
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_screen_shows_the_bug_and_two_keys_show_its_bytes(bug: BrowseSession, size: tuple[int, int]) -> None:
-    async with running(bug, size) as pilot:
+async def test_screen_shows_the_bug_and_two_keys_show_its_bytes(
+    bug_session: BrowseSession, size: tuple[int, int]
+) -> None:
+    async with running(bug_session, size) as pilot:
         await press(pilot, "n")
         assert "L005" in text(pilot)
         await press(pilot, "enter")
@@ -85,8 +87,8 @@ async def test_screen_shows_the_bug_and_two_keys_show_its_bytes(bug: BrowseSessi
 
 @requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
-async def test_frames_and_detail_match_snapshots(bug: BrowseSession, size: tuple[int, int]) -> None:
-    async with running(bug, size) as pilot:
+async def test_frames_and_detail_match_snapshots(bug_session: BrowseSession, size: tuple[int, int]) -> None:
+    async with running(bug_session, size) as pilot:
         await press(pilot, "n")
         assert_matches_snapshot(pilot, "frames")
         await press(pilot, "enter")
@@ -140,8 +142,8 @@ async def test_pause_freezes_the_screen() -> None:
 
 
 async def test_duration_of_a_waiting_request_counts_up() -> None:
-    waiting = request(1, at=(time.time_ns() - BEGAN) / SECOND - 5)
-    async with running(session_of([waiting], phase=SourcePhase.LIVE)) as pilot:
+    waiting_request = request(1, at=(time.time_ns() - BEGAN) / SECOND - 5)
+    async with running(session_of([waiting_request], phase=SourcePhase.LIVE)) as pilot:
         first_duration = re.search(r"([\d.]+) s\b", text(pilot).splitlines()[3])
         assert first_duration is not None
         assert float(first_duration[1]) >= 5
@@ -167,31 +169,31 @@ WHY = "it may wait for the other members, but the rebalance timeout of 5 s has p
 @requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
 async def test_late_response_matches_its_snapshot(size: tuple[int, int]) -> None:
-    join = request(1, api="JoinGroup", api_key=11, api_version=5)
-    session = session_of([request(0), response(request(0)), join])
-    session.source.late[join.connection_id] = late_response(join, WHY)
+    join_request = request(1, api="JoinGroup", api_key=11, api_version=5)
+    session = session_of([request(0), response(request(0)), join_request])
+    session.source.late[join_request.connection_id] = late_response(join_request, WHY)
     async with running(session, size) as pilot:
         await press(pilot, "j")
         assert_matches_snapshot(pilot, "late")
 
 
 async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
-    join = request(1, api="JoinGroup", api_key=11)
-    session = session_of([join], phase=SourcePhase.LIVE)
+    join_request = request(1, api="JoinGroup", api_key=11)
+    session = session_of([join_request], phase=SourcePhase.LIVE)
     async with running(session) as pilot:
         assert "late:" not in text(pilot)
-        session.source.late[join.connection_id] = late_response(request(2), WHY)  # of a different request
+        session.source.late[join_request.connection_id] = late_response(request(2), WHY)  # for a different request
         await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
         for why in (WHY, "the broker has not answered on this connection yet"):
-            session.source.late[join.connection_id] = late_response(join, why)
+            session.source.late[join_request.connection_id] = late_response(join_request, why)
             await until(pilot, lambda why=why: f"late: rebalance  {why}" in text(pilot))  # type: ignore[misc]
             await until(pilot, lambda: "2 more wait behind it" in text(pilot))
             await press(pilot, "2")
             await until(pilot, lambda why=why: why[:60] in text(pilot))  # type: ignore[misc]
             await press(pilot, "1")
         assert isinstance(session.source, LinesSource)
-        session.source.add(response(join))
+        session.source.add(response(join_request))
         await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
 
@@ -270,7 +272,7 @@ async def test_click_on_a_title_sorts() -> None:
         assert rows.key == 0
 
 
-async def test_key_changes_the_kind_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_changes_how_times_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
     session = session_of([request(0), request(1, at=1.5), request(2, at=2)])
@@ -328,16 +330,16 @@ async def test_keys_set_marks_and_notes() -> None:
     ("letter", "start"),
     [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
 )
-async def test_copies_an_exchange(bug: BrowseSession, letter: str, start: str) -> None:
-    async with running(bug) as pilot:
+async def test_copies_an_exchange(bug_session: BrowseSession, letter: str, start: str) -> None:
+    async with running(bug_session) as pilot:
         await press(pilot, "n", "y", letter)
         await until(pilot, lambda: bool(pilot.app.clipboard))
         assert pilot.app.clipboard.startswith(start)
 
 
-async def test_saves_visible_rows(bug: BrowseSession, tmp_path: Path) -> None:
+async def test_saves_visible_rows(bug_session: BrowseSession, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"
-    async with running(bug) as pilot:
+    async with running(bug_session) as pilot:
         await press(pilot, "z", "w")
         pilot.app.screen.query_one(Input).value = str(path)
         await press(pilot, "enter")
@@ -357,18 +359,18 @@ async def test_saves_visible_rows(bug: BrowseSession, tmp_path: Path) -> None:
         assert path.with_suffix(".pcap").read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
 
 
-async def test_fields_and_bytes_follow_each_other(bug: BrowseSession) -> None:
-    async with running(bug, (180, 50)) as pilot:
+async def test_fields_and_bytes_follow_each_other(bug_session: BrowseSession) -> None:
+    async with running(bug_session, (180, 50)) as pilot:
         await press(pilot, "n", "enter")
-        detail, bytes_ = pilot.app.query_one(DetailPane), pilot.app.query_one(HexView)
+        detail, hex_view = pilot.app.query_one(DetailPane), pilot.app.query_one(HexView)
         assert detail.active == "response"
         await press(pilot, "j", "j", "j", "j")
         assert detail.field is not None
-        assert (detail.field.path, bytes_.span) == ("brokers[0].host", (20, 31))
-        bytes_.focus()
+        assert (detail.field.path, hex_view.span) == ("brokers[0].host", (20, 31))
+        hex_view.focus()
         await press(pilot, "down", "down", "down")
         assert detail.field.path != "brokers[0].host"
-        assert bytes_.cursor == 68
+        assert hex_view.cursor == 68
         assert detail.field.start is not None
         assert detail.field.start <= 68 < (detail.field.end or 0)
         await press(pilot, "r")
@@ -376,8 +378,8 @@ async def test_fields_and_bytes_follow_each_other(bug: BrowseSession) -> None:
         assert pilot.app.query_one("#request", expect_type=None).query_one(FieldTree).has_focus  # type: ignore[arg-type]
 
 
-async def test_mouse_selects_rows_and_bytes(bug: BrowseSession) -> None:
-    async with running(bug, (120, 40)) as pilot:
+async def test_mouse_selects_rows_and_bytes(bug_session: BrowseSession) -> None:
+    async with running(bug_session, (120, 40)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         await pilot.click(rows, offset=(20, 4))
         assert rows.cursor == 3
@@ -389,8 +391,8 @@ async def test_mouse_selects_rows_and_bytes(bug: BrowseSession) -> None:
         assert pilot.app.query_one(ExchangeView).has_class("whole")
 
 
-async def test_shows_help_and_commands(bug: BrowseSession) -> None:
-    async with running(bug) as pilot:
+async def test_shows_help_and_commands(bug_session: BrowseSession) -> None:
+    async with running(bug_session) as pilot:
         await press(pilot, "question_mark")
         assert "next finding" in text(pilot)
         await press(pilot, "escape", "colon")
@@ -408,22 +410,22 @@ async def test_hostile_names_are_escaped() -> None:
         assert "group a\\n" in screen_text
 
 
-async def test_refresh_without_changes_keeps_the_screen(bug: BrowseSession) -> None:
-    async with running(bug, (80, 24)) as pilot:
-        await press(pilot, "n")  # now there is a scroll bar, and less room for columns
+async def test_refresh_without_changes_keeps_the_screen(bug_session: BrowseSession) -> None:
+    async with running(bug_session, (80, 24)) as pilot:
+        await press(pilot, "n")  # now there is a scroll bar and less room for columns
         screen_text = text(pilot)
         table(pilot.app).refresh()  # type: ignore[arg-type]
         await wait_until_settled(pilot)
         assert text(pilot) == screen_text
 
 
-async def test_rows_show_the_sizes_of_each_frame() -> None:
+async def test_rows_show_the_sizes_of_requests_and_responses() -> None:
     request_line = request(1, size=123)
     async with running(session_of([request_line, response(request_line, size=4567), request(2, size=89)])) as pilot:
         header, first_row, second_row = text(pilot).splitlines()[2:5]
-        requests, responses = header.index("req size"), header.index("resp size")
-        assert first_row[requests : requests + 18].split() == ["123", "B", "4.6", "KB"]
-        assert second_row[requests : requests + 18].split() == ["89", "B"]
-        assert responses > requests
+        request_column, response_column = header.index("req size"), header.index("resp size")
+        assert first_row[request_column : request_column + 18].split() == ["123", "B", "4.6", "KB"]
+        assert second_row[request_column : request_column + 18].split() == ["89", "B"]
+        assert response_column > request_column
         await press(pilot, "o")
         assert "request and response together" in text(pilot)

@@ -1,4 +1,4 @@
-"""The filter is shown in every view, narrows it, is extended by enter, and reverted step by step by escape."""
+"""Every view shows and applies the filter; Enter extends it, and Escape reverts it step by step."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_explains_a_filter_without_matches() -> None:
         assert "audit" in text(pilot)
 
 
-async def test_enter_in_an_overview_extends_the_filter_and_escape_reverts() -> None:
+async def test_enter_in_an_overview_extends_the_filter_and_escape_reverts_it() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=audit"))
     async with running(session) as pilot:
@@ -116,7 +116,7 @@ async def test_jump_to_an_excluded_row_suspends_the_filter() -> None:
         assert (filter_text(session), view.row) == ("client_id=shop", 2)
 
 
-async def test_escape_clears_an_edited_filter_at_once() -> None:
+async def test_escape_clears_an_edited_filter_in_one_step() -> None:
     session = mixed_session()
     async with running(session) as pilot:
         await press(pilot, "3", "enter", "slash")

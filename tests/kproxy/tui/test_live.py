@@ -19,7 +19,7 @@ from tests.kproxy.tui.screens import press, running, text, until, wait_until_set
 
 
 class StreamSource(LinesSource):
-    """A source with ongoing traffic; quitting warns if `warns` is set."""
+    """A source with ongoing traffic, which warns before quitting if `warns` is set."""
 
     is_stream = True
     warns: str | None = None
@@ -78,7 +78,7 @@ async def test_viewed_exchange_stays_selected() -> None:
             assert pilot.app.query_one(ExchangeView).row == 2, keys
 
 
-async def test_quitting_asks_only_if_it_stops_something() -> None:
+async def test_quitting_asks_for_confirmation_only_if_it_stops_a_proxy() -> None:
     session, source = live_session(1)
     async with running(session) as pilot:
         await press(pilot, "q")
@@ -108,9 +108,9 @@ async def test_ctrl_c_quits_without_asking() -> None:
         await until(pilot, lambda: not pilot.app.is_running)
 
 
-async def test_unfocused_window_keeps_its_keys() -> None:
+async def test_unfocused_window_still_handles_keys() -> None:
     async with running(session_of([request(1), request(2)])) as pilot:
-        pilot.app.post_message(events.AppBlur())  # a session in a browser starts like this
+        pilot.app.post_message(events.AppBlur())  # a session in a browser starts without focus
         await wait_until_settled(pilot)
         assert pilot.app.query_one("#exchanges", Table).has_focus
         assert "/ filter" in text(pilot).splitlines()[-1]

@@ -1,4 +1,4 @@
-"""The views of overviews."""
+"""The overview views, such as connections, topics and groups."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine
 from kproxy.tui.app import KproxyApp
-from kproxy.tui.overview import OverviewView, bars
+from kproxy.tui.overview import OverviewView, sparkline
 from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture
 from tests.kproxy.capture_results import DATA
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY
 from tests.kproxy.tui.screens import (
     SIZES,
@@ -45,7 +45,7 @@ VIEWS = (
 @pytest.mark.parametrize("size", SIZES)
 async def test_each_view_matches_its_snapshot(size: tuple[int, int]) -> None:
     for key, name, capture in VIEWS:
-        session = session_of(told(STORY)) if capture is None else session_of_capture(capture)
+        session = session_of(lines_of_story(STORY)) if capture is None else session_of_capture(capture)
         async with running(session, size) as pilot:
             await press(pilot, key)
             await until(pilot, lambda view=pilot.app.view: bool(view._listed))  # type: ignore[attr-defined, misc]
@@ -139,7 +139,7 @@ async def test_timeline_links_to_frames() -> None:
 
 
 async def test_transactions_link_to_frames() -> None:
-    session = session_of(told(STORY))
+    session = session_of(lines_of_story(STORY))
     async with running(session, (160, 40)) as pilot:
         await press(pilot, "8")
         screen_text = text(pilot)
@@ -207,10 +207,10 @@ async def test_view_counts_unlisted_connections(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_bars_fit_their_width() -> None:
-    assert bars([9, 1, 8, 4], 3) == bars([1, 8, 4], 3)
-    assert len(bars([0, 0, 1], 20)) == 3
-    assert bars([0, 0], 5) == ""
-    assert bars([5, 5], 2)[0] == bars([5, 5], 2)[1]
+    assert sparkline([9, 1, 8, 4], 3) == sparkline([1, 8, 4], 3)
+    assert len(sparkline([0, 0, 1], 20)) == 3
+    assert sparkline([0, 0], 5) == ""
+    assert sparkline([5, 5], 2)[0] == sparkline([5, 5], 2)[1]
     assert downsample([1, 2, 3, 4], 2) == [3, 7]
     assert sum(downsample(list(range(128)), 20)) == sum(range(128))
     assert downsample([], 5) == []
@@ -229,7 +229,9 @@ async def test_groups_show_the_records_that_members_hold() -> None:
       {{"first_offset": 5, "last_offset": 7, "acknowledge_types": [1]}}]}}]}}]}}
     < {{"responses": []}}
     """
-    async with running(session_of(told("\n".join(line[4:] for line in story.splitlines()))), (160, 40)) as pilot:
+    async with running(
+        session_of(lines_of_story("\n".join(line[4:] for line in story.splitlines()))), (160, 40)
+    ) as pilot:
         await press(pilot, "5")
         await until(pilot, lambda: "holds 2 records" in text(pilot))
         assert f"{topic}[0] 8-9 (delivery 2, lock" in text(pilot)

@@ -23,7 +23,7 @@ from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.sessions import finding, request, response
 
 TS = "2026-01-01T00:00:00.000000Z"
-ENDS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
+ENDPOINTS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
 
 
 def collect_causes(*lines: object) -> Causes:
@@ -47,7 +47,7 @@ def codes(causes: list[Cause]) -> list[str]:
 def test_wait_is_ongoing_until_its_response_or_the_end_of_its_connection() -> None:
     request_line = request(1)
     wait = waiting_finding("C020", "warning", request_line.offset, request_line.connection_id)
-    close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDS)
+    close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(request_line, wait).verdict()] == [1]
     assert [cause.lasting for cause in collect_causes(request_line, wait, response(request_line)).verdict()] == [0]
     assert [cause.lasting for cause in collect_causes(request_line, wait, close_line).verdict()] == [0]
@@ -70,7 +70,7 @@ def test_stall_is_ongoing_until_its_last_line() -> None:
 
 
 def stall() -> tuple[FindingLine, StallLine]:
-    """The finding of a stall, and the line of its end."""
+    """Return the finding of a stall and the line that ends it."""
     finding_line = waiting_finding("G001", "error", 7, "n-1")
     finding_line.group_id = "g"
     return finding_line, StallLine(
@@ -86,17 +86,16 @@ def test_finding_is_ongoing_if_the_observation_ends(reason: str) -> None:
         waiting_finding("C020", "warning", request_line.offset, request_line.connection_id),
         stall(),
     )
-    still_open = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDS, how=reason)
+    still_open = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS, how=reason)
     lines = [request_line, wait, stall_finding, still_open, stall_end]
     assert {cause.finding.code: cause.lasting for cause in collect_causes(*lines).sorted_causes()} == {
         "G001": 1,
         "C020": 1,
     }
-    another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDS)
+    another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(*lines, another_run).sorted_causes()] == [0, 0]
-    other_connection = OpenLine(
-        v=FORMAT, ts=TS, connection_id="n-9", **ENDS
-    )  # the proxy is running and closed only some connections
+    # The proxy is still running and closed only some connections.
+    other_connection = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(other_connection, *lines, another_run).sorted_causes()] == [1, 1]
     stall_end.ts = "2026-01-01T00:00:09.000000Z"
     assert [cause.lasting for cause in collect_causes(other_connection, *lines).sorted_causes()] == [0, 1]
@@ -133,16 +132,14 @@ def test_info_findings_are_not_ongoing() -> None:
     )
 
 
-def test_limits_the_number_of_ongoing_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_ongoing_findings_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lasting_module, "MAX_LASTING", 3)
     requests = [request(number) for number in range(5)]
-    waits_of_requests = [
+    waits = [
         waiting_finding("C020", "warning", request_line.offset, request_line.connection_id) for request_line in requests
     ]
-    assert collect_causes(*requests, *waits_of_requests).lasting() == {("C020", "warning"): 3}
-    assert collect_causes(*requests, *waits_of_requests, *map(response, requests), waits_of_requests[4]).lasting() == {
-        ("C020", "warning"): 1
-    }
+    assert collect_causes(*requests, *waits).lasting() == {("C020", "warning"): 3}
+    assert collect_causes(*requests, *waits, *map(response, requests), waits[4]).lasting() == {("C020", "warning"): 1}
 
 
 def test_ongoing_error_comes_first() -> None:
@@ -219,7 +216,7 @@ def test_causes_that_explain_each_other_are_both_listed(monkeypatch: pytest.Monk
     assert sorted(codes(collect_causes(*frames).sorted_causes())) == ["L001", "L002", "L003"]
 
 
-def test_consequence_is_below_its_cause_on_the_same_connection() -> None:
+def test_consequence_is_listed_below_its_cause_on_the_same_connection() -> None:
     wait, overdue = waiting_finding("C020", "warning", 7, "n-1"), waiting_finding("C004", "error", 7, "n-1")
     [root] = collect_causes(wait, overdue).verdict()
     assert (root.finding.code, codes(root.consequences)) == ("C004", ["C020"])
@@ -241,7 +238,7 @@ def test_closed_connections_share_a_cause_if_they_concern_the_same_api() -> None
     assert sorted(codes(collect_causes(request_closed, other_api).verdict())) == ["C013", "C022"]
 
 
-def test_consequence_of_a_transaction_is_below_it_on_any_connection() -> None:
+def test_consequence_of_a_transaction_is_below_its_cause_on_any_connection() -> None:
     def transaction_finding(code: str, connection_id: str, message: str, severity: str = "warning") -> FindingLine:
         finding_line = waiting_finding(code, severity, 7, connection_id)
         finding_line.message = message
@@ -270,7 +267,7 @@ def test_repeats_are_counted_once() -> None:
     first, second = request(1), request(2)
     marked = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
     close_line = CloseLine(
-        v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDS, repeated=[RepeatEntry("L003", "wrong", 5)]
+        v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDPOINTS, repeated=[RepeatEntry("L003", "wrong", 5)]
     )
     causes = collect_causes(first, response(first, findings=[finding("error", "L003")]), second, marked, close_line)
     assert [cause.count for cause in causes.verdict()] == [6]

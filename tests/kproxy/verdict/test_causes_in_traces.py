@@ -1,4 +1,4 @@
-"""Causes in traces: the right one comes first, each has counts and locations, in bounded memory."""
+"""Causes in traces: the right one comes first, each has counts and locations, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kproxy.trace.timestamps import timestamp
 from kproxy.verdict import causes as causes_module
 from kproxy.verdict.cause import ConnectionFindings
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.sample_overviews import captured, closed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, inconsistent_lines, opened
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, expected_from
@@ -115,16 +115,19 @@ ERROR = ErrorEntry("error_code", 42, "INVALID_REQUEST")
 EDIT = EditEntry("flexibility", "*", {"written": "fixed"})
 
 
-def harmless(*lines: Line) -> list[tuple[str, bool]]:
+def harmlessness(*lines: Line) -> list[tuple[str, bool]]:
     return [(cause.finding.code, cause.is_harmless) for cause in collect_causes(lines).sorted_causes()]
 
 
 def test_harmless_findings_come_after_harmful_ones() -> None:
     accepted_request = request(1, findings=[entry("L010", edit=EDIT)])
     harmful_request = request(2, findings=[entry("S005")])
-    assert harmless(accepted_request, harmful_request) == [("L010", False), ("S005", False)]
-    assert harmless(accepted_request, response(accepted_request), harmful_request) == [("S005", False), ("L010", True)]
-    assert harmless(accepted_request, response(accepted_request, errors=[ERROR]), harmful_request) == [
+    assert harmlessness(accepted_request, harmful_request) == [("L010", False), ("S005", False)]
+    assert harmlessness(accepted_request, response(accepted_request), harmful_request) == [
+        ("S005", False),
+        ("L010", True),
+    ]
+    assert harmlessness(accepted_request, response(accepted_request, errors=[ERROR]), harmful_request) == [
         ("L010", False),
         ("S005", False),
     ]
@@ -133,10 +136,10 @@ def test_harmless_findings_come_after_harmful_ones() -> None:
 def test_errors_of_an_invalid_response_do_not_count() -> None:
     request_line = request(1, findings=[entry("L010", edit=EDIT)])
     response_line = response(request_line, errors=[ERROR], findings=[entry("L005", edit=EDIT)])
-    assert harmless(request_line, response_line) == [("L005", False), ("L010", True)]
+    assert harmlessness(request_line, response_line) == [("L005", False), ("L010", True)]
 
 
-def test_sorts_causes_by_severity_and_count() -> None:
+def test_causes_are_sorted_by_severity_and_count() -> None:
     lines = [
         request(1, findings=[entry("A001", "info")]),
         request(2, findings=[entry("A002", "warning")]),
@@ -149,9 +152,9 @@ def test_sorts_causes_by_severity_and_count() -> None:
     assert [cause.rank for cause in causes] == [0, 1, 2, 3, 4]
 
 
-def test_keeps_the_worst_of_many_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worst_of_many_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "MAX_CAUSES", 20)
-    monkeypatch.setattr(causes_module, "_AT_ONCE", 5)
+    monkeypatch.setattr(causes_module, "_DROPPED_AT_ONCE", 5)
     first = request(0, findings=[entry()])
     info_requests = [request(n, at=n, api_version=n, findings=[entry("L032", "info")]) for n in range(1, 101)]
     repeat_line = response(
@@ -165,14 +168,14 @@ def test_keeps_the_worst_of_many_causes(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(cause.count for cause in sorted_causes) + causes.others == 102
 
 
-def test_limits_the_connections_of_a_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_connections_of_a_cause_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "MAX_PLACES", 10)
     causes = collect_causes(request(1, connection_id=f"n-{number}", findings=[entry()]) for number in range(50))
     [cause] = causes.sorted_causes()
     assert (len(cause.connections), cause.elsewhere, cause.count) == (10, 40, 50)
 
 
-def test_limits_the_requests_awaited_by_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_requests_awaited_by_causes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "_MAX_AWAITED", 2)
     requests = [request(number, findings=[entry()]) for number in range(3)]
     [cause] = collect_causes([*requests, *map(response, requests)]).sorted_causes()
@@ -182,8 +185,8 @@ def test_limits_the_requests_awaited_by_causes(monkeypatch: pytest.MonkeyPatch) 
     assert (cause.listed, cause.served) == (4, 2)
 
 
-@given(torn)
-def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
+@given(inconsistent_lines)
+def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     causes = Causes()
     for line, row in lines:
         causes.add(line, row)

@@ -12,7 +12,7 @@ from kproxy.web.access import AccessControl, is_same_origin
     ["127.0.0.1:8092", "localhost:8092", "[::1]:8092", "localhost", "LOCALHOST:1", "10.1.2.3:8092", "desk.lan:9000",
      socket.gethostname()],
 )  # fmt: skip
-def test_accepts_addresses_and_own_names_on_any_port(host: str) -> None:
+def test_addresses_and_own_names_are_accepted_on_any_port(host: str) -> None:
     assert AccessControl("desk.lan", 8092).is_own_host(host)
 
 
@@ -20,7 +20,7 @@ def test_accepts_addresses_and_own_names_on_any_port(host: str) -> None:
     "host",
     ["", "evil.example", "evil.example:8092", "127.0.0.1.evil.example", "localhost.evil.example", "[::1", "[x]:1"],
 )
-def test_rejects_other_host_names(host: str) -> None:
+def test_other_host_names_are_rejected(host: str) -> None:
     assert not AccessControl(None, 8092).is_own_host(host)
 
 
@@ -35,12 +35,12 @@ def test_every_server_has_its_own_token() -> None:
     )
 
 
-def test_accepts_the_token_in_the_url_or_in_its_cookie() -> None:
+def test_token_is_accepted_in_the_url_or_in_its_cookie() -> None:
     access = AccessControl(None, 8092)
-    assert access.is_open_to({"token": access.token}, {})
-    assert access.is_open_to({}, {"kproxy-8092": access.token})
-    assert not access.is_open_to({}, {"kproxy-8093": access.token, "token": access.token})
-    assert not access.is_open_to({"kproxy-8092": access.token}, {})
+    assert access.has_token({"token": access.token}, {})
+    assert access.has_token({}, {"kproxy-8092": access.token})
+    assert not access.has_token({}, {"kproxy-8093": access.token, "token": access.token})
+    assert not access.has_token({"kproxy-8092": access.token}, {})
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_accepts_the_token_in_the_url_or_in_its_cookie() -> None:
         (None, False),
     ],
 )
-def test_accepts_only_the_origin_of_this_server(origin: str | None, expected: bool) -> None:
+def test_only_the_origin_of_this_server_is_accepted(origin: str | None, expected: bool) -> None:
     assert is_same_origin(origin, "localhost:8092") == expected

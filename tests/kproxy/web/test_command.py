@@ -22,7 +22,7 @@ _KPROXY = (sys.executable, "-W", "error", "-m", "kproxy")
 
 
 @pytest.mark.parametrize("stop_signal", [signal.SIGINT, signal.SIGTERM])
-def test_prints_its_url_and_stops_on_a_signal(stop_signal: signal.Signals, tmp_path: Path) -> None:
+def test_command_prints_its_url_and_stops_on_a_signal(stop_signal: signal.Signals, tmp_path: Path) -> None:
     command = [*_KPROXY, "web", "--bind", "0", _BUG]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
@@ -45,12 +45,12 @@ def test_prints_its_url_and_stops_on_a_signal(stop_signal: signal.Signals, tmp_p
         (["--listen", "9092"], "1 --listen and 0 --upstream: each --listen needs one --upstream"),
     ],
 )  # fmt: skip
-def test_reports_an_error_once_in_one_sentence(arguments: list[object], sentence: str, kproxy: Run) -> None:
+def test_error_is_reported_once_in_one_sentence(arguments: list[object], sentence: str, kproxy: Run) -> None:
     process = kproxy("web", "--bind", "0", *arguments)
     assert (process.returncode, process.stdout, process.stderr) == (2, "", f"kproxy: {sentence}\n")
 
 
-def test_reports_a_port_in_use(kproxy: Run) -> None:
+def test_port_in_use_is_reported(kproxy: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy_socket:
         port = busy_socket.getsockname()[1]
         process = kproxy("web", "--bind", port, _BUG)
@@ -60,7 +60,7 @@ def test_reports_a_port_in_use(kproxy: Run) -> None:
     )
 
 
-def test_reports_an_unreachable_upstream(kproxy: Run) -> None:
+def test_unreachable_upstream_is_reported(kproxy: Run) -> None:
     with socket.socket() as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))
         upstream = f"127.0.0.1:{closed_socket.getsockname()[1]}"
@@ -70,7 +70,7 @@ def test_reports_an_unreachable_upstream(kproxy: Run) -> None:
     assert upstream in process.stderr
 
 
-def test_suggests_the_package_without_aiohttp(tmp_path: Path) -> None:
+def test_missing_aiohttp_is_reported_with_the_install_command(tmp_path: Path) -> None:
     script = "import sys; sys.modules['aiohttp'] = None; from kproxy.cli import main; sys.exit(main())"
     process = subprocess.run([sys.executable, "-c", script, "web", _BUG], capture_output=True, text=True, check=False,
                              timeout=60, cwd=tmp_path)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The web server, with a client that can send any request."""
+"""The web server, tested with a client that can send any request."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Client:
         self._http = http
 
     async def get(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
-        """The status, the text, and the response."""
+        """Return the status, the body as text, and the response."""
         status, body, response = await self.read(path, key=key, **headers)
         return status, body.decode(response.get_encoding(), errors="replace"), response
 
     async def read(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, bytes, aiohttp.ClientResponse]:
-        """The status, the bytes, and the response."""
+        """Return the status, the body as bytes, and the response."""
         if key:
             headers["Cookie"] = f"{self.access.cookie}={self.access.token}"
         url = URL(f"http://{self.host}{path}", encoded=True)
@@ -59,12 +59,12 @@ class Client:
         assert status == 200, text
         return json.loads(text)
 
-    async def until(self, path: str, fits: Any) -> Any:
-        """The body of the response once it satisfies the condition."""
+    async def until(self, path: str, condition: Any) -> Any:
+        """Request `path` until the body satisfies the condition; return that body."""
         async with asyncio.timeout(60):
-            while not fits(http_response := await self.json(path)):  # noqa: ASYNC110 - no event tells
+            while not condition(body := await self.json(path)):  # noqa: ASYNC110 - no event to wait for
                 await asyncio.sleep(0.01)
-        return http_response
+        return body
 
     async def events(self, *, key: bool = True, origin: str | None = None) -> aiohttp.ClientWebSocketResponse:
         headers = {"Origin": origin or f"http://{self.host}"}
@@ -104,7 +104,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_rejects_requests_without_the_token(client: Client, path: str) -> None:
+async def test_requests_without_the_token_are_rejected(client: Client, path: str) -> None:
     for url in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
         assert (await client.get(url, key=False))[0] == 403
     wrong_cookies = {"Cookie": f"{client.access.cookie}=x; kproxy-1={client.access.token}; token={client.access.token}"}
@@ -117,7 +117,7 @@ async def test_rejects_requests_without_the_token(client: Client, path: str) -> 
         assert (await client.get(path, Origin=origin))[0] == 403
 
 
-async def test_token_returns_the_page_and_its_cookie_the_rest(client: Client) -> None:
+async def test_token_opens_the_page_and_its_cookie_everything_else(client: Client) -> None:
     status, page, response = await client.get(f"/?token={client.access.token}", key=False)
     assert status == 200
     cookie = response.cookies[client.access.cookie]
@@ -137,12 +137,12 @@ async def test_token_returns_the_page_and_its_cookie_the_rest(client: Client) ->
         assert (status, response.content_type) == (200, "text/css" if path.endswith("css") else "text/javascript")
         pending += [f"app/{name}" for name in re.findall(r'^import .* from "\./(\w+\.js)";$', text, re.MULTILINE)]
     assert {"app/main.js", "app/pane.js", "app/filter_match.js"} <= loaded
-    assert preloaded == loaded - {"app/served.js", "app/page.css"}  # all of them are preloaded, and nothing else
+    assert preloaded == loaded - {"app/served.js", "app/page.css"}  # exactly the loaded modules are preloaded
     for path in ("/app/__init__.py", "/app/../assemble.py", "/app/%2e%2e/assemble.py", "/app/", "/app/x.js", "/static"):
         assert (await client.get(path))[0] in (403, 404), path
 
 
-async def test_policy_allows_only_this_server(client: Client) -> None:
+async def test_content_security_policy_allows_only_this_server(client: Client) -> None:
     for path in ("/", "/app/main.js", "/api/rows", "/nowhere"):
         headers = (await client.get(path))[2].headers
         policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
@@ -155,8 +155,8 @@ async def test_policy_allows_only_this_server(client: Client) -> None:
         assert headers["Cache-Control"] == "no-store"
 
 
-async def test_filters_sorts_and_pages_rows(client: Client) -> None:
-    rows = await client.until("/api/rows", lambda answer: answer["count"] == 2)
+async def test_rows_are_filtered_sorted_and_paged(client: Client) -> None:
+    rows = await client.until("/api/rows", lambda body: body["count"] == 2)
     assert [row[4] for row in rows["rows"]] == ["Fetch", "Metadata"]
     for query, apis in (
         ("filter=latency%3E1ms", ["Fetch"]), ("only=1", ["Metadata"]), ("sort=api", ["Fetch", "Metadata"]),
@@ -171,8 +171,8 @@ async def test_filters_sorts_and_pages_rows(client: Client) -> None:
     assert (status, text) == (400, "unknown api 'Fech' at column 5: did you mean 'Fetch'?\n")
 
 
-async def test_returns_exchanges_causes_and_tables(client: Client) -> None:
-    await client.until("/api/rows", lambda answer: answer["count"] == 2)
+async def test_server_returns_exchanges_causes_and_tables(client: Client) -> None:
+    await client.until("/api/rows", lambda body: body["count"] == 2)
     exchange = await client.json("/api/exchanges/1")
     assert exchange["row"][3] == EVIL
     assert [line["kind"] for line in exchange["lines"]] == ["request", "response"]
@@ -189,12 +189,12 @@ async def test_returns_exchanges_causes_and_tables(client: Client) -> None:
 
 
 @pytest.mark.parametrize("lines", [exchange("orders")])
-async def test_returns_records_and_downloads(client: Client) -> None:
-    await client.until("/api/rows", lambda answer: answer["count"] == 1)
+async def test_server_returns_records_and_downloads(client: Client) -> None:
+    await client.until("/api/rows", lambda body: body["count"] == 1)
     records = await client.json("/api/records")
     [[row, [part]]] = records["exchanges"]
     assert (row[4], part["topic"], part["partition"], records["next"]) == ("Produce", "orders", 0, None)
-    assert [part["rows"][0][at][1] for at in (2, 3)] == ["orders", '{\n  "a": 1\n}']
+    assert [part["rows"][0][column][1] for column in (2, 3)] == ["orders", '{\n  "a": 1\n}']
     assert (await client.json("/api/records?filter=api%3DFetch"))["exchanges"] == []
     _, text, http_response = await client.get("/api/rows.jsonl")
     assert [json.loads(line)["kind"] for line in text.splitlines()] == ["request", "response"]
@@ -206,13 +206,13 @@ async def test_returns_records_and_downloads(client: Client) -> None:
 
 
 @pytest.mark.parametrize("lines", [[request(1, client_id='=HYPERLINK("x")')]])
-async def test_escapes_formulas_in_csv(client: Client) -> None:
-    await client.until("/api/rows", lambda answer: answer["count"] == 1)
+async def test_formulas_are_escaped_in_csv(client: Client) -> None:
+    await client.until("/api/rows", lambda body: body["count"] == 1)
     _, text, _ = await client.get("/api/rows.csv")
     assert ',"\'=HYPERLINK(""x"")",' in text
 
 
-async def test_sends_the_state_to_all_windows_when_it_changes(client: Client) -> None:
+async def test_changed_state_is_sent_to_all_windows(client: Client) -> None:
     async with await client.events() as first_window, await client.events() as second_window:
         async with asyncio.timeout(60):
             for window in (first_window, second_window):
@@ -230,11 +230,11 @@ async def test_events_need_the_cookie_and_the_origin(client: Client, key: bool, 
     with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
         await client.events(key=key, origin=origin)
     assert raised.value.status == 403
-    status, _, _ = await client.get("/api/events", Upgrade="websocket", Connection="Upgrade")  # not a browser
+    status, _, _ = await client.get("/api/events", Upgrade="websocket", Connection="Upgrade")  # no browser sends this
     assert status == 403
 
 
-def test_drops_the_least_recently_used_view(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_least_recently_used_view_is_dropped(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "MAX_VIEWS", 2)
     session = session_of(lines)
     cached_views = views.Views(session)
@@ -250,7 +250,7 @@ def test_drops_the_least_recently_used_view(lines: list[Any], monkeypatch: pytes
     assert len(session.views) == 2
 
 
-def test_drops_unused_views_of_a_live_source(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_views_of_a_live_source_are_dropped(lines: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "KEEP_S", -1.0)
     for phase, count in ((SourcePhase.ENDED, 2), (SourcePhase.LIVE, 1)):
         session = session_of(lines, phase=phase)
@@ -261,8 +261,8 @@ def test_drops_unused_views_of_a_live_source(lines: list[Any], monkeypatch: pyte
         assert session.views[-1] is last_view
 
 
-async def test_limits_the_rows_of_a_response(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    await client.until("/api/rows", lambda answer: answer["count"] == 2)
+async def test_number_of_rows_in_a_response_is_limited(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await client.until("/api/rows", lambda body: body["count"] == 2)
     monkeypatch.setattr(answers, "MAX_ROWS", 1)
     assert len((await client.json("/api/rows?limit=9"))["rows"]) == 1
 
@@ -279,21 +279,21 @@ async def test_logs_do_not_contain_the_token(
     assert client.access.token not in caplog.text + out + err
 
 
-async def test_returns_charts_of_filtered_rows(client: Client) -> None:
-    chart = await client.until("/api/over-time?parts=2", lambda found: len(found["apis"]) == 2)
+async def test_server_returns_charts_of_filtered_rows(client: Client) -> None:
+    chart = await client.until("/api/over-time?parts=2", lambda body: len(body["apis"]) == 2)
     assert chart["apis"] == [["Fetch", 1], ["Metadata", 1]]
     assert chart["percentiles"] == [[900_000] * 3, [10] * 3]
-    filtered_chart = await client.until("/api/over-time?filter=api%3DFetch&parts=1", lambda found: not found["busy"])
+    filtered_chart = await client.until("/api/over-time?filter=api%3DFetch&parts=1", lambda body: not body["busy"])
     assert filtered_chart["apis"] == [["Fetch", 1]]
     assert (await client.json("/api/over-time?api=Metadata&parts=1"))["percentiles"] == [[10, 10, 10]]
     assert (await client.json("/api/over-time?parts=999999"))["parts"] == 200
     assert (await client.get("/api/over-time?filter=api%3D"))[0] == 400
-    topics = await client.until("/api/topics-over-time?filter=api%3DFetch&parts=2", lambda found: not found["busy"])
+    topics = await client.until("/api/topics-over-time?filter=api%3DFetch&parts=2", lambda body: not body["busy"])
     assert (topics["from"], topics["parts"]) == (filtered_chart["from"], 2)
     assert topics["lag"] == {"names": [], "values": [], "others": 0}
 
 
-async def test_recomputes_a_picture_only_after_changes() -> None:
+async def test_picture_is_recomputed_only_after_changes() -> None:
     session = session_of([request(1)])
     pictures, runs = Pictures(), []
 
@@ -308,7 +308,7 @@ async def test_recomputes_a_picture_only_after_changes() -> None:
     session.source.add(request(2))  # type: ignore[attr-defined]
     while session.work(1):
         pass
-    while await pictures.picture("a", session.view, steps) == 1:  # noqa: ASYNC110 - no event tells
+    while await pictures.picture("a", session.view, steps) == 1:  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0)  # pictures take only a small share of the time
     assert len(runs) == 3
     for number in range(40):
@@ -316,7 +316,7 @@ async def test_recomputes_a_picture_only_after_changes() -> None:
     assert len(pictures._pictures) <= 16
 
 
-async def test_downloads_captures_without_secrets(client: Client, tmp_path: Path) -> None:
+async def test_downloaded_captures_have_no_secrets(client: Client, tmp_path: Path) -> None:
     lines = list(lines_of(CAPTURES / "sasl-plain-in-the-clear.pcap.gz", detail=Detail.RAW))
     logins = [line for line in lines if isinstance(line, RequestLine) and line.api == "SaslAuthenticate"]
     captured = gzip.decompress((CAPTURES / "sasl-plain-in-the-clear.pcap.gz").read_bytes())
@@ -324,7 +324,7 @@ async def test_downloads_captures_without_secrets(client: Client, tmp_path: Path
     assert logins
     assert secret in captured
     client.source.add(*lines)
-    await client.until("/api/rows", lambda answer: answer["count"] > 2)
+    await client.until("/api/rows", lambda body: body["count"] > 2)
 
     async def download(query: str) -> list[tuple[str, str | None]]:
         status, data, response = await client.read(f"/api/rows.pcapng{query}")
@@ -332,8 +332,8 @@ async def test_downloads_captures_without_secrets(client: Client, tmp_path: Path
         assert response.headers["Content-Disposition"] == 'attachment; filename="kproxy-rows.pcapng"'
         assert secret not in data
         (tmp_path / "saved.pcapng").write_bytes(data)
-        read = lines_of(tmp_path / "saved.pcapng", detail=Detail.RAW)
-        return sorted((line.ts, line.frame) for line in read if isinstance(line, FRAME_LINES))
+        saved_lines = lines_of(tmp_path / "saved.pcapng", detail=Detail.RAW)
+        return sorted((line.ts, line.frame) for line in saved_lines if isinstance(line, FRAME_LINES))
 
     assert await download("") == sorted((line.ts, line.frame) for line in lines if isinstance(line, FRAME_LINES))
     rows = (await client.json("/api/rows?filter=api=SaslAuthenticate"))["rows"]

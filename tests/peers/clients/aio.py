@@ -1,4 +1,4 @@
-"""aiokafka: every codec, acks, a transaction; a group that grows to two reads it all; admin."""
+"""aiokafka: every codec, acks, a transaction; a group that grows to two members reads all records; admin."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ async def main() -> None:
 
 
 async def produce(producer: AIOKafkaProducer, topic: str) -> int:
-    futures = [await producer.send(topic, m.value, m.key, headers=m.headers) for m in run.messages()]
+    futures = [
+        await producer.send(topic, message.value, message.key, headers=message.headers) for message in run.messages()
+    ]
     await producer.flush()
     await asyncio.wait_for(asyncio.gather(*futures), run.CALL_SECONDS)
     return len(futures)
 
 
 async def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Return the number of consumed records, and of members with partitions: the second joins when the first has some.
+    """Return the numbers of consumed records and of members with partitions; the second joins once the first has some.
 
-    A record that comes twice, as it may over a rebalance, is counted once.
+    A record that is consumed twice, as may happen in a rebalance, is counted once.
     """
     settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
     members = [AIOKafkaConsumer(session.topic, **base, **settings, fetch_max_wait_ms=100) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): every codec, acks, transactions; a group that grows to two reads it all; admin."""
+"""confluent-kafka (librdkafka): every codec, acks, transactions; a group of two reads all records; admin."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ def produce(producer: Producer, topic: str) -> int:
 
 
 def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Return the number of consumed records, and of members with partitions: the second joins when the first has some.
+    """Return the numbers of consumed records and of members with partitions; the second joins once the first has some.
 
-    A record that comes twice, as it may over a rebalance, is counted once.
+    A record that is consumed twice, as may happen in a rebalance, is counted once.
     """
     settings = {"group.id": session.group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     members = [Consumer(base | settings | {"fetch.wait.max.ms": 100}) for _ in range(2)]
     members[0].subscribe([session.topic])
     consumed: set[tuple[int | None, int | None]] = set()
-    deadline_time, members_with_partitions = run.deadline(), False
+    deadline, second_has_joined = run.deadline(), False
     while (
         len(consumed) < expected or not all(consumer.assignment() for consumer in members)
-    ) and time.monotonic() < deadline_time:
-        if not members_with_partitions and members[0].assignment():
+    ) and time.monotonic() < deadline:
+        if not second_has_joined and members[0].assignment():
             members[1].subscribe([session.topic])
-            members_with_partitions = True
-        for member in members[: 1 + members_with_partitions]:
+            second_has_joined = True
+        for member in members[: 1 + second_has_joined]:
             batch = member.consume(500, 0.1)
             errors = [message.error() for message in batch if message.error()]
             assert not errors, errors
@@ -85,7 +85,7 @@ def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[
 
 
 def commit(member: Consumer) -> None:
-    """Commit, unless a rebalance has just revoked the partitions: their next owner consumes the records again."""
+    """Commit, unless a rebalance has just revoked the partitions: their next owner will consume the records again."""
     try:
         member.commit(asynchronous=False)
     except KafkaException as error:

@@ -1,7 +1,7 @@
-"""confluent-kafka's admin client sends secrets: SCRAM credentials and a sensitive setting.
+"""Send secrets with confluent-kafka's admin client: SCRAM credentials and a sensitive setting.
 
-``python -m tests.peers.clients.credentials HOST:PORT SALT MECHANISM USER PASSWORD``; the setting's value is the
-password too.
+``python -m tests.peers.clients.credentials HOST:PORT SALT MECHANISM USER PASSWORD``; the password is
+also the setting's value.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ RECORDS = 1000
 
 def run(tools: Tools, bootstrap: str, topic: str) -> dict[str, int]:
     """See `tests.peers.clients.run`."""
-    newest = not tools.release.startswith("3.")
+    has_new_protocols = not tools.release.startswith("3.")
     connection_options, topic_options = ("--bootstrap-server", bootstrap), ("--topic", topic)
     tools.tool("topics", *connection_options, *topic_options, "--create", "--partitions", "3")
     transactional = ("--transactional-id", f"tx-{topic}", "--transaction-duration-ms", "200")
@@ -28,13 +28,17 @@ def run(tools: Tools, bootstrap: str, topic: str) -> dict[str, int]:
     reading = (*topic_options, "--from-beginning", "--max-messages", str(produced), "--timeout-ms", "90000")
     group = f"group-{topic}"
     consumed = _processed_count(tools.tool("console-consumer", *connection_options, *reading, "--group", group))
-    if newest:
+    if has_new_protocols:
         protocol = ("--consumer-property", "group.protocol=consumer")  # KIP-848
         printed = tools.tool("console-consumer", *connection_options, *reading, "--group", f"g848-{topic}", *protocol)
         consumed = min(consumed, _processed_count(printed))
         consumed = min(consumed, _consume_in_share_group(tools, connection_options, topic, produced))
     tools.tool(
-        "consumer-perf", *connection_options, *topic_options, "--num-records" if newest else "--messages", str(produced)
+        "consumer-perf",
+        *connection_options,
+        *topic_options,
+        "--num-records" if has_new_protocols else "--messages",
+        str(produced),
     )
     members = _grow_to_two(tools, connection_options, topic, group)
     described = tools.tool(
@@ -54,7 +58,7 @@ def _consume_in_share_group(tools: Tools, connection_options: tuple[str, str], t
     group = f"share-{topic}"
     entity = ("--entity-type", "groups", "--entity-name", group)
     tools.tool("configs", *connection_options, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
-    # The broker applies a config some time after its controller has stored it.
+    # The broker applies a config some time after the controller has stored it.
     until(
         "the group begins at the earliest",
         lambda: "=earliest" in tools.tool("configs", *connection_options, "--describe", *entity),
@@ -65,21 +69,21 @@ def _consume_in_share_group(tools: Tools, connection_options: tuple[str, str], t
     )
 
 
-def _grow_to_two(tools: Tools, at: tuple[str, str], topic: str, group: str) -> int:
-    """Start two consumers of a group; return how many have partitions."""
+def _grow_to_two(tools: Tools, connection_options: tuple[str, str], topic: str, group: str) -> int:
+    """Start two consumers in a group; return how many have partitions."""
 
     def members() -> list[int]:
-        printed = tools.tool("groups", *at, "--describe", "--group", group, "--members")
+        printed = tools.tool("groups", *connection_options, "--describe", "--group", group, "--members")
         owned = (int(line.split()[4]) for line in printed.splitlines() if line.startswith(group))
         return [partitions for partitions in owned if partitions]
 
-    def sharing(expected: int) -> bool:
+    def are_sharing(expected: int) -> bool:
         return len(members()) == expected
 
     with ExitStack() as stack:
         for number in (1, 2):
-            consumer = tools.start_tool("console-consumer", *at, "--topic", topic, "--group", group)
+            consumer = tools.start_tool("console-consumer", *connection_options, "--topic", topic, "--group", group)
             stack.callback(consumer.wait)
             stack.callback(consumer.terminate)
-            until(f"{number} members have partitions", functools.partial(sharing, number), seconds=180)
+            until(f"{number} members have partitions", functools.partial(are_sharing, number), seconds=180)
         return len(members())

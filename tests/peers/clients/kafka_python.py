@@ -1,4 +1,4 @@
-"""kafka-python: every codec, acks, a transaction; a group that grows to two reads it all; admin."""
+"""kafka-python: every codec, acks, a transaction; a group that grows to two members reads all records; admin."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def produce(producer: KafkaProducer, topic: str) -> int:
-    futures = [producer.send(topic, m.value, m.key, m.headers) for m in run.messages()]
+    futures = [producer.send(topic, message.value, message.key, message.headers) for message in run.messages()]
     producer.flush(run.CALL_SECONDS)
     for future in futures:
         future.get(run.CALL_SECONDS)
@@ -57,34 +57,35 @@ def produce(producer: KafkaProducer, topic: str) -> int:
 
 
 def consume(base: dict[str, Any], session: run.Session, expected: int) -> tuple[int, int]:
-    """Return the numbers of consumed records and of members with partitions: the second joins when the first is done.
+    """Return the numbers of consumed records and of members with partitions; the second joins when the first is done.
 
-    Each in a thread: a poll that waits for the group blocks. Two races of the client (3.0.12) are kept out: a poll
-    whose time ends while its member gets its partitions may lose them (8 of 173 runs that polled for 100 ms), and a
-    subscription may be forgotten until it asks for Metadata again (tests/peers/suites/kafka_python.py).
+    Each runs in its own thread because a poll blocks while it waits for the group. Two races in the client (3.0.12) are
+    avoided: a member may lose its partitions if a poll times out while they are being assigned (8 of 173 runs that
+    polled for 100 ms), and a subscription may be forgotten until the client requests Metadata again
+    (tests/peers/suites/kafka_python.py).
     """
     settings = {"group_id": session.group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    quick = {"fetch_max_wait_ms": 100, "heartbeat_interval_ms": 300, "metadata_max_age_ms": 1000}
-    consumed, has_joined, end = 0, 0, run.deadline()
+    quick_settings = {"fetch_max_wait_ms": 100, "heartbeat_interval_ms": 300, "metadata_max_age_ms": 1000}
+    consumed, assigned_members, end = 0, 0, run.deadline()
 
     def member(number: int) -> None:
-        nonlocal consumed, has_joined
-        consumer = KafkaConsumer(session.topic, **base, **settings, **quick)
+        nonlocal consumed, assigned_members
+        consumer = KafkaConsumer(session.topic, **base, **settings, **quick_settings)
         assigned = False
-        while has_joined < 2 and time.monotonic() < end:
+        while assigned_members < 2 and time.monotonic() < end:
             records = sum(map(len, consumer.poll(1000).values()))
             consumed += records
             if records:
                 consumer.commit()
             if not assigned and consumer.assignment() and (number or consumed >= expected):
-                has_joined, assigned = has_joined + 1, True
+                assigned_members, assigned = assigned_members + 1, True
                 if not number:
                     second_member.submit(member, 1)
         consumer.close()
 
     with ThreadPoolExecutor(1) as second_member:
         member(0)
-    return consumed, has_joined
+    return consumed, assigned_members
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A client that logs in, lists the topics for some seconds, and prints ``ok`` or the reason of the failure.
+"""A client that logs in, lists the topics for some seconds, and prints ``ok`` or the reason for the failure.
 
 ``python -m tests.peers.clients.login LIBRARY HOST:PORT SECONDS MECHANISM USER SECRET``; LIBRARY is confluent or
 kafka_python, SECRET a password or, with OAUTHBEARER, a token.
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: A login that takes longer has failed.
+#: A login that takes longer counts as failed.
 LOGIN_SECONDS = 10
 
 
@@ -29,7 +29,7 @@ def main() -> None:
             time.sleep(0.25)
             list_topics()
     except Exception as error:  # noqa: BLE001
-        print(f"failed: {type(error).__name__}")  # noqa: T201 - not its text, which may have the secret
+        print(f"failed: {type(error).__name__}")  # noqa: T201 - not the text, which may contain the secret
     else:
         print("ok")  # noqa: T201
 

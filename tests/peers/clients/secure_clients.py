@@ -1,4 +1,4 @@
-"""Clients that produce to every partition of a topic and consume it in a group, over TLS and with any mechanism.
+"""Clients that produce to every partition of a topic and consume it in a group, with TLS and any SASL mechanism.
 
 ``python -m tests.peers.clients.secure_clients LIBRARY LOGIN``; LIBRARY is confluent, kafka_python or aio,
 LOGIN a `Login` as JSON. It prints the number of records consumed, or ``failed:`` and the kind of error.
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PARTITIONS = 3
-RECORDS_PER_PARTITION = 20  # records per partition
+RECORDS_PER_PARTITION = 20
 RECORDS = PARTITIONS * RECORDS_PER_PARTITION
 
 
@@ -23,13 +23,13 @@ class Login:
     """The address and the credentials of a login.
 
     Attributes:
-        mechanism: Of SASL; "" is none.
-        ca: What the client trusts (PEM); "" is no TLS.
+        mechanism: The SASL mechanism; "" for none.
+        ca: A file with the CA certificates that the client trusts (PEM); "" for no TLS.
         secret: A password, or a token for OAUTHBEARER.
-        certificate, key: The client's own (PEM), if it has one.
-        newest_tls: The newest version of TLS that the client supports, as TLSv1.1; Go only.
-        jvm: Options of the JVM, for Java.
-        seconds: After so long without success, it has failed.
+        certificate, key: Files with the client's own certificate and key (PEM), if it has them.
+        newest_tls: The newest version of TLS that the client supports, such as TLSv1.1; for Go only.
+        jvm: Options of the JVM, for Java only.
+        seconds: The time after which a login without success has failed.
     """
 
     bootstrap: str = ""
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         print({"confluent": confluent, "kafka_python": kafka_python, "aio": aiokafka}[args.library](args.login))  # noqa: T201
     except Exception as error:  # noqa: BLE001
-        print(f"failed: {type(error).__name__}")  # noqa: T201 - not its text, which may have the secret
+        print(f"failed: {type(error).__name__}")  # noqa: T201 - not the text, which may contain the secret
 
 
 def confluent(login: Login) -> int:
@@ -132,7 +132,7 @@ def kafka_python(login: Login) -> int:
 
 
 def aiokafka(login: Login) -> int:
-    """Send a record from time to time, for `login.seconds`; aiokafka does not reauthenticate (KIP-368)."""
+    """Send a record every 0.3 s for `login.seconds`; aiokafka does not reauthenticate (KIP-368)."""
     from aiokafka import AIOKafkaProducer
     from aiokafka.helpers import create_ssl_context
 

@@ -1,6 +1,6 @@
-"""What the Python clients have in common: where to, as whom, what to send, and how to say what came back.
+"""Code shared by the Python clients: command-line arguments, records to send, and the report.
 
-Each is a program of its own, so that no client's threads, warnings or native code get into the test run:
+Each client is a separate program, so that its threads, warnings and native code stay out of the test run:
 ``python -m tests.peers.clients.NAME HOST:PORT TOPIC [MECHANISM USER PASSWORD]``.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 MESSAGES = 100
-#: A client that has not consumed everything by then has failed.
+#: A client that has not consumed everything after this time has failed.
 DEADLINE_SECONDS = 90
 SCRAM_ITERATIONS = 4096
-#: A single call of a client has failed by then.
+#: A single call of a client that takes longer has failed.
 CALL_SECONDS = 60
 
 
@@ -60,7 +60,7 @@ def session() -> Session:
 
 
 def messages() -> list[Message]:
-    """Keys and values that compress, some null, with headers."""
+    """Return compressible records with headers; some keys and values are null."""
     return [
         Message(
             f"key-{i}".encode() if i % 3 else None,
@@ -76,6 +76,6 @@ def deadline() -> float:
 
 
 def report(*, produced: int, consumed: int, members: int, configs: int) -> None:
-    """The last line of output, see `tests.peers.clients.Report`."""
+    """Print the last line of output; see `tests.peers.clients.Report`."""
     counts = {"produced": produced, "consumed": consumed, "members": members, "configs": configs}
     print(json.dumps(counts))  # noqa: T201

@@ -1,1 +1,1 @@
-"""Integration suites of clients, run with an existing broker: test -> "passed", or a different outcome."""
+"""Clients' integration suites, run with an existing broker. Each returns the outcomes of tests, such as "passed"."""

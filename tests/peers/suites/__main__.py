@@ -64,18 +64,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(suite: Suite, directory: Path, release: str, brokers: int, rounds: int) -> int:
-    """Run one suite directly and through kproxy, in turns; print the results. Return the number of problems."""
+    """Run one suite directly and through kproxy, in turns; print the results, and return the number of problems."""
     directory.mkdir(parents=True, exist_ok=True)
     run_directory = Path(tempfile.mkdtemp(prefix="brokers-", dir=directory))
     cluster = Cluster(
         release, run_directory, brokers, suite.properties, first=0
-    )  # the node id that the suite of kafka-python expects
+    )  # kafka-python's suite expects this node id
     direct: list[Run] = []
     through: list[Run] = []
     print_line(f"{suite.client}, Kafka {release}, {brokers} broker(s)")
     try:
         for number in range(2 * rounds):
-            proxied = number % 4 in (1, 2)  # direct, proxied, proxied, direct: neither always comes first
+            proxied = number % 4 in (1, 2)  # direct, proxied, proxied, direct: neither mode always comes first
             runs, run_suite, mode = (through, run_through, "through") if proxied else (direct, run_directly, "directly")
             run_directory = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=directory)) / "run"
             run = run_suite(suite.run, cluster, run_directory, seconds=SECONDS)
@@ -85,19 +85,19 @@ def compare(suite: Suite, directory: Path, release: str, brokers: int, rounds: i
                 print_line(f"            {test}: {outcome[:100]}")
     finally:
         cluster.kill()
-    counted = [", ".join(dict.fromkeys(run.counts() for run in runs)) for runs in (direct, through)]
-    print_line(f"| {suite.client} | {brokers} | {counted[0]} | {counted[1]} |")
-    trace_findings = [f"differs: {test}: {text}" for test, text in differences(direct, through).items()]
+    counts = [", ".join(dict.fromkeys(run.counts() for run in runs)) for runs in (direct, through)]
+    print_line(f"| {suite.client} | {brokers} | {counts[0]} | {counts[1]} |")
+    problems = [f"differs: {test}: {text}" for test, text in differences(direct, through).items()]
     for run in through:
-        trace_findings += trace_problems(run.trace or [])
-    for line in trace_findings:
+        problems += trace_problems(run.trace or [])
+    for line in problems:
         print_line(f"  {line}")
     for test, text in unsteady_tests(direct, through).items():
         print_line(f"  varies: {test}: {text}")
     findings = sum((other_findings(run.trace or []) for run in through), Counter[tuple[str, str, str]]())
     for (code, name, blame), count in sorted(findings.items()):
         print_line(f"  finding: {count} x {code} {name}, blame {blame}")
-    return len(trace_findings)
+    return len(problems)
 
 
 def print_line(text: str) -> None:

@@ -16,13 +16,13 @@ class Suite:
     """A suite, and its known failures.
 
     Attributes:
-        client: Its name and version.
-        run: Gives the outcome of each test.
-        missing: Why it cannot run here, or None.
-        passing: So many pass at least.
-        known: Test -> why it does not pass; on a real Kafka it does not either.
-        brokers: How many it is written for.
-        properties: What it takes for granted, in server.properties.
+        client: Name and version of the client.
+        run: A function that returns the outcome of each test.
+        missing: Why the suite cannot run here, or None.
+        passing: The minimum number of tests that pass.
+        known: Tests that do not pass, even with real Kafka, and why.
+        brokers: The number of brokers that the suite is written for.
+        properties: Lines of server.properties that the suite assumes.
     """
 
     client: str
@@ -34,7 +34,7 @@ class Suite:
     properties: Mapping[str, str]
 
 
-def _kafka_python() -> str | None:
+def _missing_kafka_python() -> str | None:
     needed = "needs the Python package kafka: .ci/constraints-peers.txt"
     return None if importlib.util.find_spec("kafka") else needed
 
@@ -43,7 +43,7 @@ SUITES = {
     "kafka-python": Suite(
         f"kafka-python {kafka_python.version()}",
         kafka_python.run,
-        _kafka_python(),
+        _missing_kafka_python(),
         55,
         {"test_kafka_consumer_offsets_for_time_old": "is for brokers before 0.10.1"},
         1,

@@ -24,9 +24,9 @@ class Run:
     """One run of a suite.
 
     Attributes:
-        outcomes: Of each test.
-        seconds: How long it took.
-        trace: kproxy's lines; None where it ran directly.
+        outcomes: The outcome of each test.
+        seconds: The duration.
+        trace: The lines of kproxy's trace; None for a direct run.
     """
 
     outcomes: dict[str, str]
@@ -34,23 +34,23 @@ class Run:
     trace: list[Line] | None
 
     def counts(self) -> str:
-        """The numbers of passed, failed and skipped tests, e.g. ``55/0/1``."""
+        """Return the numbers of passed, failed and skipped tests, e.g. ``55/0/1``."""
         counter = Counter(map(verdict, self.outcomes.values()))
         return "/".join(str(counter[name]) for name in ("passed", "failed", "skipped"))
 
     def failed(self) -> dict[str, str]:
-        """The tests that failed, with their outcomes."""
+        """Return the tests that failed, with their outcomes."""
         return {test: outcome for test, outcome in self.outcomes.items() if verdict(outcome) == "failed"}
 
 
 def run_directly(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, seconds: float) -> Run:
-    """Run a suite with the brokers.
+    """Run a suite directly with the brokers.
 
     Args:
-        suite: Is given HOST:PORT, `directory` and `seconds`.
-        cluster: Its first broker is the bootstrap server.
-        directory: For what the suite unpacks and prints; it is created.
-        seconds: What the suite has.
+        suite: A function that is called with HOST:PORT, `directory` and `seconds`.
+        cluster: The brokers; the first is the bootstrap server.
+        directory: A new directory for the suite's files and output.
+        seconds: The time limit for the suite.
     """
     directory.mkdir(parents=True)
     started = time.monotonic()
@@ -59,7 +59,7 @@ def run_directly(suite: Callable[..., dict[str, str]], cluster: Cluster, directo
 
 
 def run_through(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, seconds: float) -> Run:
-    """Run it through kproxy; the arguments are those of `run_directly`. The trace is in `directory`."""
+    """Run a suite through kproxy, with the arguments of `run_directly`. The trace is written to `directory`."""
     directory.mkdir(parents=True)
     proxy = Proxy(cluster.first.direct, directory, "--advertise", "-q")
     try:
@@ -73,61 +73,61 @@ def run_through(suite: Callable[..., dict[str, str]], cluster: Cluster, director
 
 
 def differences(direct: Sequence[Run], through: Sequence[Run]) -> dict[str, str]:
-    """The tests with outcomes through kproxy that never occur directly, with all their outcomes."""
+    """Return the tests with outcomes through kproxy that never occur directly, with all their outcomes."""
     return {
-        test: f"directly {', '.join(sorted(direct_outcome))}; through kproxy {', '.join(sorted(proxied_outcome))}"
-        for test, direct_outcome, proxied_outcome in _verdicts(direct, through)
-        if not proxied_outcome <= direct_outcome
+        test: f"directly {', '.join(sorted(direct_verdicts))}; through kproxy {', '.join(sorted(proxied_verdicts))}"
+        for test, direct_verdicts, proxied_verdicts in _verdicts(direct, through)
+        if not proxied_verdicts <= direct_verdicts
     }
 
 
 def unsteady_tests(direct: Sequence[Run], through: Sequence[Run]) -> dict[str, str]:
-    """The tests that vary from run to run without kproxy, with all their outcomes."""
+    """Return the tests that vary from run to run even without kproxy, with all their outcomes."""
     return {
-        test: f"directly {', '.join(sorted(direct_outcome))}; through kproxy {', '.join(sorted(proxied_outcome))}"
-        for test, direct_outcome, proxied_outcome in _verdicts(direct, through)
-        if proxied_outcome <= direct_outcome and len(direct_outcome) > 1
+        test: f"directly {', '.join(sorted(direct_verdicts))}; through kproxy {', '.join(sorted(proxied_verdicts))}"
+        for test, direct_verdicts, proxied_verdicts in _verdicts(direct, through)
+        if proxied_verdicts <= direct_verdicts and len(direct_verdicts) > 1
     }
 
 
 def trace_problems(lines: Sequence[Line]) -> Iterator[str]:
-    """Problems that a trace of valid clients and real brokers must not have, as sentences."""
+    """Yield problems that a trace of valid clients and real brokers must not have, as sentences."""
     if gaps := sum(line["kind"] == "gap" for line in lines):
         yield f"{gaps} gaps in the trace"
-    for (code, name, blame), count in sorted(Counter(_identified(lines)).items()):
+    for (code, name, blame), count in sorted(Counter(_finding_keys(lines)).items()):
         if code in PAST_THE_PROXY or code[0] in "LK" or (blame == "broker" and code != SLOW_RESPONSE):
             yield f"{count} x {code} {name}, blame {blame}"
-    unanswered = [
+    not_rewritten = [
         line
         for line in lines
         if line.get("api") == "Metadata" and line["kind"] == "response" and not _is_rewritten(line)
     ]
-    if unanswered:
-        yield f"{len(unanswered)} Metadata responses whose brokers' ports were not all rewritten"
+    if not_rewritten:
+        yield f"{len(not_rewritten)} Metadata responses whose brokers' ports were not all rewritten"
 
 
 def other_findings(lines: Sequence[Line]) -> Counter[tuple[str, str, str]]:
-    """The number of each finding, by (code, name, blame)."""
-    return Counter(_identified(lines))
+    """Return the counts of findings, by (code, name, blame)."""
+    return Counter(_finding_keys(lines))
 
 
-def _identified(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
+def _finding_keys(lines: Sequence[Line]) -> Iterator[tuple[str, str, str]]:
     for finding in all_findings(list(lines)):
         yield finding["code"], finding["name"], finding.get("blame", "")
 
 
 def _is_rewritten(line: Line) -> bool:
-    ports = [port for port in line.get("rewritten", []) if port["path"].endswith(".port")]
+    ports = [change for change in line.get("rewritten", []) if change["path"].endswith(".port")]
     return len(ports) == len(line.get("brokers", []))
 
 
 def _verdicts(direct: Sequence[Run], through: Sequence[Run]) -> Iterator[tuple[str, set[str], set[str]]]:
-    """Yield (test, outcomes directly, outcomes through kproxy); "absent" if a run does not have the test."""
-    modes: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
+    """Yield (test, direct verdicts, verdicts through kproxy); the verdict is "absent" if a run lacks the test."""
+    verdicts_by_mode: tuple[defaultdict[str, set[str]], ...] = (defaultdict(set), defaultdict(set))
     all_tests = sorted({test for run in (*direct, *through) for test in run.outcomes})
-    for mode, runs in zip(modes, (direct, through), strict=True):
+    for verdicts, runs in zip(verdicts_by_mode, (direct, through), strict=True):
         for run in runs:
             for test in all_tests:
-                mode[test].add(verdict(run.outcomes[test]) if test in run.outcomes else "absent")
+                verdicts[test].add(verdict(run.outcomes[test]) if test in run.outcomes else "absent")
     for test in all_tests:
-        yield test, modes[0][test], modes[1][test]
+        yield test, verdicts_by_mode[0][test], verdicts_by_mode[1][test]

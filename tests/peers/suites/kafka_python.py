@@ -1,6 +1,6 @@
-"""The integration suite of kafka-python, from the source distribution of the client.
+"""The integration suite of kafka-python, from the client's source distribution.
 
-Left out are its tests of SASL and TLS: they start a Kafka of their own with such listeners.
+Its tests of SASL and TLS are left out because they start a Kafka of their own with such listeners.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.peers.toolchains import cache
 
 CONSTRAINTS = Path(__file__).parents[3] / ".ci" / "constraints-peers.txt"
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")
-#: A module that the source distribution lacks; with a broker that is there already it has nothing to do. That consumers
-#: ask for Metadata each second is for a race of theirs (3.0.12): a subscription that comes while the first Metadata is
-#: taken in is forgotten until they ask again, after five minutes. 5 of 1,600 runs of test_kafka_consumer met it.
+#: A module that the source distribution lacks; with an existing broker it has nothing to do. Consumers request Metadata
+#: every second to avoid a race in the client (3.0.12): a subscription made while the first Metadata is processed is
+#: forgotten until the next request, by default five minutes later. It hit 5 of 1,600 runs of test_kafka_consumer.
 SERVICE = """\
 from kafka import KafkaConsumer
 
@@ -41,20 +41,20 @@ SpawnedService = None
 def run(
     bootstrap: str, directory: Path, *, seconds: float, files: Sequence[str] = FILES, release: str = RELEASES[0]
 ) -> dict[str, str]:
-    """Run it.
+    """Run the suite; return the outcome of each test.
 
     Args:
         bootstrap: HOST:PORT.
-        directory: To unpack it in.
-        seconds: It is given; a single test has 120.
-        files: Those of its tests to run.
-        release: Of Kafka.
+        directory: The directory to unpack it in.
+        seconds: The time limit; each single test has 120.
+        files: The test files to run.
+        release: The release of Kafka.
     """
     with tarfile.open(_source()) as source:
         # Python before 3.11.4 has no extraction filters; the hash of this file is pinned.
         source.extractall(directory, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     [root] = directory.glob("kafka_python-*")
-    (root / "test" / "__init__.py").touch()  # otherwise Python's own package of that name is found first
+    (root / "test" / "__init__.py").touch()  # otherwise, Python's own package of that name is found first
     (root / "test" / "service.py").write_text(SERVICE)
     environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": release, "KAFKA_ROOT": str(root)}
     report = directory / "report.xml"
@@ -75,25 +75,25 @@ def _outcome(case: ET.Element) -> str:
 
 
 def version() -> str:
-    """The pinned release."""
-    return pinned_release()[1]
+    """Return the pinned release."""
+    return pinned_requirement()[1]
 
 
-def pinned_release() -> re.Match[str]:
+def pinned_requirement() -> re.Match[str]:
     pinned = re.search(r"^kafka-python==(\S+)(?: *\\\n +--hash=\S+)+", CONSTRAINTS.read_text(), re.MULTILINE)
     assert pinned is not None
     return pinned
 
 
 def _source() -> Path:
-    """The source distribution; it must have the pinned hash."""
-    pinned = pinned_release()
+    """Return the path of the source distribution; it must have the pinned hash."""
+    pinned = pinned_requirement()
     source = cache() / f"kafka_python-{pinned[1]}.tar.gz"
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)
-        expected_hash = source.with_suffix(".txt")
-        expected_hash.write_text(pinned[0])
+        requirements = source.with_suffix(".txt")
+        requirements.write_text(pinned[0])
         options = ["-q", "--no-deps", "--no-binary", "kafka-python", "--require-hashes"]
-        command = [sys.executable, "-m", "pip", "download", *options, "-r", expected_hash, "-d", source.parent]
+        command = [sys.executable, "-m", "pip", "download", *options, "-r", requirements, "-d", source.parent]
         subprocess.run(command, check=True, timeout=300)
     return source

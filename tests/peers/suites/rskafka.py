@@ -1,7 +1,7 @@
-"""The integration suite of rskafka, from the crate: rskafka alone, and with librdkafka and Kafka's Java client.
+"""The integration suite of rskafka, from the crate: rskafka alone, and together with librdkafka and the Java client.
 
-Its tests of TLS and SOCKS5 are not compiled in. Its test of SASL passes without doing anything, as no listener has
-SASL; it counts as skipped.
+Its tests of TLS and SOCKS5 are not compiled. Its test of SASL counts as skipped: it passes without doing anything
+because no listener has SASL.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ FILE_SECONDS = 180
 
 
 def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
-    """Run it.
+    """Run the suite; return the outcome of each test.
 
     Args:
         bootstrap: HOST:PORT.
-        directory: For what it prints.
-        seconds: It is given; a single file has `FILE_SECONDS`, since the Java client's tests can wait forever.
+        directory: The directory for the output.
+        seconds: The time limit; each file has `FILE_SECONDS`, since the Java client's tests can wait forever.
     """
     environment = {"TEST_INTEGRATION": "1", "TEST_BROKER_IMPL": "kafka", "TEST_JAVA_INTEROPT": "1"}
     environment |= {"KAFKA_CONNECT": bootstrap}
@@ -49,20 +49,20 @@ def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
                 timeout=min(FILE_SECONDS, deadline - time.monotonic()),
             )  # fmt: skip
         text = printed.read_text(errors="replace")
-        match = re.findall(r"^test (\w+) \.\.\. .*?(ok|FAILED|ignored)$", text, re.MULTILINE)
-        outcomes |= {test: {"ok": "passed"}.get(outcome, outcome) for test, outcome in match}
+        matches = re.findall(r"^test (\w+) \.\.\. .*?(ok|FAILED|ignored)$", text, re.MULTILINE)
+        outcomes |= {test: {"ok": "passed"}.get(outcome, outcome) for test, outcome in matches}
     return {test: "skipped" if test in SKIPPED else outcome for test, outcome in outcomes.items()}
 
 
 def _programs() -> dict[str, Path]:
-    """The compiled tests, by the name of their file."""
+    """Return the compiled tests, by the name of their file."""
     root = cache() / f"rskafka-{VERSION}"
     if not root.exists():
         _unpack(root)
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", *(f"--test={name}" for name in FILES)]
-    small = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_TEST_DEBUG": "0"}
+    without_debug_info = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_TEST_DEBUG": "0"}
     build = subprocess.run(
-        command, cwd=root, env=os.environ | small, check=True, capture_output=True, text=True, timeout=1800
+        command, cwd=root, env=os.environ | without_debug_info, check=True, capture_output=True, text=True, timeout=1800
     )
     messages = [json.loads(line) for line in build.stdout.splitlines()]
     jars = root / "target" / "debug" / "jassets"  # where the tests look before they fetch jars

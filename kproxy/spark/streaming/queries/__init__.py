@@ -20,7 +20,7 @@ from kproxy.spark.registry import RegisteredFunction, Registry
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: Queries with windows; the others report new items.
+#: Queries with windows; other queries report new items.
 ROLLING: Final = ("latency", "errors")
 _SECOND: Final = 1_000_000
 
@@ -31,8 +31,8 @@ class Span:
 
     Attributes:
         window: Length of a window.
-        step: Interval between starts of windows: equal to `window`, each line is in one; a fraction of it, in several.
-        late: Lines up to this much older than the newest one count; older ones are dropped.
+        step: Interval between starts of windows. If it equals `window`, each line is in one window, else in several.
+        late: Lines up to this much older than the newest line count; older lines are dropped.
         horizon: An item is new if it was not reported for this long.
     """
 
@@ -42,17 +42,17 @@ class Span:
     horizon: int = 24 * 3600 * _SECOND
 
     def windows(self) -> Column:
-        """The windows of a line, as a column to group by."""
+        """Return the windows of a line, as a column to group by."""
         from pyspark.sql import functions as F
 
         return F.window("ts", interval(self.window), interval(self.step))
 
     def watermark(self, name: str) -> str:
-        """Return how late the lines of a query may come; queries for new items remember them for twice that."""
+        """Return how late the lines of a query may arrive; queries for new items remember items for twice as long."""
         return interval(self.late if name in ROLLING else self.horizon // 2)
 
     def per_second(self, count: str) -> Column:
-        """A count per window as a rate per second."""
+        """Return a count per window as a rate per second."""
         from pyspark.sql import functions as F
 
         return F.col(count) / (self.window / _SECOND)

@@ -1,4 +1,4 @@
-"""New clients: their software, and API versions that newer releases remove."""
+"""New clients: their software, and the API versions they use that newer releases remove."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def clients(lines: DataFrame, span: Span) -> DataFrame:
         span: Only the watermark, which the lines have, is used.
 
     Returns:
-        at, client (its host if it has no client id); software_name and software_version from its ApiVersions request
-        (KIP-511; null if it sends none), then api, api_version and refused_from are null; or, for an API version that
-        brokers remove, these three, with the first release line without it. Then address (of the client), broker, and
-        the place: file, connection_id and offset (of the frame).
+        at, client (its host if it has no client id); either software_name and software_version from its ApiVersions
+        request (KIP-511; null if it sends none), or, for an API version that brokers remove, api, api_version and
+        refused_from, the first release line without it; the others are null. Then address (of the client), broker, and
+        the location: file, connection_id and offset (of the frame).
     """
     null = F.lit(None).cast("string")
     refused_line = refused_since(F.col("api_key"), F.col("api_version"))

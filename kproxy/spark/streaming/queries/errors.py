@@ -17,20 +17,21 @@ _BINS = 256
 def errors(lines: DataFrame, span: Span) -> DataFrame:
     """Report how many responses of each API to each client carried each error, in each window.
 
-    State: for each open window, API and client, a count of responses and one per error, at most 256; if a client has
-    more codes than that, some are counted together.
+    State: for each open window, API and client, a count of all responses and one count per error code, at most 256; if
+    a client has more codes than that, some are counted together.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, errors and not_decoded of responses.
         span: `window` and `step`.
 
     Returns:
-        window_start, window_end, api, client (its host if it has no client id), error and code; responses counts those
-        that carry it, however many times, and share is their share (0 to 1) of all decoded ones. Only errors have rows.
+        window_start, window_end, api, client (its host if it has no client id), error and code; responses, the number
+        that carry the error, however many times, and share, their share (0 to 1) of all decoded responses. Only errors
+        have rows.
     """
     codes = F.array_distinct(F.transform(array_or_empty(F.col("errors")), lambda error: error["code"].cast("double")))
-    # One aggregate must count by code, because streams cannot compare rows: a histogram whose bins are the codes. The
-    # null added to a response's codes counts the response itself.
+    # One aggregate must count by code, because streams cannot compare rows, so it is a histogram whose bins are the
+    # codes. The null added to a response's codes counts the response itself.
     table = (
         lines.where(is_decoded() & F.col("api").isNotNull())
         .select("ts", "api", client_name().alias("client"), F.explode(F.array_append(codes, F.lit(None))).alias("code"))
@@ -55,14 +56,14 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
 
 
 def _counts(bins: Column) -> Column:
-    """Return codes with counts; a code may be in several bins, which were merged as weighted means."""
+    """Return the codes with their counts; a code may be in several bins, which were merged as weighted means."""
 
     def code_of(bin_: Column) -> Column:
         return F.round(bin_["x"]).cast("int")
 
     def count_of(code: Column) -> Column:
-        bins_of_code = F.filter(bins, lambda bucket: code_of(bucket) == code)
-        return F.aggregate(bins_of_code, F.lit(0.0), lambda sum_, bucket: sum_ + bucket["y"]).cast("long")
+        bins_of_code = F.filter(bins, lambda bin_: code_of(bin_) == code)
+        return F.aggregate(bins_of_code, F.lit(0.0), lambda total, bin_: total + bin_["y"]).cast("long")
 
-    codes = F.array_distinct(F.transform(array_or_empty(bins), lambda bucket: code_of(bucket)))
+    codes = F.array_distinct(F.transform(array_or_empty(bins), lambda bin_: code_of(bin_)))
     return F.transform(codes, lambda code: F.struct(code.alias("code"), count_of(code).alias("responses")))

@@ -1,4 +1,4 @@
-"""New findings at a client and a broker."""
+"""New findings, by rule, client and broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY = ("code", "name", "severity", "message")
 def findings(lines: DataFrame, span: Span) -> DataFrame:
     """Report each rule with a finding at a client and a broker, once per horizon.
 
-    A finding without a frame names no client: it is reported for each connection.
+    A finding without a frame names no client, so it is reported for each connection.
 
     State: each rule with a client and a broker, or a connection, for the horizon.
 
@@ -26,7 +26,7 @@ def findings(lines: DataFrame, span: Span) -> DataFrame:
 
     Returns:
         at, severity, code and name of the rule, client (its host if it has no client id), broker, message, and the
-        place: file, connection_id, direction and offset (of the frame in it, bytes).
+        location: file, connection_id, direction and offset (of the frame in it, bytes).
     """
     own_finding = F.when(F.col("kind") == "finding", F.array(F.struct(*_ENTRY)))
     frame_findings = F.transform("findings", lambda entry: F.struct(*(entry[name].alias(name) for name in _ENTRY)))

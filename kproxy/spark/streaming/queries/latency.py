@@ -8,16 +8,16 @@ from pyspark.sql import functions as F
 from kproxy.spark.streaming.queries import Span, query
 
 _QUANTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99}
-#: Significant digits of a latency; a window of an API has a few thousand different values at most.
+#: Significant digits of a latency; a window has a few thousand different values per API at most.
 _DIGITS = 3
 
 
 @query("requests a second and how long answers took, by API and window")
 def latency(lines: DataFrame, span: Span) -> DataFrame:
-    """Report rate and latency percentiles of each API in each window.
+    """Report the request rate and the latency percentiles of each API in each window.
 
-    State: for each open window and API, its latencies to three digits with their counts. So percentiles are exact to
-    three digits, whatever the load; the maximum is exact.
+    State: for each open window and API, its latencies to three digits, with their counts. So percentiles are exact to
+    three digits at any load; the maximum is exact.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api and latency_us of requests and responses.

@@ -1,4 +1,4 @@
-"""P011: which records are compared, and what its findings have."""
+"""P011: which records are compared, and what its findings contain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATH = "responses[0].partitions[0].records[0].records"
 
 
 class RecordTraffic:
-    """A producer on connection 1, consumers on others, all of one topic."""
+    """A producer on connection 1 and consumers on other connections, all of one topic."""
 
     def __init__(self, *masks: str) -> None:
         values = RecordValues(registered(), Masks(masks))
@@ -36,7 +36,7 @@ class RecordTraffic:
             self.inspector.open(number, "c:1", server, at=self.at)
 
     def memory(self) -> int:
-        """The bytes of all objects that the tracker keeps."""
+        """Return the size in bytes of all objects that the tracker keeps."""
         objects: dict[int, Any] = {}
         pending = list(vars(self.inspector._inspection.run_state.state(ProducedRecords)).values())
         while pending:
@@ -45,7 +45,7 @@ class RecordTraffic:
                 pending += gc.get_referents(obj)
         return sum(map(sys.getsizeof, objects.values()))
 
-    def _data(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
+    def send(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
         self.at += MS
         lines = self.inspector.data(number, direction, frame, at=self.at)
         self.frame = frame
@@ -60,26 +60,26 @@ class RecordTraffic:
     def produce_batches(self, *batches: dict[str, Any], acks: int = 1, partition: int = 0, number: int = 1) -> None:
         rows = [{"index": partition, "records": encode(batches)}]
         body = {"acks": acks, "timeout_ms": 9, "topic_data": [{"name": "orders", "partition_data": rows}]}
-        self._data(number, Direction.REQUEST, request("Produce", 9, body))
+        self.send(number, Direction.REQUEST, request("Produce", 9, body))
 
     def answer(self, offset: int = 7, error: int = 0, number: int = 1) -> list[FindingEntry]:
         rows = [{"index": 0, "base_offset": offset, "error_code": error}]
         body = {"responses": [{"name": "orders", "partition_responses": rows}]}
-        return self._data(number, Direction.RESPONSE, response("Produce", 9, body))
+        return self.send(number, Direction.RESPONSE, response("Produce", 9, body))
 
     def delete(self) -> None:
-        self._data(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
-        self._data(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
+        self.send(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
+        self.send(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
 
     def fetch(self, *values: bytes | None, offset: int = 7, number: int = 2, **batch: Any) -> list[FindingEntry]:
         records = [{"value": value, "timestamp": AT} for value in values]
         data = encode([{"base_offset": offset, "records": records, **batch}])
-        self._data(
+        self.send(
             number, Direction.REQUEST, request("Fetch", 12, {"topics": [{"topic": "orders", "partitions": [{}]}]})
         )
         rows = [{"partition_index": 0, "high_watermark": 99, "records": data}]
         body = {"responses": [{"topic": "orders", "partitions": rows}]}
-        return self._data(number, Direction.RESPONSE, response("Fetch", 12, body))
+        return self.send(number, Direction.RESPONSE, response("Fetch", 12, body))
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_finding_points_at_the_changed_part(traffic: RecordTraffic) -> None:
         changed[5:],
     )
     assert traffic.frame[slice(*headers_finding.span or ())] == b"\0"  # the number of headers
-    assert traffic.fetch(None, changed) == []  # once
+    assert traffic.fetch(None, changed) == []  # reported only once
 
 
 def test_changes_are_found_in_compressed_records(traffic: RecordTraffic) -> None:
@@ -118,7 +118,7 @@ def test_record_that_became_null_is_reported(traffic: RecordTraffic) -> None:
     traffic.produce(ORDER, None)
     traffic.answer()
     reported = traffic.fetch(None, b"")
-    assert [finding.path for finding in reported] == [f"{PATH}[0].value"]  # of two changes with one cause
+    assert [finding.path for finding in reported] == [f"{PATH}[0].value"]  # one of two changes with the same cause
     assert "it was 16 bytes, and is null" in reported[0].message
 
 
@@ -242,7 +242,7 @@ def test_only_the_first_of_several_batches_has_an_offset(traffic: RecordTraffic)
     batch = encode([{"records": [{"value": ORDER, "timestamp": AT}]}])
     rows = [{"index": 0, "records": batch + encode([{"records": [{"value": b"text", "timestamp": AT}]}])}]
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": rows}]}
-    traffic._data(1, Direction.REQUEST, request("Produce", 9, body))
+    traffic.send(1, Direction.REQUEST, request("Produce", 9, body))
     traffic.answer()
     assert traffic.fetch(ORDER) == []
 

@@ -1,4 +1,4 @@
-"""Limits of the work for one frame: how many findings a rule has, and the steps that all rules share."""
+"""Limits of the work for one frame: the findings of each rule, and the steps that all rules share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kproxy.frames import request
 
 
 def request_with_tags(count: int) -> Message:
-    """A request with that many unknown tags."""
+    """Return a request with that many unknown tags."""
     body = {"client_software_name": "x", "client_software_version": "1"}
     return read_request(request("ApiVersions", 3, body | {"_tags": [[100 + tag, b"x"] for tag in range(count)]}))
 
@@ -37,7 +37,7 @@ def test_findings_of_a_rule_in_one_frame_are_limited_and_counted() -> None:
     assert connection.repeated["L014", "unknown-tag"] == 7
 
 
-def test_maximum_number_of_findings_is_not_limited() -> None:
+def test_maximum_number_of_findings_is_not_cut() -> None:
     assert "K009" not in [finding.code for finding in check_message(request_with_tags(MAX_FINDINGS))]
 
 
@@ -52,9 +52,9 @@ def test_rules_without_steps_left_are_named() -> None:
 
 def test_each_frame_has_its_own_steps() -> None:
     connection = ConnectionState(RunState(rules.trackers()))
-    spent = request_with_tags(3)
-    spent.steps_left = 0
-    check_message(spent, connection)
+    exhausted = request_with_tags(3)
+    exhausted.steps_left = 0
+    check_message(exhausted, connection)
     assert "L014" in [finding.code for finding in check_message(request_with_tags(3), connection)]
 
 

@@ -1,11 +1,11 @@
-"""From releases to the data files, with two tiny releases of a made-up protocol."""
+"""Build the data files from two tiny releases of a made-up protocol."""
 
 import json
 from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.data import FILES, Release, SchemaData, make
+from dissectors.schemas.importer.data import FILES, Release, SchemaData, merge_releases
 
 
 def definition(**more: Any) -> tuple[str, str]:
@@ -60,7 +60,7 @@ NEW = Release(
 
 
 def test_data_files_of_two_releases_have_the_expected_content() -> None:
-    data, notes = make([OLD, NEW])
+    data, notes = merge_releases([OLD, NEW])
     assert notes == []
     files = data.files()
     assert {name: content.decode() for name, content in files.items()} == {
@@ -88,7 +88,7 @@ def test_data_files_of_two_releases_have_the_expected_content() -> None:
 
 
 def test_written_files_are_read_back_unchanged() -> None:
-    data, _ = make([OLD, NEW])
+    data, _ = merge_releases([OLD, NEW])
     files = data.files()
     assert tuple(files) == FILES
     assert SchemaData.parse(files) == data
@@ -98,22 +98,22 @@ def test_written_files_are_read_back_unchanged() -> None:
 def test_field_ranges_that_end_early_keep_their_end() -> None:
     legs = {"name": "Legs", "type": "int32", "versions": "0-1", "nullableVersions": "1"}
     fields = [{"name": "Cats", "type": "[]Cat", "versions": "0+", "fields": [legs]}]
-    data, _ = make([Release("4.4.0", [definition(fields=fields)], OLD.facts)])
+    data, _ = merge_releases([Release("4.4.0", [definition(fields=fields)], OLD.facts)])
     assert data.messages["CatRequest"]["fields"] == fields
 
 
-def test_rejects_a_message_defined_twice() -> None:
+def test_message_defined_twice_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"4\.4\.0 defines CatRequest twice"):
-        make([Release("4.4.0", [definition(), definition()], OLD.facts)])
+        merge_releases([Release("4.4.0", [definition(), definition()], OLD.facts)])
 
 
-def test_rejects_versions_with_a_hole() -> None:
+def test_versions_with_a_gap_are_rejected() -> None:
     newer = Release("4.4.0", [definition(validVersions="4-5")], NEW.facts)
     with pytest.raises(ValueError, match=r"CatRequest have a hole: \[0, 1, 2, 4, 5\]"):
-        make([OLD, newer])
+        merge_releases([OLD, newer])
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"validVersions": "3-1"}'])
 def test_unreadable_definition_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=r"a definition in kafka-raft 4\.4\.0 cannot be read: "):
-        make([Release("4.4.0", [("kafka-raft", text)], OLD.facts)])
+        merge_releases([Release("4.4.0", [("kafka-raft", text)], OLD.facts)])

@@ -1,17 +1,17 @@
-"""One definition file, as Kafka writes it, read without its sentences."""
+"""Read a definition file, as Kafka writes it, without its comments and descriptions."""
 
 import json
 from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.definitions import Message, parse, read
+from dissectors.schemas.importer.definitions import Message, parse, read_definition
 
 LICENCE = '// Licensed to the ASF under one or more agreements. // "None" of this is JSON.\n'
 
 
 def read_message(text: str) -> Message:
-    message = read(text, "kafka-clients", "4.4.0")
+    message = read_definition(text, "kafka-clients", "4.4.0")
     assert message is not None
     return message
 
@@ -34,7 +34,7 @@ def test_comments_are_removed_and_strings_kept() -> None:
     assert parse(text) == {"a": "http://x", "b": '"// no comment', "c": "/* no */"}
 
 
-def test_facts_of_a_message_are_kept_without_its_sentences() -> None:
+def test_message_is_read_without_its_comments_and_descriptions() -> None:
     text = (
         LICENCE
         + """{
@@ -57,9 +57,9 @@ def test_facts_of_a_message_are_kept_without_its_sentences() -> None:
     }  # fmt: skip
 
 
-def test_removed_message_is_none() -> None:
+def test_removed_message_is_read_as_none() -> None:
     removed = '{"apiKey": 4, "type": "request", "name": "LeaderAndIsrRequest", "validVersions": "none"}'
-    assert read(removed, "kafka-clients", "4.4.0") is None
+    assert read_definition(removed, "kafka-clients", "4.4.0") is None
 
 
 def test_field_without_a_valid_version_is_left_out() -> None:
@@ -80,7 +80,7 @@ def test_shared_struct_is_copied_to_each_field() -> None:
     ]
     first, rest = read_message(definition(*fields, commonStructs=[cursor]))["fields"]
     assert [inner["name"] for inner in first["fields"]] == ["At"]
-    assert [inner["versions"] for inner in rest["fields"]] == [{1, 2, 3}], "no version has it without its struct"
+    assert [inner["versions"] for inner in rest["fields"]] == [{1, 2, 3}], "no version has the field without its struct"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_field_without_a_default_has_no_such_key() -> None:
     assert "default" not in read_field()
 
 
-def test_rejects_a_definition_without_a_required_key() -> None:
+def test_definition_without_a_required_key_is_rejected() -> None:
     with pytest.raises(KeyError, match="validVersions"):
-        read('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")
+        read_definition('{"name": "CatRequest", "type": "request"}', "kafka-clients", "4.4.0")

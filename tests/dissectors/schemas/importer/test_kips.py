@@ -1,4 +1,4 @@
-"""The KIPs of versions are read from comments in front of the fields."""
+"""The KIPs of each version are read from the comments before the fields."""
 
 from __future__ import annotations
 

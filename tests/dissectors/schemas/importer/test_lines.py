@@ -1,10 +1,10 @@
-"""Rows of release lines, from what Java printed to the data file and to the report."""
+"""Rows of release lines, from the output of the Java program to the data file and the report."""
 
 from typing import Any
 
 import pytest
 
-from dissectors.schemas.importer.lines import changes, content, listener, numbers, parse, row, united
+from dissectors.schemas.importer.lines import changes, content, listener, merge_rows, numbers, parse, row
 
 
 def release_facts(**more: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_clients_use_zookeeper_brokers_until_3_2() -> None:
 
 def test_rows_are_ordered_and_replaced_by_line() -> None:
     present = [row("2.8.1", release_facts()), row("4.4.0", release_facts())]
-    rows = united(
+    rows = merge_rows(
         present, [row("0.11.0.3", release_facts()), row("2.8.2", release_facts()), row("2.10.0", release_facts())]
     )
     assert [line_row["release"] for line_row in rows] == ["0.11.0.3", "2.8.2", "2.10.0", "4.4.0"]

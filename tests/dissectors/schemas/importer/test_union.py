@@ -1,4 +1,4 @@
-"""Two releases of made-up messages, united."""
+"""Unite two releases of made-up messages."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def unite(older: Message, newer: Message) -> tuple[Message, list[str]]:
     return united[newer["name"]], notes
 
 
-def names(message: Message, version: int) -> list[str]:
+def field_names(message: Message, version: int) -> list[str]:
     return [field["name"] for field in message["fields"] if version in field["versions"]]
 
 
@@ -42,11 +42,14 @@ def test_union_has_the_versions_of_both_releases() -> None:
     united, notes = unite(old, new)
     assert united["versions"] == {0, 1, 2, 3}
     assert united["served"] == {"3.9.1": "0-2", "4.4.0": "2-3"}
-    assert [names(united, version) for version in range(4)] == [["Legs", "Fur"]] * 2 + [["Legs"], ["Legs", "Tail"]]
+    assert [field_names(united, version) for version in range(4)] == [["Legs", "Fur"]] * 2 + [
+        ["Legs"],
+        ["Legs", "Tail"],
+    ]
     assert notes == []
 
 
-def test_message_of_one_release_is_kept() -> None:
+def test_message_that_only_one_release_has_is_kept() -> None:
     old, new = message("3.9.1", {0}), message("4.4.0", {0}, name="DogRequest", apiKey=4)
     assert union({"CatRequest": old}, {"DogRequest": new}) == ({"DogRequest": new, "CatRequest": old}, [])
 
@@ -55,7 +58,11 @@ def test_fields_of_the_older_release_keep_their_position() -> None:
     old = message("3.9.1", {0, 1}, field("A", {0}), field("B", {0, 1}), field("C", {0}), field("D", {0, 1}))
     new = message("4.4.0", {1, 2}, field("B", {1, 2}), field("New", {2}), field("D", {1, 2}))
     united, _ = unite(old, new)
-    assert [names(united, version) for version in range(3)] == [["A", "B", "C", "D"], ["B", "D"], ["B", "New", "D"]]
+    assert [field_names(united, version) for version in range(3)] == [
+        ["A", "B", "C", "D"],
+        ["B", "D"],
+        ["B", "New", "D"],
+    ]
 
 
 def test_newer_release_defines_versions_of_both() -> None:
@@ -70,24 +77,24 @@ def test_renamed_field_has_the_newer_name() -> None:
     old = message("3.9.1", {0, 1}, field("Id", {0, 1}), field("Feet", {0, 1}), field("Fur", {1}, "bool"))
     new = message("4.4.0", {1, 2}, field("Id", {1, 2}), field("Legs", {1, 2}), field("Coat", {1, 2}, "bool"))
     united, notes = unite(old, new)
-    assert [names(united, version) for version in range(3)] == [["Id", "Legs"], *[["Id", "Legs", "Coat"]] * 2]
+    assert [field_names(united, version) for version in range(3)] == [["Id", "Legs"], *[["Id", "Legs", "Coat"]] * 2]
     assert notes == []
 
 
-def test_new_field_before_a_renamed_one_is_kept_apart() -> None:
+def test_new_field_before_a_renamed_one_stays_separate() -> None:
     old = message("3.9.1", {0, 1}, field("Feet", {0, 1}))
     new = message("4.4.0", {1, 2}, field("Age", {2}), field("Legs", {1, 2}))
     united, _ = unite(old, new)
-    assert [names(united, version) for version in range(3)] == [["Legs"], ["Legs"], ["Age", "Legs"]]
+    assert [field_names(united, version) for version in range(3)] == [["Legs"], ["Legs"], ["Age", "Legs"]]
 
 
 def test_fields_of_disjoint_versions_are_different() -> None:
     old, new = message("3.9.1", {0}, field("Name", {0})), message("4.4.0", {1}, field("Id", {1}))
     united, _ = unite(old, new)
-    assert [names(united, version) for version in range(2)] == [["Name"], ["Id"]]
+    assert [field_names(united, version) for version in range(2)] == [["Name"], ["Id"]]
 
 
-def test_field_with_a_changed_type_is_two_fields() -> None:
+def test_field_with_a_changed_type_becomes_two_fields() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, "int8"))
     new = message("4.4.0", {1}, field("Legs", {1}, "int32"))
     united, notes = unite(old, new)
@@ -101,7 +108,7 @@ def test_structs_are_united_and_may_be_renamed() -> None:
     united, notes = unite(old, new)
     [cats] = united["fields"]
     assert cats["type"] == "[]Feline"
-    assert [names(cats, version) for version in range(3)] == [["Fur", "Legs"], ["Legs"], ["Legs", "Tail"]]
+    assert [field_names(cats, version) for version in range(3)] == [["Fur", "Legs"], ["Legs"], ["Legs", "Tail"]]
     assert notes == []
 
 
@@ -132,7 +139,7 @@ def test_tag_unknown_to_one_release_is_compatible() -> None:
     old = message("3.9.1", {0}, tagged_field("A", {0}, 0), flexible="0+")
     new = message("4.4.0", {0}, tagged_field("A", {0}, 0), tagged_field("B", {0}, 1), flexible="0+")
     united, notes = unite(old, new)
-    assert names(united, 0) == ["A", "B"]
+    assert field_names(united, 0) == ["A", "B"]
     assert notes == []
 
 
@@ -146,7 +153,7 @@ def test_field_added_to_an_existing_version_is_noted() -> None:
     old = message("3.9.1", {0}, field("Cats", {0}, "[]Cat", field("Legs", {0})))
     new = message("4.4.0", {0}, field("Cats", {0}, "[]Cat", field("Legs", {0}), field("Tail", {0})))
     united, notes = unite(old, new)
-    assert names(united["fields"][0], 0) == ["Legs", "Tail"]
+    assert field_names(united["fields"][0], 0) == ["Legs", "Tail"]
     assert notes == ["CatRequest v0 has not the same bytes in 3.9.1 and in 4.4.0"]
 
 
@@ -164,6 +171,6 @@ def test_deprecated_versions_are_kept_per_release() -> None:
     assert united["deprecated"] == {"3.9.1": "0"}
 
 
-def test_rejects_a_version_flexible_in_one_release_only() -> None:
+def test_version_flexible_in_one_release_only_is_rejected() -> None:
     with pytest.raises(ValueError, match="CatRequest v1 is flexible in one release only"):
         unite(message("3.9.1", {1}, flexible="none"), message("4.4.0", {2}, flexible="1+"))

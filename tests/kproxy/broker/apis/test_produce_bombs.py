@@ -1,4 +1,4 @@
-"""Batches of few bytes that decompress to very many, for a topic that exists: refused soon, in little memory."""
+"""Decompression bombs for an existing topic are refused quickly and in little memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kproxy.broker.data_asked import produce
 from tests.kproxy.broker.socket_client import broker_client
 
 SIZE = 128 << 20
-COMPRESS = {
+COMPRESSORS = {
     "gzip": lambda data: gzip.compress(data, 1),
     "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
     "lz4": lambda data: bytes(cramjam.lz4.compress(data)),
@@ -27,26 +27,27 @@ COMPRESS = {
 
 
 def bomb(codec: str, size: int) -> bytes:
-    """A batch whose one record decompresses to `size` zeros."""
+    """Return a batch whose only record decompresses to `size` zeros."""
     result = bytearray(encode([{"records": [{"key": None, "value": b"x"}]}])[: HEADER.size])
     result[22] = CODECS.index(codec)
-    result += COMPRESS[codec](bytes(size))
+    result += COMPRESSORS[codec](bytes(size))
     result[8:12] = (len(result) - 12).to_bytes(4, "big")
     result[17:21] = google_crc32c.value(bytes(result[CRC_START:])).to_bytes(4, "big")
     return bytes(result)
 
 
-@pytest.mark.parametrize("codec", COMPRESS)
+@pytest.mark.parametrize("codec", COMPRESSORS)
 async def test_rejects_a_decompression_bomb_quickly_in_little_memory(codec: str) -> None:
     data = bomb(codec, SIZE)
-    async with broker_client(topics={"t": 1}) as ask:
+    async with broker_client(topics={"t": 1}) as client:
         tracemalloc.start()
         started_at = time.process_time()
-        response = await produce(ask, data)
+        response = await produce(client, data)
         cpu_seconds = time.process_time() - started_at
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert response["error_code"] != Error.NONE
-        assert (await produce(ask, encode([{"records": [{"key": None, "value": b"x"}]}])))["error_code"] == Error.NONE
+        response = await produce(client, encode([{"records": [{"key": None, "value": b"x"}]}]))
+        assert response["error_code"] == Error.NONE
     assert cpu_seconds < 3
     assert peak < 160 << 20

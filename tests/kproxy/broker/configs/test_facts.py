@@ -12,8 +12,8 @@ from kproxy.broker.threaded import BrokerThread
 from kproxy.schema_import.configs import describe, merge
 
 
-def config(name: str, default: str | None, **more: Any) -> dict[str, Any]:
-    return {"name": name, "default": default, "read_only": False, "sensitive": False, **more}
+def config(name: str, default: str | None, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "default": default, "read_only": False, "sensitive": False, **fields}
 
 
 def test_merge_records_when_configs_appeared_and_disappeared() -> None:
@@ -46,11 +46,11 @@ def test_broker_describes_the_known_configs_of_its_release(release: str) -> None
     for kind in ("topic", "broker"):
         assert {config["name"] for config in described[kind]} == set(definitions(kind, name))
         for config in described[kind]:
-            if "default" in config:  # an old broker does not say the default of what was set
+            if "default" in config:  # an old broker does not report the default of a config that was set
                 assert config["default"] == definitions(kind, name)[config["name"]].default
 
 
-def test_every_release_has_a_default_for_configs_of_the_newest() -> None:
+def test_every_release_has_defaults_for_the_configs_of_the_newest() -> None:
     for kind in ("topic", "group"):
         for release in lines():
             for name, fact in definitions(kind, lines()[-1]).items():

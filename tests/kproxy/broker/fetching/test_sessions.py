@@ -28,9 +28,11 @@ def begin_session(
 def changed_partitions(
     context: FetchContext, *with_records: Key, high_watermark: int = 5, error: Error = Error.NONE
 ) -> set[Key]:
-    """What is sent if all partitions have this answer."""
+    """Return the partitions that are sent if every partition has this result."""
     fields = {"error_code": error, "high_watermark": high_watermark, "log_start_offset": 0}
-    return context.changed_results([(each.key, fields, each.key in with_records) for each in context.requested])
+    return context.changed_results(
+        [(request.key, fields, request.key in with_records) for request in context.requested]
+    )
 
 
 def refused_error(*args: object, **kwargs: object) -> Error:
@@ -40,7 +42,7 @@ def refused_error(*args: object, **kwargs: object) -> Error:
 
 
 def keys(context: FetchContext) -> list[Key]:
-    return [each.key for each in context.requested]
+    return [request.key for request in context.requested]
 
 
 def test_fetch_without_a_session_returns_every_partition() -> None:
@@ -77,7 +79,7 @@ def test_session_adds_updates_and_forgets_partitions() -> None:
     sessions = Sessions()
     session = begin_session(sessions, 0, 0, A, B).session_id
     context = begin_session(sessions, session, 1, C, A, forgotten=[B], offset=9)
-    assert [(each.key, each.offset) for each in context.requested] == [(A, 9), (C, 9)]
+    assert [(request.key, request.offset) for request in context.requested] == [(A, 9), (C, 9)]
     empty = begin_session(sessions, session, 2, forgotten=[A, C])
     assert empty.session_id == 0
     assert refused_error(sessions, session, 3) is Error.FETCH_SESSION_ID_NOT_FOUND
@@ -96,10 +98,10 @@ def test_session_rejects_a_wrong_id_epoch_or_topic_naming() -> None:
 def test_rejects_the_response_to_a_request_superseded_by_a_later_epoch() -> None:
     sessions = Sessions()
     session = begin_session(sessions, 0, 0, A).session_id
-    slow = begin_session(sessions, session, 1)
+    superseded = begin_session(sessions, session, 1)
     begin_session(sessions, session, 2)
     with pytest.raises(ApiError) as caught:
-        changed_partitions(slow)
+        changed_partitions(superseded)
     assert caught.value.error is Error.INVALID_FETCH_SESSION_EPOCH
 
 

@@ -11,26 +11,26 @@ from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.classic_member import JoinRequest
 from kproxy.broker.groups.groups import Groups
 from tests.kproxy.broker.fake_clock import FakeClock
-from tests.kproxy.broker.groups.journals import cluster
+from tests.kproxy.broker.groups.journals import make_cluster
 
 RANGE = {"range": b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"}  # subscribes to "t"
 
 
 class ClassicGroupHarness:
-    """A group; times in ms."""
+    """A classic group and its clock. Times are in ms."""
 
     def __init__(self, **configs: str) -> None:
         self.clock = FakeClock()
-        self.use(cluster(self.clock, **configs))
+        self.move_to(make_cluster(self.clock, **configs))
 
-    def use(self, new_cluster: Cluster) -> None:
+    def move_to(self, cluster: Cluster) -> None:
         """Move the group to a different cluster."""
-        self.cluster = new_cluster
-        self.groups = new_cluster.part(Groups)
+        self.cluster = cluster
+        self.groups = cluster.part(Groups)
         self.group: ClassicGroup = self.groups.classic("g")
 
     def join(self, member_id: str = "", instance: str | None = None, **options: Any) -> PendingResponse:
-        """Join; return the response, which holds the error if the group refuses."""
+        """Join the group; return the response, which has the error if the group refuses."""
         fields = {
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 30_000,
@@ -38,12 +38,12 @@ class ClassicGroupHarness:
             "protocols": RANGE,
             "learns_id": False,
         }
-        join_state = JoinRequest(member_id, instance, "client", "/127.0.0.1", **{**fields, **options})
+        join_request = JoinRequest(member_id, instance, "client", "/127.0.0.1", **{**fields, **options})
         response = PendingResponse()
         try:
-            self.group.join(join_state, response.take)
+            self.group.join(join_request, response.receive)
         except ApiError as refused:
-            response.take({"error_code": refused.error})
+            response.receive({"error_code": refused.error})
         self.clock.advance()
         return response
 
@@ -56,12 +56,12 @@ class ClassicGroupHarness:
         instance: str | None = None,
         protocol: tuple[str | None, str | None] = (None, None),
     ) -> PendingResponse:
-        """Sync; return the response, which holds the error if the group refuses."""
+        """Send a SyncGroup request; return the response, which has the error if the group refuses."""
         response = PendingResponse()
         try:
-            self.group.sync(member_id, instance, generation, protocol, assignments or {}, response.take)
+            self.group.sync(member_id, instance, generation, protocol, assignments or {}, response.receive)
         except ApiError as refused:
-            response.take({"error_code": refused.error})
+            response.receive({"error_code": refused.error})
         return response
 
     def heartbeat(self, member_id: str, generation: int, instance: str | None = None) -> Error:
@@ -72,16 +72,16 @@ class ClassicGroupHarness:
             return refused.error
         return Error.NONE
 
-    def stable(self, *instances: str | None) -> list[str]:
+    def make_stable(self, *instances: str | None) -> list[str]:
         """Join with these instance ids (None: a dynamic member) and sync; return the member ids, the leader's first."""
         [first, *other_instances] = instances
-        [leader] = [self.join(instance=first)]
+        leader = self.join(instance=first)
         members = [leader.member_id]
         for instance in other_instances:
             joined = self.join(instance=instance)
-            rejoined = [self.join(member, at) for member, at in zip(members, instances, strict=False)]
+            rejoined = [self.join(member, id_) for member, id_ in zip(members, instances, strict=False)]
             members.append(joined.member_id)
-            assert not any(each.error for each in rejoined)
+            assert not any(response.error for response in rejoined)
         generation = self.group.generation
         for member in reversed(members):
             self.sync(member, generation, {member: member.encode() for member in members})
@@ -93,22 +93,22 @@ class PendingResponse:
     """The response to a request, once it has arrived."""
 
     def __init__(self) -> None:
-        self.answers: list[Mapping[str, Any]] = []
+        self.bodies: list[Mapping[str, Any]] = []
 
-    def take(self, body: Mapping[str, Any]) -> None:
+    def receive(self, body: Mapping[str, Any]) -> None:
         """Receive the response."""
-        self.answers.append(body)
+        self.bodies.append(body)
 
     @property
     def body(self) -> Mapping[str, Any]:
         """The response; there must be exactly one."""
-        [body] = self.answers
+        [body] = self.bodies
         return body
 
     @property
     def is_pending(self) -> bool:
         """Whether there is no response yet."""
-        return not self.answers
+        return not self.bodies
 
     @property
     def error(self) -> Error:

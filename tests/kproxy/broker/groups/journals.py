@@ -12,7 +12,7 @@ from kproxy.broker.options import BrokerOptions
 
 
 class InMemoryJournal(NullJournal):
-    """Keeps what JSON can hold, as a file would."""
+    """Stores values as JSON, as a file would."""
 
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, str]] = {}
@@ -27,8 +27,8 @@ class InMemoryJournal(NullJournal):
             self.tables.setdefault(table, {})[key] = json.dumps(value)
 
 
-def cluster(clock: Clock, journal: InMemoryJournal | None = None, **configs: str) -> Cluster:
-    """A cluster with the topic ``t`` of four partitions; the journal of an earlier cluster restores its state."""
+def make_cluster(clock: Clock, journal: InMemoryJournal | None = None, **configs: str) -> Cluster:
+    """Return a cluster with the topic ``t`` of four partitions. An earlier cluster's journal restores its state."""
     options = {key.replace("_", "."): value for key, value in configs.items()}
     result = Cluster(BrokerOptions(topics={"t": 4}, configs=options), {}, clock, journal)
     result.nodes[1] = BrokerNode(1, {"PLAINTEXT": ("127.0.0.1", 9092)})

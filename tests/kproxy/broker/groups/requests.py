@@ -24,13 +24,13 @@ def versions(name: str) -> range:
     return range(served_apis()[api.key].lowest, served_apis()[api.key].highest + 1)
 
 
-def topic_id(ask: SocketClient, name: str = "t") -> str:
-    topic = ask.broker.cluster.part(Topics).named(name)
+def topic_id(client: SocketClient, name: str = "t") -> str:
+    topic = client.broker.cluster.part(Topics).named(name)
     assert topic is not None
     return topic.id
 
 
-async def join(ask: SocketClient, version: int = 9, member_id: str = "", **fields: Any) -> Mapping[str, Any]:
+async def join(client: SocketClient, version: int = 9, member_id: str = "", **fields: Any) -> Mapping[str, Any]:
     body = {
         "group_id": "g",
         "session_timeout_ms": 10_000,
@@ -39,14 +39,14 @@ async def join(ask: SocketClient, version: int = 9, member_id: str = "", **field
         "protocol_type": "consumer",
         "protocols": [{"name": name, "metadata": data} for name, data in RANGE.items()],
     }
-    response: Mapping[str, Any] = await ask("JoinGroup", version, {**body, **fields})
+    response: Mapping[str, Any] = await client("JoinGroup", version, {**body, **fields})
     if response["error_code"] == Error.MEMBER_ID_REQUIRED:
-        return await join(ask, version, response["member_id"], **fields)
+        return await join(client, version, response["member_id"], **fields)
     return response
 
 
-async def join_stable_group(ask: SocketClient, group: str = "g") -> str:
-    member = str((await join(ask, group_id=group))["member_id"])
+async def join_stable_group(client: SocketClient, group: str = "g") -> str:
+    member = str((await join(client, group_id=group))["member_id"])
     sync = {
         "group_id": group,
         "generation_id": 1,
@@ -55,13 +55,13 @@ async def join_stable_group(ask: SocketClient, group: str = "g") -> str:
         "protocol_name": "range",
         "assignments": [{"member_id": member, "assignment": b"all"}],
     }
-    assert (await ask("SyncGroup", 5, sync))["assignment"] == b"all"
+    assert (await client("SyncGroup", 5, sync))["assignment"] == b"all"
     return member
 
 
-async def wait_for_rebalance(ask: SocketClient) -> None:
-    """Wait until the request of a different client has started a rebalance."""
-    group = ask.broker.cluster.part(Groups).classic("g")
+async def wait_for_rebalance(client: SocketClient) -> None:
+    """Wait until another client's request has started a rebalance."""
+    group = client.broker.cluster.part(Groups).classic("g")
     for _ in range(500):
         if group.state == "PreparingRebalance":
             return
@@ -69,23 +69,23 @@ async def wait_for_rebalance(ask: SocketClient) -> None:
     raise TimeoutError
 
 
-async def commit(ask: SocketClient, version: int, offset: int, **fields: Any) -> list[int]:
+async def commit(client: SocketClient, version: int, offset: int, **fields: Any) -> list[int]:
     partitions = [
         {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": "m"}
         for index in (0, 9)
     ]
-    topic = {"name": "t", "topic_id": topic_id(ask), "partitions": partitions}
+    topic = {"name": "t", "topic_id": topic_id(client), "partitions": partitions}
     body = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [topic], **fields}
-    response = await ask("OffsetCommit", version, body)
+    response = await client("OffsetCommit", version, body)
     return [partition["error_code"] for topic in response["topics"] for partition in topic["partitions"]]
 
 
 async def fetch_offsets(
-    ask: SocketClient, version: int, *, group: str = "g", all_topics: bool = False, **more: Any
+    client: SocketClient, version: int, *, group: str = "g", all_topics: bool = False, **fields: Any
 ) -> Any:
-    topics = None if all_topics else [{"name": "t", "topic_id": topic_id(ask), "partition_indexes": [0, 1]}]
-    group_request = {"group_id": group, "topics": topics, **more}
-    response = await ask("OffsetFetch", version, {"groups": [group_request], **group_request})
+    topics = None if all_topics else [{"name": "t", "topic_id": topic_id(client), "partition_indexes": [0, 1]}]
+    group_request = {"group_id": group, "topics": topics, **fields}
+    response = await client("OffsetFetch", version, {"groups": [group_request], **group_request})
     if version >= 8:
         [response] = response["groups"]
     return response

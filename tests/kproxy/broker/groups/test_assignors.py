@@ -15,11 +15,11 @@ def member(name: str, topics: Collection[str], target: Collection[TopicIdPartiti
     return Subscriber(name, None, frozenset(topics), frozenset(target))
 
 
-def test_uniform_moves_only_the_partitions_it_must() -> None:
+def test_uniform_moves_no_more_partitions_than_necessary() -> None:
     topics = {"t": 6}
     before = assign_uniform([member("a", "t"), member("b", "t")], topics)
     after = assign_uniform([member(name, "t", before.get(name, ())) for name in ("a", "b", "c")], topics)
-    assert {each: len(parts) for each, parts in after.items()} == {"a": 2, "b": 2, "c": 2}
+    assert {member_id: len(partitions) for member_id, partitions in after.items()} == {"a": 2, "b": 2, "c": 2}
     assert after["a"] < before["a"]
     assert after["b"] < before["b"]
 
@@ -53,25 +53,30 @@ def test_every_subscribed_partition_is_assigned_to_exactly_one_subscriber(
     name: str, before: Mapping[str, frozenset[str]], after: Mapping[str, frozenset[str]], topics: Mapping[str, int]
 ) -> None:
     assign = ASSIGNORS[name]
-    targets = assign([member(each, subscribed) for each, subscribed in before.items()], topics)
-    members = [member(each, subscribed, targets.get(each, ())) for each, subscribed in after.items()]
+    targets = assign([member(member_id, subscribed) for member_id, subscribed in before.items()], topics)
+    members = [member(id_, subscribed, targets.get(id_, ())) for id_, subscribed in after.items()]
     assignment = assign(members, topics)
     assert assignment.keys() == after.keys()
-    assigned = [part for parts in assignment.values() for part in parts]
+    assigned = [partition for partitions in assignment.values() for partition in partitions]
     assert len(assigned) == len(set(assigned))
     subscribed_topics = set().union(*after.values())
     assert set(assigned) == {
         (topic, index) for topic, count in topics.items() if topic in subscribed_topics for index in range(count)
     }
-    assert all(topic in after[each] for each, parts in assignment.items() for topic, _ in parts)
+    assert all(topic in after[id_] for id_, partitions in assignment.items() for topic, _ in partitions)
 
 
 @given(
-    names=st.frozensets(st.sampled_from("abcdefghij"), min_size=1), more=st.frozensets(st.sampled_from("abcdefghij"))
+    old_members=st.frozensets(st.sampled_from("abcdefghij"), min_size=1),
+    new_members=st.frozensets(st.sampled_from("abcdefghij")),
 )
-def test_uniform_balances_members_with_equal_subscriptions(names: frozenset[str], more: frozenset[str]) -> None:
+def test_uniform_balances_members_with_equal_subscriptions(
+    old_members: frozenset[str], new_members: frozenset[str]
+) -> None:
     topics = {"t": 7, "u": 4}
-    first = assign_uniform([member(name, "tu") for name in names], topics)
-    second = assign_uniform([member(each, "tu", first.get(each, ())) for each in sorted(names | more)], topics)
-    sizes = [len(parts) for parts in second.values()]
+    first = assign_uniform([member(id_, "tu") for id_ in old_members], topics)
+    second = assign_uniform(
+        [member(id_, "tu", first.get(id_, ())) for id_ in sorted(old_members | new_members)], topics
+    )
+    sizes = [len(partitions) for partitions in second.values()]
     assert max(sizes) - min(sizes) <= 1

@@ -28,33 +28,33 @@ SETTINGS = LogSettings(
 )
 
 
-def cluster(**options: Any) -> Cluster:
-    """A cluster without brokers."""
+def make_cluster(**options: Any) -> Cluster:
+    """Return a cluster without brokers."""
     return Cluster(BrokerOptions(**options), {})
 
 
-def log(owner: Cluster | None = None) -> Log:
-    """An empty log in its first leader epoch."""
-    result = Log(owner or cluster(), "t", "topic-id", 0)
+def new_log(cluster: Cluster | None = None) -> Log:
+    """Return an empty log in its first leader epoch."""
+    result = Log(cluster or make_cluster(), "t", "topic-id", 0)
     result.begin_epoch(0)
     return result
 
 
 def produced_batch(count: int = 1, *, at: int = NOW, key: bytes | None = b"k", size: int = 1, **batch: Any) -> bytes:
-    """A batch as a producer sends it, its records a millisecond apart."""
+    """Return a batch as a producer sends it, with records one millisecond apart."""
     records = [{"key": key, "value": b"v" * size, "timestamp": at + index} for index in range(count)]
     return encode([{"records": records, **batch}])
 
 
-def write(log_: Log, data: bytes, settings: LogSettings = SETTINGS, now: int = NOW) -> AppendResult:
-    """Append what a client sent."""
-    return append(log_, memoryview(data), settings, now)
+def write(log: Log, data: bytes, settings: LogSettings = SETTINGS, now: int = NOW) -> AppendResult:
+    """Append the data that a client sent."""
+    return append(log, memoryview(data), settings, now)
 
 
-def records(log_: Log, offset: int = 0) -> list[dict[str, Any]]:
-    """Every record from an offset on, of batches whose CRC is right."""
+def records(log: Log, offset: int = 0) -> list[dict[str, Any]]:
+    """Return every record from an offset on; check that each batch has a valid CRC."""
     result = []
-    for stored in log_.batches(offset, log_.end_offset):
+    for stored in log.batches(offset, log.end_offset):
         [batch] = decode(stored.data)
         assert batch["crc_valid"]
         assert "error" not in batch

@@ -7,7 +7,7 @@ from kproxy.broker.log.epochs import LeaderEpochs
 
 @pytest.fixture
 def epochs() -> LeaderEpochs:
-    """Epoch 0 wrote 0 to 9, epoch 2 10 to 19, epoch 5 from 20 on; epochs 1 and 3 wrote nothing."""
+    """Epoch 0 wrote offsets 0 to 9, epoch 2 wrote 10 to 19, epoch 5 starts at 20; epochs 1 and 3 wrote nothing."""
     epochs = LeaderEpochs()
     for epoch, offset in ((0, 0), (1, 10), (2, 10), (3, 20), (5, 20)):
         epochs.begin(epoch, offset)

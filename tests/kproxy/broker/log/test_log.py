@@ -6,65 +6,65 @@ from dissectors.records import decode
 from kproxy.broker.log import Log
 from kproxy.broker.log.conversion import down_convert
 from kproxy.broker.log.logs import Logs
-from tests.kproxy.broker.log.sample_logs import NOW, cluster, log, produced_batch, records, write
+from tests.kproxy.broker.log.sample_logs import NOW, make_cluster, new_log, produced_batch, records, write
 
 
-def sizes(log_: Log) -> list[int]:
-    return [len(batch.data) for batch in log_.batches(0, log_.end_offset)]
+def sizes(log: Log) -> list[int]:
+    return [len(batch.data) for batch in log.batches(0, log.end_offset)]
 
 
-def test_reads_whole_batches_from_the_one_that_holds_the_offset() -> None:
-    to = log()
+def test_read_returns_whole_batches_from_the_one_with_the_offset() -> None:
+    log = new_log()
     for _ in range(5):
-        write(to, produced_batch(10))
-    batch_size = sizes(to)[0]
-    assert [batch.base_offset for batch in to.read(15, 50, 3 * batch_size, one_at_least=True)] == [10, 20, 30]
-    assert [batch.base_offset for batch in to.read(15, 50, 3 * batch_size - 1, one_at_least=True)] == [10, 20]
-    assert [batch.base_offset for batch in to.read(15, 50, 0, one_at_least=True)] == [10]
-    assert to.read(15, 50, batch_size - 1, one_at_least=False) == []
-    assert to.read(50, 50, batch_size, one_at_least=True) == []
-    assert [batch.base_offset for batch in to.read(0, 20, 10 * batch_size, one_at_least=True)] == [0, 10]
+        write(log, produced_batch(10))
+    batch_size = sizes(log)[0]
+    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size, at_least_one=True)] == [10, 20, 30]
+    assert [batch.base_offset for batch in log.read(15, 50, 3 * batch_size - 1, at_least_one=True)] == [10, 20]
+    assert [batch.base_offset for batch in log.read(15, 50, 0, at_least_one=True)] == [10]
+    assert log.read(15, 50, batch_size - 1, at_least_one=False) == []
+    assert log.read(50, 50, batch_size, at_least_one=True) == []
+    assert [batch.base_offset for batch in log.read(0, 20, 10 * batch_size, at_least_one=True)] == [0, 10]
 
 
 def test_finds_the_first_record_since_a_time() -> None:
-    to = log()
-    for at in (NOW, NOW + 50, NOW + 20, NOW + 100):
-        write(to, produced_batch(3, at=at))
-    assert to.record_since(0) == (0, NOW)
-    assert to.record_since(NOW + 2) == (2, NOW + 2)
-    assert to.record_since(NOW + 3) == (3, NOW + 50)
-    assert to.record_since(NOW + 53) == (9, NOW + 100)
-    assert to.record_since(NOW + 103) is None
-    assert to.greatest_timestamp == NOW + 102
+    log = new_log()
+    for timestamp in (NOW, NOW + 50, NOW + 20, NOW + 100):
+        write(log, produced_batch(3, at=timestamp))
+    assert log.record_since(0) == (0, NOW)
+    assert log.record_since(NOW + 2) == (2, NOW + 2)
+    assert log.record_since(NOW + 3) == (3, NOW + 50)
+    assert log.record_since(NOW + 53) == (9, NOW + 100)
+    assert log.record_since(NOW + 103) is None
+    assert log.greatest_timestamp == NOW + 102
 
 
-def test_finds_records_by_time_after_later_times_were_deleted() -> None:
-    to = log()
-    for at in (NOW + 100, NOW, NOW + 50):
-        write(to, produced_batch(2, at=at))
-    to.delete_before(2)
-    assert to.record_since(NOW + 50) == (4, NOW + 50)
-    assert to.record_since(NOW + 90) is None
-    assert to.greatest_timestamp == NOW + 51
+def test_finds_records_by_time_after_later_ones_are_deleted() -> None:
+    log = new_log()
+    for timestamp in (NOW + 100, NOW, NOW + 50):
+        write(log, produced_batch(2, at=timestamp))
+    log.delete_before(2)
+    assert log.record_since(NOW + 50) == (4, NOW + 50)
+    assert log.record_since(NOW + 90) is None
+    assert log.greatest_timestamp == NOW + 51
 
 
 def test_deleting_keeps_the_batch_that_holds_the_start_offset() -> None:
-    to = log()
+    log = new_log()
     for _ in range(3):
-        write(to, produced_batch(10))
-    size = to.size
-    to.delete_before(15)
-    assert (to.start_offset, to.end_offset) == (15, 30)
-    assert to.size == size * 2 // 3
-    assert records(to, 15)[0]["offset"] == 15
-    assert to.record_since(0) == (15, NOW + 5)
-    to.delete_before(30)
-    assert (to.start_offset, to.end_offset, to.size) == (30, 30, 0)
+        write(log, produced_batch(10))
+    size = log.size
+    log.delete_before(15)
+    assert (log.start_offset, log.end_offset) == (15, 30)
+    assert log.size == size * 2 // 3
+    assert records(log, 15)[0]["offset"] == 15
+    assert log.record_since(0) == (15, NOW + 5)
+    log.delete_before(30)
+    assert (log.start_offset, log.end_offset, log.size) == (30, 30, 0)
 
 
 def test_all_logs_together_stay_within_the_cap() -> None:
-    owner = cluster(retention_bytes=100_000)
-    small, large = log(owner), Log(owner, "large", "another-id", 0)
+    cluster = make_cluster(retention_bytes=100_000)
+    small, large = new_log(cluster), Log(cluster, "large", "another-id", 0)
     write(small, produced_batch(size=1000))
     for _ in range(1000):
         write(large, produced_batch(size=1000))
@@ -79,49 +79,49 @@ def test_all_logs_together_stay_within_the_cap() -> None:
 
 
 def test_cap_below_one_batch_retains_nothing() -> None:
-    to = log(cluster(retention_bytes=10))
-    write(to, produced_batch(3))
-    assert (to.start_offset, to.end_offset, to.size) == (3, 3, 0)
+    log = new_log(make_cluster(retention_bytes=10))
+    write(log, produced_batch(3))
+    assert (log.start_offset, log.end_offset, log.size) == (3, 3, 0)
 
 
 def test_retention_deletes_by_size_and_time() -> None:
-    to = log()
-    for at in range(10):
-        write(to, produced_batch(at=NOW + at))
-    batch_size = to.size // 10
-    to.retain(8 * batch_size, None)
-    assert to.start_offset == 2
-    to.retain(8 * batch_size - 1, None)
-    assert to.start_offset == 2  # never below the requested size
-    to.retain(-1, NOW + 5)
-    assert to.start_offset == 5
-    to.retain(-1, None)
-    assert to.start_offset == 5
+    log = new_log()
+    for age in range(10):
+        write(log, produced_batch(at=NOW + age))
+    batch_size = log.size // 10
+    log.retain(8 * batch_size, None)
+    assert log.start_offset == 2
+    log.retain(8 * batch_size - 1, None)
+    assert log.start_offset == 2  # never below the requested size
+    log.retain(-1, NOW + 5)
+    assert log.start_offset == 5
+    log.retain(-1, None)
+    assert log.start_offset == 5
 
 
 def test_batches_without_a_timestamp_do_not_expire() -> None:
-    to = log()
-    write(to, produced_batch(at=-1))
-    to.retain(-1, NOW)
-    assert to.start_offset == 0
+    log = new_log()
+    write(log, produced_batch(at=-1))
+    log.retain(-1, NOW)
+    assert log.start_offset == 0
 
 
 def test_closed_log_is_not_tracked() -> None:
-    owner = cluster()
-    to = log(owner)
-    write(to, produced_batch(3))
-    to.close()
-    assert to.closed
-    assert owner.part(Logs).start_offset(to.key) == 0
+    cluster = make_cluster()
+    log = new_log(cluster)
+    write(log, produced_batch(3))
+    log.close()
+    assert log.closed
+    assert cluster.part(Logs).start_offset(log.key) == 0
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None:
-    to = log()
-    write(to, produced_batch(5))
-    write(to, produced_batch(3, compression=codec))
-    [batch] = to.batches(6, 8)
+    log = new_log()
+    write(log, produced_batch(5))
+    write(log, produced_batch(3, compression=codec))
+    [batch] = log.batches(6, 8)
     converted = [record for message in decode(down_convert(batch, magic, 6)) for record in message["records"]]
     assert [record["offset"] for record in converted] == ([6, 7] if codec == "none" else [5, 6, 7])
     assert all(record["value"] == b"v" for record in converted)
@@ -129,15 +129,15 @@ def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None
 
 
 def test_old_clients_get_no_control_batches() -> None:
-    to = log()
-    to.append_marker(1, 0, 0, commit=True)
-    assert down_convert(next(to.batches(0, 1)), 1, 0) == b""
+    log = new_log()
+    log.append_marker(1, 0, 0, commit=True)
+    assert down_convert(next(log.batches(0, 1)), 1, 0) == b""
 
 
 def test_transaction_marker_is_a_control_batch_in_kafkas_format() -> None:
-    to = log()
-    to.append_marker(4711, 3, 9, commit=False)
-    [batch] = decode(next(to.batches(0, 1)).data)
+    log = new_log()
+    log.append_marker(4711, 3, 9, commit=False)
+    [batch] = decode(next(log.batches(0, 1)).data)
     assert batch["is_control"]
     assert batch["is_transactional"]
     assert (batch["producer_id"], batch["producer_epoch"], batch["base_sequence"]) == (4711, 3, -1)

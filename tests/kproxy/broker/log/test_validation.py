@@ -11,39 +11,39 @@ from dissectors.records import decode, encode
 from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.log.settings import LogSettings
 from kproxy.broker.log.validation import RecordValidationError
-from tests.kproxy.broker.log.sample_logs import NOW, SETTINGS, log, produced_batch, records, write
+from tests.kproxy.broker.log.sample_logs import NOW, SETTINGS, new_log, produced_batch, records, write
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def with_changed_bytes(data: bytes, at: int, new: bytes, *, crc: bool = True) -> bytes:
-    """A batch with other bytes at an offset, and the matching CRC."""
+def with_changed_bytes(data: bytes, offset: int, replacement: bytes, *, crc: bool = True) -> bytes:
+    """Return a batch with other bytes at an offset and, unless `crc` is false, a matching CRC."""
     result = bytearray(data)
-    result[at : at + len(new)] = new
+    result[offset : offset + len(replacement)] = replacement
     if crc:
         result[17:21] = google_crc32c.value(bytes(result[21:])).to_bytes(4, "big")
     return bytes(result)
 
 
 def refusal(data: bytes, settings: LogSettings = SETTINGS) -> ApiError:
-    log_ = log()
+    log = new_log()
     with pytest.raises(ApiError) as caught:
-        write(log_, data, settings)
-    assert log_.end_offset == 0
+        write(log, data, settings)
+    assert log.end_offset == 0
     return caught.value
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_batch_is_stored_unchanged_except_for_offset_and_epoch(codec: str) -> None:
-    to, data = log(), produced_batch(3, compression=codec)
-    write(to, produced_batch(5))
-    to.begin_epoch(4)
-    write(to, data)
-    [batch] = to.batches(5, 8)
+    log, data = new_log(), produced_batch(3, compression=codec)
+    write(log, produced_batch(5))
+    log.begin_epoch(4)
+    write(log, data)
+    [batch] = log.batches(5, 8)
     assert batch.data[:8] == (5).to_bytes(8, "big")
     assert batch.data[12:16] == (4).to_bytes(4, "big")
     assert batch.data[8:12] + batch.data[16:] == data[8:12] + data[16:]
-    assert [record["offset"] for record in records(to)] == list(range(8))
+    assert [record["offset"] for record in records(log)] == list(range(8))
 
 
 @pytest.mark.parametrize(
@@ -83,27 +83,27 @@ def test_rejects_an_invalid_batch(data: bytes, error: Error) -> None:
 
 
 def test_ignores_a_truncated_batch_at_the_end() -> None:
-    to = log()
-    write(to, produced_batch(2) + produced_batch(2)[:-1])
-    assert len(records(to)) == 2
-    assert write(to, b"").base_offset == -1
-    assert write(to, produced_batch()[:-1]).base_offset == -1
+    log = new_log()
+    write(log, produced_batch(2) + produced_batch(2)[:-1])
+    assert len(records(log)) == 2
+    assert write(log, b"").base_offset == -1
+    assert write(log, produced_batch()[:-1]).base_offset == -1
 
 
 def test_corrects_a_wrong_max_timestamp() -> None:
-    to = log()
-    write(to, produced_batch(2, max_timestamp=NOW + 99))
-    [batch] = to.batches(0, 2)
+    log = new_log()
+    write(log, produced_batch(2, max_timestamp=NOW + 99))
+    [batch] = log.batches(0, 2)
     assert batch.max_timestamp == batch.header.max_timestamp == NOW + 1
-    assert records(to)[1]["timestamp"] == NOW + 1
+    assert records(log)[1]["timestamp"] == NOW + 1
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_log_append_time_replaces_the_client_timestamp(codec: str) -> None:
-    to = log()
-    result = write(to, produced_batch(2, at=5, compression=codec), SETTINGS._replace(append_time=True))
+    log = new_log()
+    result = write(log, produced_batch(2, at=5, compression=codec), SETTINGS._replace(append_time=True))
     assert result.append_time == NOW
-    assert [record["timestamp"] for record in records(to)] == [NOW, NOW]
+    assert [record["timestamp"] for record in records(log)] == [NOW, NOW]
 
 
 def test_client_may_not_set_log_append_time() -> None:
@@ -113,22 +113,22 @@ def test_client_may_not_set_log_append_time() -> None:
 
 def test_compacted_topic_rejects_records_without_a_key() -> None:
     data = encode([{"records": [{"key": b"a", "value": b""}, {"value": b""}, {"value": b""}]}])
-    problem = refusal(data, SETTINGS._replace(compacted=True))
-    assert isinstance(problem, RecordValidationError)
-    assert problem.error is Error.INVALID_RECORD
-    assert [index for index, _ in problem.records] == [1, 2]
+    refused = refusal(data, SETTINGS._replace(compacted=True))
+    assert isinstance(refused, RecordValidationError)
+    assert refused.error is Error.INVALID_RECORD
+    assert [index for index, _ in refused.records] == [1, 2]
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("compression_type", ["uncompressed", "gzip", "zstd"])
 def test_recompresses_to_the_codec_of_the_topic(codec: str, compression_type: str) -> None:
-    to = log()
+    log = new_log()
     write(
-        to,
+        log,
         produced_batch(3, compression=codec, producer_id=4, producer_epoch=1, base_sequence=9),
         SETTINGS._replace(compression_type=compression_type),
     )
-    [batch] = decode(next(to.batches(0, 3)).data)
+    [batch] = decode(next(log.batches(0, 3)).data)
     assert batch["compression"] == compression_type.replace("uncompressed", "none")
     assert (batch["producer_id"], batch["producer_epoch"], batch["base_sequence"]) == (4, 1, 9)
     assert [record["timestamp"] for record in batch["records"]] == [NOW, NOW + 1, NOW + 2]
@@ -137,11 +137,11 @@ def test_recompresses_to_the_codec_of_the_topic(codec: str, compression_type: st
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 def test_old_message_sets_become_one_batch(magic: int, codec: str) -> None:
-    to = log()
+    log = new_log()
     sent_records = [{"key": b"k", "value": b"v%d" % index, "timestamp": NOW + index} for index in range(4)]
-    write(to, produced_batch(2))
-    assert write(to, encode([{"magic": magic, "compression": codec, "records": sent_records}])).base_offset == 2
-    [stored] = to.batches(2, 6)
+    write(log, produced_batch(2))
+    assert write(log, encode([{"magic": magic, "compression": codec, "records": sent_records}])).base_offset == 2
+    [stored] = log.batches(2, 6)
     [batch] = decode(stored.data)
     assert (batch["magic"], batch["compression"]) == (2, codec)
     assert [record["value"] for record in batch["records"]] == [b"v0", b"v1", b"v2", b"v3"]
@@ -159,26 +159,29 @@ def test_rejects_a_corrupt_old_message(magic: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_appended_or_refused(data: bytes) -> None:
-    to = log()
+    log = new_log()
     try:
-        write(to, data)
+        write(log, data)
     except ApiError:
-        assert to.end_offset == 0
+        assert log.end_offset == 0
 
 
 @given(st.data())
-def test_any_change_of_a_batch_is_appended_or_refused(data: st.DataObject) -> None:
+def test_any_damaged_batch_is_appended_or_refused(data: st.DataObject) -> None:
     whole = produced_batch(3, compression=data.draw(st.sampled_from(CODECS)))
-    at = data.draw(st.integers(16, len(whole) - 1))
-    to = log()
+    offset = data.draw(st.integers(16, len(whole) - 1))
+    log = new_log()
     try:
         write(
-            to,
+            log,
             with_changed_bytes(
-                whole, at, data.draw(st.binary(min_size=1, max_size=len(whole) - at)), crc=data.draw(st.booleans())
+                whole,
+                offset,
+                data.draw(st.binary(min_size=1, max_size=len(whole) - offset)),
+                crc=data.draw(st.booleans()),
             ),
         )
     except ApiError:
-        assert to.end_offset == 0
+        assert log.end_offset == 0
     else:
-        records(to)
+        records(log)

@@ -22,10 +22,10 @@ class ScramClient:
         self._password = password
         self._bare = f"n={name},r=clientnonce{extensions}"
         self.first = f"n,{authorize and 'a=' + authorize},{self._bare}".encode()
-        self.expected = b""  # last message of the server
+        self.expected = b""  # the server's last message
 
     def final(self, server_first: bytes) -> bytes:
-        """The client's final message, for the server's response to `first`."""
+        """Return the client's final message, given the server's response to `first`."""
         fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
@@ -41,13 +41,13 @@ class ScramClient:
 
 
 def unsecured_token(claims: Mapping[str, Any], algorithm: str = "none") -> str:
-    """A JSON Web Signature without a signature."""
-    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": algorithm}, claims))
+    """Return a JSON Web Signature without a signature."""
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": algorithm}, claims))
     return ".".join(part.decode() for part in parts) + "."
 
 
 def bearer_message(token: str) -> bytes:
-    """The first message of OAUTHBEARER."""
+    """Return the first message of OAUTHBEARER."""
     return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
 
 
@@ -57,10 +57,10 @@ async def login_plain(client: SocketClient, name: str = "alice", password: str =
     return await client("SaslAuthenticate", version, {"auth_bytes": f"\0{name}\0{password}".encode()})
 
 
-async def login_scram(ask: SocketClient, mechanism: str, client: ScramClient) -> Any:
+async def login_scram(client: SocketClient, mechanism: str, scram: ScramClient) -> Any:
     """Log in with SCRAM; return the last response."""
-    assert (await ask("SaslHandshake", 1, {"mechanism": mechanism}))["error_code"] == 0
-    first = await ask("SaslAuthenticate", 2, {"auth_bytes": client.first})
+    assert (await client("SaslHandshake", 1, {"mechanism": mechanism}))["error_code"] == 0
+    first = await client("SaslAuthenticate", 2, {"auth_bytes": scram.first})
     if first["error_code"]:
         return first
-    return await ask("SaslAuthenticate", 2, {"auth_bytes": client.final(first["auth_bytes"])})
+    return await client("SaslAuthenticate", 2, {"auth_bytes": scram.final(first["auth_bytes"])})

@@ -56,7 +56,7 @@ def test_kafka_configs_enable_acls_and_super_users() -> None:
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     configs = {"authorizer.class.name": name, "super.users": "User:root; User:admin;"}
     acls = Cluster(BrokerOptions(configs=configs), {}).part(Acls)
-    assert [may_read(acls, principal=f"User:{each}") for each in ("root", "admin", "alice", "")] == [
+    assert [may_read(acls, principal=f"User:{user}") for user in ("root", "admin", "alice", "")] == [
         True,
         True,
         False,
@@ -88,7 +88,7 @@ def test_everyone_is_allowed_if_so_configured_and_no_acl_matches() -> None:
         (acl(kind="GROUP"), False),
     ],
 )
-def test_acl_allows_only_what_it_matches(entry: Acl, expected: bool) -> None:
+def test_acl_allows_only_matching_requests(entry: Acl, expected: bool) -> None:
     assert may_read(with_acls(entry)) is expected
 
 
@@ -157,21 +157,21 @@ ANY = {
 }
 
 
-async def create_acls(ask: SocketClient, *entries: Acl) -> list[int]:
+async def create_acls(client: SocketClient, *entries: Acl) -> list[int]:
     fields = [dict(zip(FIELDS, entry, strict=True)) for entry in entries]
-    body = await ask("CreateAcls", 3, {"creations": fields})
+    body = await client("CreateAcls", 3, {"creations": fields})
     return [result["error_code"] for result in body["results"]]
 
 
-async def describe_acls(ask: SocketClient, **changes: Any) -> list[str]:
-    """The resources' names, each as often as it has entries."""
-    body = await ask("DescribeAcls", 3, {**ANY, **changes})
+async def describe_acls(client: SocketClient, **changes: Any) -> list[str]:
+    """Return the name of each resource, repeated for each of its ACLs."""
+    body = await client("DescribeAcls", 3, {**ANY, **changes})
     assert body["error_code"] == 0
     return [resource["resource_name"] for resource in body["resources"] for _ in resource["acls"]]
 
 
 async def test_acls_are_added_once_and_found_by_filters() -> None:
-    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as client:
         entries = (
             acl(),
             acl("WRITE"),
@@ -179,19 +179,19 @@ async def test_acls_are_added_once_and_found_by_filters() -> None:
             acl(name="*", permission="DENY"),
             acl(kind="CLUSTER", name="kafka-cluster", operation="ALTER", host=HOST),
         )
-        assert await create_acls(ask, *entries, entries[0]) == [0] * 6
-        assert await describe_acls(ask) == ["orders", "orders", "ord", "*", "kafka-cluster"]
-        assert await describe_acls(ask, resource_type_filter=4) == ["kafka-cluster"]
-        assert await describe_acls(ask, principal_filter="User:bob") == ["ord"]
-        assert await describe_acls(ask, host_filter=HOST) == ["kafka-cluster"]
-        assert await describe_acls(ask, permission_type=2) == ["*"]
-        assert await describe_acls(ask, operation=4) == ["orders"]
-        assert await describe_acls(ask, pattern_type_filter=4) == ["ord"]
-        assert await describe_acls(ask, resource_name_filter="orders") == ["orders", "orders"]
+        assert await create_acls(client, *entries, entries[0]) == [0] * 6
+        assert await describe_acls(client) == ["orders", "orders", "ord", "*", "kafka-cluster"]
+        assert await describe_acls(client, resource_type_filter=4) == ["kafka-cluster"]
+        assert await describe_acls(client, principal_filter="User:bob") == ["ord"]
+        assert await describe_acls(client, host_filter=HOST) == ["kafka-cluster"]
+        assert await describe_acls(client, permission_type=2) == ["*"]
+        assert await describe_acls(client, operation=4) == ["orders"]
+        assert await describe_acls(client, pattern_type_filter=4) == ["ord"]
+        assert await describe_acls(client, resource_name_filter="orders") == ["orders", "orders"]
         match = {"pattern_type_filter": 2, "resource_type_filter": 2}
-        assert await describe_acls(ask, resource_name_filter="orders", **match) == ["orders", "orders", "ord", "*"]
-        assert await describe_acls(ask, resource_name_filter="x", **match) == ["*"]
-        assert await describe_acls(ask, operation=99) == []
+        assert await describe_acls(client, resource_name_filter="orders", **match) == ["orders", "orders", "ord", "*"]
+        assert await describe_acls(client, resource_name_filter="x", **match) == ["*"]
+        assert await describe_acls(client, operation=99) == []
 
 
 @pytest.mark.parametrize(
@@ -203,25 +203,25 @@ async def test_acls_are_added_once_and_found_by_filters() -> None:
     ],
 )
 async def test_unknown_enum_code_closes_the_connection(api: str, body: dict[str, Any]) -> None:
-    async with broker_client() as ask:
+    async with broker_client() as client:
         with pytest.raises(asyncio.IncompleteReadError):
-            await ask(api, 3, body)
+            await client(api, 3, body)
 
 
 async def test_delete_acls_removes_matching_acls() -> None:
-    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
-        await create_acls(ask, acl(), acl("WRITE"), acl(name="other"))
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as client:
+        await create_acls(client, acl(), acl("WRITE"), acl(name="other"))
         filters = [
             {**ANY, "resource_name_filter": "orders"},
             {**ANY, "resource_name_filter": "orders"},
             {**ANY, "operation": 99},
         ]
-        body = await ask("DeleteAcls", 3, {"filters": filters})
+        body = await client("DeleteAcls", 3, {"filters": filters})
         first, second, third = body["filter_results"]
         assert [acl["operation"] for acl in first["matching_acls"]] == [3, 4]
         assert second["matching_acls"] == first["matching_acls"]
         assert third["error_code"] == Error.INVALID_REQUEST
-        assert await describe_acls(ask) == ["other"]
+        assert await describe_acls(client) == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -239,23 +239,23 @@ async def test_delete_acls_removes_matching_acls() -> None:
     ],
 )
 async def test_rejects_an_invalid_acl(entry: Acl) -> None:
-    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
-        assert await create_acls(ask, entry, acl()) == [Error.INVALID_REQUEST, 0]
-        assert await describe_acls(ask) == ["orders"]
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as client:
+        assert await create_acls(client, entry, acl()) == [Error.INVALID_REQUEST, 0]
+        assert await describe_acls(client) == ["orders"]
 
 
 async def test_patterns_are_literal_in_version_1() -> None:
-    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as ask:
+    async with broker_client(acls=True, super_users=("User:ANONYMOUS",)) as client:
         fields = {key: value for key, value in zip(FIELDS, acl(), strict=True) if key != "resource_pattern_type"}
-        assert (await ask("CreateAcls", 1, {"creations": [fields]}))["results"][0]["error_code"] == 0
-        assert await describe_acls(ask, pattern_type_filter=3) == ["orders"]
+        assert (await client("CreateAcls", 1, {"creations": [fields]}))["results"][0]["error_code"] == 0
+        assert await describe_acls(client, pattern_type_filter=3) == ["orders"]
 
 
 async def test_acl_requests_fail_if_acls_are_off() -> None:
-    async with broker_client() as ask:
-        assert await create_acls(ask, acl()) == [Error.SECURITY_DISABLED]
-        assert (await ask("DescribeAcls", 3, ANY))["error_code"] == Error.SECURITY_DISABLED
-        body = await ask("DeleteAcls", 3, {"filters": [ANY]})
+    async with broker_client() as client:
+        assert await create_acls(client, acl()) == [Error.SECURITY_DISABLED]
+        assert (await client("DescribeAcls", 3, ANY))["error_code"] == Error.SECURITY_DISABLED
+        body = await client("DeleteAcls", 3, {"filters": [ANY]})
         assert body["filter_results"][0]["error_code"] == Error.SECURITY_DISABLED
 
 
@@ -263,15 +263,15 @@ async def test_changing_acls_requires_alter_on_the_cluster() -> None:
     users = {"alice": "secret", "admin": "secret"}
     async with broker_client(
         acls=True, super_users=("User:admin",), sasl=("PLAIN",), users=users, topics={"orders": 1}
-    ) as ask:
-        await login_plain(ask, "alice")
+    ) as client:
+        await login_plain(client, "alice")
         refused = Error.CLUSTER_AUTHORIZATION_FAILED
-        assert await create_acls(ask, acl("DESCRIBE")) == [refused]
-        assert (await ask("DescribeAcls", 3, ANY))["error_code"] == refused
+        assert await create_acls(client, acl("DESCRIBE")) == [refused]
+        assert (await client("DescribeAcls", 3, ANY))["error_code"] == refused
         topics = {"topics": [{"name": "orders"}]}
-        assert (await ask("Metadata", 4, topics))["topics"][0]["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
-        admin = ask.second_client()
+        assert (await client("Metadata", 4, topics))["topics"][0]["error_code"] == Error.TOPIC_AUTHORIZATION_FAILED
+        admin = client.second_client()
         await login_plain(admin, "admin")
         assert await create_acls(admin, acl("DESCRIBE")) == [0]
         await admin.hang_up()
-        assert (await ask("Metadata", 4, topics))["topics"][0]["error_code"] == 0
+        assert (await client("Metadata", 4, topics))["topics"][0]["error_code"] == 0

@@ -12,7 +12,7 @@ from dissectors.wire.layout import Field, layout
 from kproxy.broker.registry import served_apis
 from tests.kproxy.broker.socket_client import broker_client
 
-#: These need no permission, or return only what the client may see.
+#: APIs that need no permission, or return only what the client may see.
 UNRESTRICTED = {
     "ApiVersions",
     "SaslHandshake",
@@ -35,10 +35,10 @@ NUMBERS = {
 NAMES = {"transactional_id": "t", "v3_and_below_transactional_id": "t", "topic_id": "A" * 22}
 
 
-def value(field: Field) -> Any:
+def sample_value(field: Field) -> Any:
     result: Any = field.default
     if field.struct is not None:
-        result = {field.name: value(field) for field in field.struct.fields}
+        result = {field.name: sample_value(field) for field in field.struct.fields}
     elif "string" in field.type:
         result = NAMES.get(field.name, "a")
     elif "int" in field.type:
@@ -46,15 +46,15 @@ def value(field: Field) -> Any:
     return [result] if field.array else result
 
 
-def errors(body: Any) -> Iterator[str]:
+def error_names(body: Any) -> Iterator[str]:
     if isinstance(body, Mapping):
         for name, inner in body.items():
             if name.endswith("error_code"):
                 yield schemas.error_name(inner) or ""
-            yield from errors(inner)
+            yield from error_names(inner)
     elif isinstance(body, list):
         for element in body:
-            yield from errors(element)
+            yield from error_names(element)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ async def test_every_api_requires_authorization(name: str) -> None:
     api_info = schemas.api_by_name(name)
     assert api_info is not None
     version = LAST_VERSION_BY_NAME.get(name, served_apis()[api_info.key].highest)
-    fields = {field.name: value(field) for field in layout(f"{name}Request", version).fields}
-    async with broker_client(topics={"a": 1}, acls=True) as ask:
-        body = await ask(name, version, fields)
-    codes = set(errors(body)) - {"NONE"}
+    fields = {field.name: sample_value(field) for field in layout(f"{name}Request", version).fields}
+    async with broker_client(topics={"a": 1}, acls=True) as client:
+        body = await client(name, version, fields)
+    codes = set(error_names(body)) - {"NONE"}
     assert codes
     assert all(error.endswith("_AUTHORIZATION_FAILED") for error in codes)

@@ -42,12 +42,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_self_signed(tmp_path_factory.mktemp("tls") / "both.pem")
 
 
-def security_options_of(certificate: Path) -> dict[str, Any]:
+def security_options(certificate: Path) -> dict[str, Any]:
     return {"tls_certificate": certificate, "sasl": ["PLAIN"], "users": {"alice": "secret"}}
 
 
 async def test_every_listener_uses_its_protocol_and_advertises_its_own_address(certificate: Path) -> None:
-    async with Broker(brokers=2, listeners=ALL, topics={"t": 2}, **security_options_of(certificate)) as broker:
+    async with Broker(brokers=2, listeners=ALL, topics={"t": 2}, **security_options(certificate)) as broker:
         assert broker.listeners == ALL
         assert broker.bootstrap == broker.bootstrap_of("PLAINTEXT")
         for name in ALL:
@@ -68,7 +68,7 @@ async def test_every_listener_uses_its_protocol_and_advertises_its_own_address(c
 
 async def test_sasl_listener_closes_a_connection_that_does_not_log_in(certificate: Path) -> None:
     reports: list[str] = []
-    async with Broker(listeners=ALL, report=reports.append, **security_options_of(certificate)) as broker:
+    async with Broker(listeners=ALL, report=reports.append, **security_options(certificate)) as broker:
         client = ListenerClient(broker, "SASL_PLAINTEXT")
         with pytest.raises(asyncio.IncompleteReadError):
             await client.brokers()
@@ -96,14 +96,14 @@ async def test_listeners_can_have_custom_names_and_advertised_addresses() -> Non
         configs={"listener.security.protocol.map": "INTERNAL:PLAINTEXT,EXTERNAL:PLAINTEXT"},
         advertised={"EXTERNAL": [("kafka.example", 9094)]},
     ) as broker:
-        inside, outside = ListenerClient(broker, "INTERNAL"), ListenerClient(broker, "EXTERNAL")
-        assert await inside.brokers() == {1: ("127.0.0.1", broker.ports_of("INTERNAL")[0])}
-        assert await outside.brokers() == {1: ("kafka.example", 9094)}
+        internal_client, external_client = ListenerClient(broker, "INTERNAL"), ListenerClient(broker, "EXTERNAL")
+        assert await internal_client.brokers() == {1: ("127.0.0.1", broker.ports_of("INTERNAL")[0])}
+        assert await external_client.brokers() == {1: ("kafka.example", 9094)}
         body = {
             "resources": [{"resource_type": 4, "resource_name": "1", "configuration_keys": ["advertised.listeners"]}]
         }
-        [described] = (await inside("DescribeConfigs", 1, body))["results"]
-        for client in (inside, outside):
+        [described] = (await internal_client("DescribeConfigs", 1, body))["results"]
+        for client in (internal_client, external_client):
             await client.hang_up()
     [config] = described["configs"]
     assert config["value"].endswith(",EXTERNAL://kafka.example:9094")
@@ -117,8 +117,8 @@ async def test_single_listener_is_named_after_its_security_protocol(certificate:
         ("SASL_PLAINTEXT", {"sasl": ["PLAIN"]}),
         ("SASL_SSL", {"tls_certificate": certificate, "sasl": ["PLAIN"]}),
     ]
-    for name, security_options in options:
-        async with Broker(advertised=[("kafka.example", 9094)], **security_options) as broker:
+    for name, listener_options in options:
+        async with Broker(advertised=[("kafka.example", 9094)], **listener_options) as broker:
             assert broker.listeners == (name,)
             assert broker.cluster.nodes[1].addresses == {name: ("kafka.example", 9094)}
 

@@ -24,11 +24,11 @@ USERS = {"alice": "secret", "bob": "secret"}
 
 
 @asynccontextmanager
-async def secured_broker(reports: list[str] | None = None, **configs: str) -> AsyncIterator[SocketClient]:
-    """A broker with all mechanisms and a fake clock."""
-    async with broker_client(reports=reports, sasl=MECHANISMS, users=USERS, configs=configs) as ask:
-        ask.broker.cluster.clock = FakeClock()
-        yield ask
+async def secured_client(reports: list[str] | None = None, **configs: str) -> AsyncIterator[SocketClient]:
+    """Yield a client of a broker with all mechanisms and a fake clock."""
+    async with broker_client(reports=reports, sasl=MECHANISMS, users=USERS, configs=configs) as client:
+        client.broker.cluster.clock = FakeClock()
+        yield client
 
 
 def advance(broker: Broker, ms: int) -> None:
@@ -36,200 +36,200 @@ def advance(broker: Broker, ms: int) -> None:
     broker.cluster.clock.advance(ms)
 
 
-async def is_closed(ask: SocketClient) -> bool:
-    reader, _ = await ask.streams(1)
+async def is_closed(client: SocketClient) -> bool:
+    reader, _ = await client.streams(1)
     async with asyncio.timeout(5):
         return await reader.read(1) == b""
 
 
-async def metadata(ask: SocketClient) -> Any:
-    return await ask("Metadata", 9, {"topics": []})
+async def request_metadata(client: SocketClient) -> Any:
+    return await client("Metadata", 9, {"topics": []})
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_client_is_served_after_login(version: int) -> None:
-    async with secured_broker() as ask:
-        assert (await ask("ApiVersions", 0))["error_code"] == 0
-        body = await login_plain(ask, version=version)
+    async with secured_client() as client:
+        assert (await client("ApiVersions", 0))["error_code"] == 0
+        body = await login_plain(client, version=version)
         assert (body["error_code"], body["auth_bytes"]) == (0, b"")
-        assert len((await metadata(ask))["brokers"]) == 1
+        assert len((await request_metadata(client))["brokers"]) == 1
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_scram_authenticates_the_broker_to_the_client(mechanism: str) -> None:
-    client = ScramClient(mechanism, "alice", "secret")
-    async with secured_broker() as ask:
-        body = await login_scram(ask, mechanism, client)
-        assert (body["error_code"], body["auth_bytes"]) == (0, client.expected)
-        await metadata(ask)
+    scram = ScramClient(mechanism, "alice", "secret")
+    async with secured_client() as client:
+        body = await login_scram(client, mechanism, scram)
+        assert (body["error_code"], body["auth_bytes"]) == (0, scram.expected)
+        await request_metadata(client)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_wrong_password_is_reported_and_closes_the_connection(mechanism: str) -> None:
-    async with secured_broker() as ask:
-        body = await login_scram(ask, mechanism, ScramClient(mechanism, "alice", "wrong"))
+    async with secured_client() as client:
+        body = await login_scram(client, mechanism, ScramClient(mechanism, "alice", "wrong"))
         assert body["error_code"] == Error.SASL_AUTHENTICATION_FAILED
         message = (
             f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
         )
         assert body["error_message"] == message
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_request_before_login_closes_the_connection() -> None:
     reports: list[str] = []
-    async with secured_broker(reports) as ask:
-        await ask.send("Metadata", 9, {"topics": []})
-        assert await is_closed(ask)
+    async with secured_client(reports) as client:
+        await client.send("Metadata", 9, {"topics": []})
+        assert await is_closed(client)
     assert reports == ["/127.0.0.1: Metadata v9 before the login that this listener requires; connection closed"]
 
 
 async def test_frame_too_large_for_a_login_closes_the_connection() -> None:
     reports: list[str] = []
-    async with secured_broker(reports) as ask:
-        _, writer = await ask.streams(1)
+    async with secured_client(reports) as client:
+        _, writer = await client.streams(1)
         writer.write((512 * 1024 + 1).to_bytes(4, "big"))
-        assert await is_closed(ask)
+        assert await is_closed(client)
     assert reports == ["/127.0.0.1: length prefix says 524289 bytes; connection closed"]
 
 
-async def test_unsupported_mechanism_is_refused_with_the_supported_ones() -> None:
-    async with secured_broker() as ask:
-        body = await ask("SaslHandshake", 1, {"mechanism": "GSSAPI"})
+async def test_response_to_an_unsupported_mechanism_lists_the_supported_ones() -> None:
+    async with secured_client() as client:
+        body = await client("SaslHandshake", 1, {"mechanism": "GSSAPI"})
         assert body["error_code"] == Error.UNSUPPORTED_SASL_MECHANISM
         assert body["mechanisms"] == MECHANISMS
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_second_handshake_during_a_login_closes_the_connection() -> None:
-    async with secured_broker() as ask:
-        await ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
-        body = await ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
+    async with secured_client() as client:
+        await client("SaslHandshake", 1, {"mechanism": "PLAIN"})
+        body = await client("SaslHandshake", 1, {"mechanism": "PLAIN"})
         assert body["error_code"] == Error.ILLEGAL_SASL_STATE
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_authenticate_before_handshake_closes_the_connection() -> None:
-    async with secured_broker() as ask:
-        body = await ask("SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0secret"})
+    async with secured_client() as client:
+        body = await client("SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0secret"})
         assert body["error_code"] == Error.ILLEGAL_SASL_STATE
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_login_is_an_illegal_state_on_a_listener_without_sasl() -> None:
-    async with broker_client() as ask:
-        body = await ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
+    async with broker_client() as client:
+        body = await client("SaslHandshake", 1, {"mechanism": "PLAIN"})
         assert (body["error_code"], body["mechanisms"]) == (Error.ILLEGAL_SASL_STATE, [])
-        assert (await ask("SaslAuthenticate", 2, {"auth_bytes": b""}))["error_code"] == Error.ILLEGAL_SASL_STATE
-        await metadata(ask)
+        assert (await client("SaslAuthenticate", 2, {"auth_bytes": b""}))["error_code"] == Error.ILLEGAL_SASL_STATE
+        await request_metadata(client)
 
 
-async def send_raw(ask: SocketClient, message: bytes) -> bytes:
-    await ask.send_bytes(message)
-    reader, _ = await ask.streams(1)
+async def send_raw(client: SocketClient, message: bytes) -> bytes:
+    await client.send_bytes(message)
+    reader, _ = await client.streams(1)
     return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
 
 
 async def test_sasl_messages_have_no_header_after_handshake_v0() -> None:
-    client = ScramClient("SCRAM-SHA-256", "alice", "secret")
-    async with secured_broker() as ask:
-        assert (await ask("SaslHandshake", 0, {"mechanism": "SCRAM-SHA-256"}))["error_code"] == 0
-        final = client.final(await send_raw(ask, client.first))
-        assert await send_raw(ask, final) == client.expected
-        await metadata(ask)
+    scram = ScramClient("SCRAM-SHA-256", "alice", "secret")
+    async with secured_client() as client:
+        assert (await client("SaslHandshake", 0, {"mechanism": "SCRAM-SHA-256"}))["error_code"] == 0
+        final = scram.final(await send_raw(client, scram.first))
+        assert await send_raw(client, final) == scram.expected
+        await request_metadata(client)
 
 
 async def test_failed_login_without_headers_gets_no_response() -> None:
     reports: list[str] = []
-    async with secured_broker(reports) as ask:
-        await ask("SaslHandshake", 0, {"mechanism": "PLAIN"})
-        await ask.send_bytes(b"\0alice\0wrong")
-        assert await is_closed(ask)
+    async with secured_client(reports) as client:
+        await client("SaslHandshake", 0, {"mechanism": "PLAIN"})
+        await client.send_bytes(b"\0alice\0wrong")
+        assert await is_closed(client)
     assert reports == ["/127.0.0.1: Authentication failed: Invalid username or password; connection closed"]
 
 
 async def test_session_does_not_expire_by_default() -> None:
-    async with secured_broker() as ask:
-        assert (await login_plain(ask))["session_lifetime_ms"] == 0
-        advance(ask.broker, 10**9)
-        await metadata(ask)
-        body = await ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
+    async with secured_client() as client:
+        assert (await login_plain(client))["session_lifetime_ms"] == 0
+        advance(client.broker, 10**9)
+        await request_metadata(client)
+        body = await client("SaslHandshake", 1, {"mechanism": "PLAIN"})
         assert (body["error_code"], body["mechanisms"]) == (Error.ILLEGAL_SASL_STATE, [])
-        await metadata(ask)
+        await request_metadata(client)
 
 
 async def test_client_that_reauthenticates_in_time_stays_connected() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "5000"}) as ask:
+    async with secured_client(**{"connections.max.reauth.ms": "5000"}) as client:
         for _ in range(3):
-            assert (await login_plain(ask))["session_lifetime_ms"] == 5000
-            advance(ask.broker, 4000)
-            await metadata(ask)
+            assert (await login_plain(client))["session_lifetime_ms"] == 5000
+            advance(client.broker, 4000)
+            await request_metadata(client)
 
 
 async def test_expired_session_closes_the_connection() -> None:
     reports: list[str] = []
-    async with secured_broker(reports, **{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        advance(ask.broker, 5001)
-        await ask.send("Metadata", 9, {"topics": []})
-        assert await is_closed(ask)
+    async with secured_client(reports, **{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        advance(client.broker, 5001)
+        await client.send("Metadata", 9, {"topics": []})
+        assert await is_closed(client)
     assert reports == ["/127.0.0.1: Metadata v9 after the session expired; connection closed"]
 
 
 async def test_client_may_reauthenticate_after_expiry() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        advance(ask.broker, 5001)
-        await login_plain(ask)
-        await metadata(ask)
+    async with secured_client(**{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        advance(client.broker, 5001)
+        await login_plain(client)
+        await request_metadata(client)
 
 
 async def test_reauthentication_is_limited_to_once_a_second() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        await login_plain(ask)
-        advance(ask.broker, 999)
-        assert (await ask("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == Error.ILLEGAL_SASL_STATE
-        await metadata(ask)
-        advance(ask.broker, 1)
-        await login_plain(ask)
+    async with secured_client(**{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        await login_plain(client)
+        advance(client.broker, 999)
+        assert (await client("SaslHandshake", 1, {"mechanism": "PLAIN"}))["error_code"] == Error.ILLEGAL_SASL_STATE
+        await request_metadata(client)
+        advance(client.broker, 1)
+        await login_plain(client)
 
 
 async def test_other_requests_during_reauthentication_close_the_connection() -> None:
     reports: list[str] = []
-    async with secured_broker(reports, **{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        await ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
-        await ask.send("Metadata", 9, {"topics": []})
-        assert await is_closed(ask)
+    async with secured_client(reports, **{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        await client("SaslHandshake", 1, {"mechanism": "PLAIN"})
+        await client.send("Metadata", 9, {"topics": []})
+        assert await is_closed(client)
     assert len(reports) == 1
 
 
 async def test_reauthentication_cannot_change_the_principal() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        body = await login_plain(ask, "bob")
+    async with secured_client(**{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        body = await login_plain(client, "bob")
         assert body["error_code"] == Error.SASL_AUTHENTICATION_FAILED
         assert body["error_message"] == "Cannot change principals during re-authentication from User.alice: User.bob"
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_reauthentication_cannot_change_the_mechanism() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "5000"}) as ask:
-        await login_plain(ask)
-        body = await login_scram(ask, "SCRAM-SHA-256", ScramClient("SCRAM-SHA-256", "alice", "secret"))
+    async with secured_client(**{"connections.max.reauth.ms": "5000"}) as client:
+        await login_plain(client)
+        body = await login_scram(client, "SCRAM-SHA-256", ScramClient("SCRAM-SHA-256", "alice", "secret"))
         message = (
             "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for re-authentication of mechanism"
         )
         assert body["error_message"] == f"{message} 'PLAIN'"
-        assert await is_closed(ask)
+        assert await is_closed(client)
 
 
 async def test_session_does_not_outlive_its_token() -> None:
-    async with secured_broker(**{"connections.max.reauth.ms": "9000"}) as ask:
-        await ask("SaslHandshake", 1, {"mechanism": "OAUTHBEARER"})
-        token = unsecured_token({"sub": "alice", "exp": ask.broker.cluster.clock.now() / 1000 + 5})
-        body = await ask("SaslAuthenticate", 2, {"auth_bytes": bearer_message(token)})
+    async with secured_client(**{"connections.max.reauth.ms": "9000"}) as client:
+        await client("SaslHandshake", 1, {"mechanism": "OAUTHBEARER"})
+        token = unsecured_token({"sub": "alice", "exp": client.broker.cluster.clock.now() / 1000 + 5})
+        body = await client("SaslAuthenticate", 2, {"auth_bytes": bearer_message(token)})
         assert (body["error_code"], body["session_lifetime_ms"]) == (0, 5000)
 
 

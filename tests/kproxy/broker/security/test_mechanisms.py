@@ -19,21 +19,21 @@ from tests.kproxy.broker.security.sasl_client import DIGESTS, ScramClient, beare
 USERS = {"alice": "secret", "a,b=c": "secret"}
 
 
-def exchange(mechanism: str, clock: FakeClock | None = None, **configs: str) -> tuple[SaslExchange, Cluster]:
+def begin_exchange(mechanism: str, clock: FakeClock | None = None, **configs: str) -> tuple[SaslExchange, Cluster]:
     options = BrokerOptions(sasl=tuple(MECHANISMS), users=USERS, configs=configs)
     cluster = Cluster(options, {}, clock or FakeClock())
     return MECHANISMS[mechanism](cluster), cluster
 
 
-def failure(exchange: SaslExchange, message: bytes) -> str | None:
+def login_error(sasl_exchange: SaslExchange, message: bytes) -> str | None:
     with pytest.raises(LoginFailed) as failed:
-        exchange.step(message)
-    assert exchange.identity is None
+        sasl_exchange.step(message)
+    assert sasl_exchange.identity is None
     return failed.value.message
 
 
 def test_plain_accepts_name_and_password() -> None:
-    plain, _ = exchange("PLAIN")
+    plain, _ = begin_exchange("PLAIN")
     assert plain.step(b"\0alice\0secret") == b""
     assert plain.identity == Identity("alice")
 
@@ -55,12 +55,12 @@ def test_plain_accepts_name_and_password() -> None:
     ],
 )
 def test_plain_reports_an_invalid_message(message: bytes, error: str) -> None:
-    assert failure(exchange("PLAIN")[0], message) == error
+    assert login_error(begin_exchange("PLAIN")[0], message) == error
 
 
-def test_scram_matches_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example of RFC 7677, section 3."""
-    scram, cluster = exchange("SCRAM-SHA-256")
+def test_scram_matches_the_example_in_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the example in RFC 7677, section 3."""
+    scram, cluster = begin_exchange("SCRAM-SHA-256")
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     cluster.part(Credentials).put(
@@ -78,7 +78,7 @@ def test_scram_matches_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("mechanism", list(DIGESTS))
 @pytest.mark.parametrize(("encoded", "name"), [("alice", "alice"), ("a=2Cb=3Dc", "a,b=c")])
 def test_scram_accepts_the_proof_of_the_password(mechanism: str, encoded: str, name: str) -> None:
-    scram, _ = exchange(mechanism)
+    scram, _ = begin_exchange(mechanism)
     client = ScramClient(mechanism, encoded, "secret")
     assert scram.step(client.final(scram.step(client.first))) == client.expected
     assert scram.identity == Identity(name)
@@ -89,33 +89,33 @@ def test_scram_accepts_the_proof_of_the_password(mechanism: str, encoded: str, n
     [(b"c=biws", b"c=eSws"), (b"clientnonce", b"othernonce!"), (b",p=", b",p=AAAA"), (b",p=", b",p=!"), (b"p=", b"q=")],
 )
 def test_scram_rejects_an_altered_final_message(old: bytes, new: bytes) -> None:
-    scram, _ = exchange("SCRAM-SHA-256")
+    scram, _ = begin_exchange("SCRAM-SHA-256")
     client = ScramClient("SCRAM-SHA-256", "alice", "secret")
-    assert failure(scram, client.final(scram.step(client.first)).replace(old, new)) is None
+    assert login_error(scram, client.final(scram.step(client.first)).replace(old, new)) is None
 
 
 def test_scram_rejects_the_proof_of_a_wrong_password() -> None:
-    scram, _ = exchange("SCRAM-SHA-512")
+    scram, _ = begin_exchange("SCRAM-SHA-512")
     client = ScramClient("SCRAM-SHA-512", "alice", "wrong")
-    assert failure(scram, client.final(scram.step(client.first))) is None
+    assert login_error(scram, client.final(scram.step(client.first))) is None
 
 
 @pytest.mark.parametrize(
     "message", [b"", b"n,,n=nobody,r=x", b"y,,n=alice,r=x", b"n,,n=alice", b"n,,n=a=b,r=x", b"\xff" * 9, b"n,,r=x"]
 )
 def test_scram_rejects_an_invalid_first_message(message: bytes) -> None:
-    assert failure(exchange("SCRAM-SHA-256")[0], message) is None
+    assert login_error(begin_exchange("SCRAM-SHA-256")[0], message) is None
 
 
 def test_scram_rejects_a_different_authorization_id() -> None:
     client = ScramClient("SCRAM-SHA-256", "alice", "secret", authorize="bob")
-    message = failure(exchange("SCRAM-SHA-256")[0], client.first)
+    message = login_error(begin_exchange("SCRAM-SHA-256")[0], client.first)
     assert message == "Authentication failed: Client requested an authorization id that is different from username"
 
 
 def test_delegation_token_authenticates_its_owner_until_it_expires() -> None:
     clock = FakeClock()
-    _, cluster = exchange("SCRAM-SHA-256", clock, **{"delegation.token.secret.key": "key"})
+    _, cluster = begin_exchange("SCRAM-SHA-256", clock, **{"delegation.token.secret.key": "key"})
     tokens = cluster.part(Tokens)
     token = tokens.create("User:alice", "User:alice", [], 1000)
     password = base64.b64encode(tokens.hmac_of(token)).decode()
@@ -123,9 +123,12 @@ def test_delegation_token_authenticates_its_owner_until_it_expires() -> None:
     scram = MECHANISMS["SCRAM-SHA-512"](cluster)
     scram.step(client.final(scram.step(client.first)))
     assert scram.identity == Identity("alice", clock.now() + 1000, by_token=True)
-    assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), ScramClient("SCRAM-SHA-512", token.id, password).first) is None
+    assert (
+        login_error(MECHANISMS["SCRAM-SHA-512"](cluster), ScramClient("SCRAM-SHA-512", token.id, password).first)
+        is None
+    )
     clock.advance(1001)
-    assert failure(MECHANISMS["SCRAM-SHA-512"](cluster), client.first) is None
+    assert login_error(MECHANISMS["SCRAM-SHA-512"](cluster), client.first) is None
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 
 def test_bearer_accepts_a_valid_token() -> None:
-    oauth, _ = exchange("OAUTHBEARER")
+    oauth, _ = begin_exchange("OAUTHBEARER")
     assert oauth.step(bearer_message(unsecured_token(claims()))) == b""
     assert oauth.identity == Identity("alice", 1_100_000)
 
@@ -157,21 +160,21 @@ def test_bearer_accepts_a_valid_token() -> None:
     ],
 )
 def test_bearer_rejects_an_invalid_token_after_the_client_acknowledges_the_error(token: str) -> None:
-    oauth, _ = exchange("OAUTHBEARER")
+    oauth, _ = begin_exchange("OAUTHBEARER")
     assert oauth.step(bearer_message(token)) == b'{"status":"invalid_token"}'
-    assert failure(oauth, b"\x01") == '{"status":"invalid_token"}'
+    assert login_error(oauth, b"\x01") == '{"status":"invalid_token"}'
 
 
 @pytest.mark.parametrize(
     "message", [b"", b"\x01", b"n,,\x01\x01", b"n,,\x01auth=Basic YQ==\x01\x01", b"n,,\x01a=b\x01\x01"]
 )
 def test_bearer_rejects_a_first_message_without_a_token(message: bytes) -> None:
-    assert failure(exchange("OAUTHBEARER")[0], message) is None
+    assert login_error(begin_exchange("OAUTHBEARER")[0], message) is None
 
 
 def test_bearer_rejects_a_different_authorization_id() -> None:
-    message = failure(
-        exchange("OAUTHBEARER")[0], bearer_message(unsecured_token(claims())).replace(b"n,,", b"n,a=bob,")
+    message = login_error(
+        begin_exchange("OAUTHBEARER")[0], bearer_message(unsecured_token(claims())).replace(b"n,,", b"n,a=bob,")
     )
     assert message is not None
     assert "authorization id (bob) that is different from the token's principal name (alice)" in message

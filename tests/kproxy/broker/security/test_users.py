@@ -28,13 +28,13 @@ def upsertion(name: str = "bob", mechanism: int = 1, iterations: int = 4096) -> 
     }
 
 
-async def alter(ask: SocketClient, *upsertions: Any, deletions: Any = ()) -> dict[str, int]:
-    body = await ask("AlterUserScramCredentials", 0, {"upsertions": upsertions, "deletions": deletions})
+async def alter_credentials(client: SocketClient, *upsertions: Any, deletions: Any = ()) -> dict[str, int]:
+    body = await client("AlterUserScramCredentials", 0, {"upsertions": upsertions, "deletions": deletions})
     return {result["user"]: result["error_code"] for result in body["results"]}
 
 
-async def describe(ask: SocketClient, *names: str) -> dict[str, Any]:
-    body = await ask("DescribeUserScramCredentials", 0, {"users": [{"name": name} for name in names]})
+async def describe_credentials(client: SocketClient, *names: str) -> dict[str, Any]:
+    body = await client("DescribeUserScramCredentials", 0, {"users": [{"name": name} for name in names]})
     return {
         result["user"]: result["error_code"]
         or [(credential["mechanism"], credential["iterations"]) for credential in result["credential_infos"]]
@@ -43,18 +43,18 @@ async def describe(ask: SocketClient, *names: str) -> dict[str, Any]:
 
 
 async def test_user_created_by_an_administrator_can_log_in_until_deleted() -> None:
-    async with broker_client(**OPTIONS) as ask:
-        await login_plain(ask, "admin")
-        assert await alter(ask, upsertion()) == {"bob": 0}
-        assert await describe(ask) == {"admin": [(1, 4096)], "bob": [(1, 4096)]}
-        bob = ask.second_client()
+    async with broker_client(**OPTIONS) as client:
+        await login_plain(client, "admin")
+        assert await alter_credentials(client, upsertion()) == {"bob": 0}
+        assert await describe_credentials(client) == {"admin": [(1, 4096)], "bob": [(1, 4096)]}
+        bob = client.second_client()
         assert (await login_scram(bob, "SCRAM-SHA-256", ScramClient("SCRAM-SHA-256", "bob", "bobs")))["error_code"] == 0
         await bob.hang_up()
-        assert await alter(ask, deletions=[{"name": "bob", "mechanism": 1}]) == {"bob": 0}
+        assert await alter_credentials(client, deletions=[{"name": "bob", "mechanism": 1}]) == {"bob": 0}
         body = await login_scram(bob, "SCRAM-SHA-256", ScramClient("SCRAM-SHA-256", "bob", "bobs"))
         assert body["error_code"] == Error.SASL_AUTHENTICATION_FAILED
         await bob.hang_up()
-        assert await describe(ask, "bob", "admin", "admin") == {
+        assert await describe_credentials(client, "bob", "admin", "admin") == {
             "bob": Error.RESOURCE_NOT_FOUND,
             "admin": Error.DUPLICATE_RESOURCE,
         }
@@ -72,17 +72,20 @@ async def test_user_created_by_an_administrator_can_log_in_until_deleted() -> No
     ],
 )
 async def test_rejects_an_invalid_credential(upsertion_: dict[str, Any], error: Error) -> None:
-    async with broker_client() as ask:
-        assert await alter(ask, upsertion_, upsertion("other")) == {upsertion_["name"]: error, "other": 0}
+    async with broker_client() as client:
+        assert await alter_credentials(client, upsertion_, upsertion("other")) == {
+            upsertion_["name"]: error,
+            "other": 0,
+        }
 
 
 async def test_rejects_duplicate_alterations_and_deletion_of_unknown_users() -> None:
-    async with broker_client() as ask:
-        assert await alter(ask, upsertion(), upsertion("nobody")) == {"bob": 0, "nobody": 0}
-        assert await alter(ask, deletions=[{"name": "nobody", "mechanism": 1}]) == {"nobody": 0}
+    async with broker_client() as client:
+        assert await alter_credentials(client, upsertion(), upsertion("nobody")) == {"bob": 0, "nobody": 0}
+        assert await alter_credentials(client, deletions=[{"name": "nobody", "mechanism": 1}]) == {"nobody": 0}
         deletions = [{"name": "bob", "mechanism": 1}, {"name": "nobody", "mechanism": 1}]
-        errors = await alter(
-            ask,
+        errors = await alter_credentials(
+            client,
             upsertion(),
             upsertion("nobody"),
             upsertion("twice"),
@@ -91,7 +94,7 @@ async def test_rejects_duplicate_alterations_and_deletion_of_unknown_users() -> 
         )
         duplicate = Error.DUPLICATE_RESOURCE
         assert errors == {"bob": duplicate, "nobody": Error.RESOURCE_NOT_FOUND, "twice": duplicate}
-        assert await describe(ask) == {"bob": [(1, 4096)]}
+        assert await describe_credentials(client) == {"bob": [(1, 4096)]}
 
 
 def test_users_survive_a_restart() -> None:

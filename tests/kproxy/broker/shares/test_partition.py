@@ -17,39 +17,39 @@ ACCEPTED = Error.NONE, None
 
 
 def test_whole_batches_are_acquired_by_one_member() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10, 10, 10)
-    assert shared.acquire("a", records=15) == [(0, 19, 1)], "a batch is not divided"
-    assert shared.acquire("b", batch_size=5) == [(20, 29, 1)]
-    assert shared.acquire("c") == []
+    harness = SharePartitionHarness()
+    harness.produce(10, 10, 10)
+    assert harness.acquire("a", records=15) == [(0, 19, 1)], "a batch is not divided"
+    assert harness.acquire("b", batch_size=5) == [(20, 29, 1)]
+    assert harness.acquire("c") == []
 
 
 def test_acquired_records_are_split_at_batch_boundaries() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(3, 3, 3, 3)
-    assert shared.acquire(batch_size=4) == [(0, 5, 1), (6, 11, 1)]
+    harness = SharePartitionHarness()
+    harness.produce(3, 3, 3, 3)
+    assert harness.acquire(batch_size=4) == [(0, 5, 1), (6, 11, 1)]
 
 
 def test_strict_mode_splits_batches() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
-    assert shared.acquire("a", records=4, strict=True) == [(0, 3, 1)]
-    assert shared.acquire("b", records=4, strict=True) == [(4, 7, 1)]
-    assert shared.acquire("c") == [(8, 9, 1)]
+    harness = SharePartitionHarness()
+    harness.produce(10)
+    assert harness.acquire("a", records=4, strict=True) == [(0, 3, 1)]
+    assert harness.acquire("b", records=4, strict=True) == [(4, 7, 1)]
+    assert harness.acquire("c") == [(8, 9, 1)]
 
 
 def test_acknowledgement_types_decide_the_state_of_records() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(5)
-    shared.acquire()
-    assert shared.acknowledge(0, 3, ACCEPT, RELEASE, REJECT, GAP) == ACCEPTED
-    assert shared.offsets == (0, 3)
-    assert shared.share.start_offset == 1
-    assert shared.acquire("b") == [(1, 1, 2)]
-    assert shared.acknowledge(1, 1, ACCEPT, member="b") == ACCEPTED
-    assert shared.acknowledge(4, 4, ACCEPT) == ACCEPTED
-    assert shared.share.start_offset == 5
-    assert shared.share.next_offset == 5
+    harness = SharePartitionHarness()
+    harness.produce(5)
+    harness.acquire()
+    assert harness.acknowledge(0, 3, ACCEPT, RELEASE, REJECT, GAP) == ACCEPTED
+    assert harness.offsets == (0, 3)
+    assert harness.share.start_offset == 1
+    assert harness.acquire("b") == [(1, 1, 2)]
+    assert harness.acknowledge(1, 1, ACCEPT, member="b") == ACCEPTED
+    assert harness.acknowledge(4, 4, ACCEPT) == ACCEPTED
+    assert harness.share.start_offset == 5
+    assert harness.share.next_offset == 5
 
 
 @pytest.mark.parametrize(
@@ -64,138 +64,138 @@ def test_acknowledgement_types_decide_the_state_of_records() -> None:
 def test_rejects_acknowledgement_of_records_the_member_did_not_acquire(
     first: int, last: int, types: list[int], member: str, message: str
 ) -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
-    shared.acquire("a")
+    harness = SharePartitionHarness()
+    harness.produce(10)
+    harness.acquire("a")
     error = Error.INVALID_REQUEST if message.startswith("Batch") else Error.INVALID_RECORD_STATE
-    assert shared.acknowledge(first, last, *types, member=member) == (error, message)
-    assert shared.acknowledge(0, 9, ACCEPT) == ACCEPTED
+    assert harness.acknowledge(first, last, *types, member=member) == (error, message)
+    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED
 
 
 def test_acknowledgement_is_atomic() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10, 10)
-    shared.acquire(batch_size=10)
-    shared.acknowledge(12, 12, ACCEPT)
+    harness = SharePartitionHarness()
+    harness.produce(10, 10)
+    harness.acquire(batch_size=10)
+    harness.acknowledge(12, 12, ACCEPT)
     acknowledgements = [Acknowledgement(0, 9, [ACCEPT]), Acknowledgement(10, 19, [ACCEPT])]
     with pytest.raises(ApiError, match="The offset is not acquired"):
-        shared.share.acknowledge("a", acknowledgements)
-    assert shared.acknowledge(0, 9, ACCEPT) == ACCEPTED, "they are still the member's"
+        harness.share.acknowledge("a", acknowledgements)
+    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "the member still holds them"
 
 
 def test_rejects_a_repeated_acknowledgement() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10, 1)
-    shared.acquire(batch_size=1)
-    assert shared.acknowledge(10, 10, ACCEPT) == ACCEPTED
+    harness = SharePartitionHarness()
+    harness.produce(10, 1)
+    harness.acquire(batch_size=1)
+    assert harness.acknowledge(10, 10, ACCEPT) == ACCEPTED
     message = "The batch cannot be acknowledged. The batch is not in the acquired state."
-    assert shared.acknowledge(10, 10, ACCEPT) == (Error.INVALID_RECORD_STATE, message)
-    shared.acknowledge(0, 9, ACCEPT)
-    assert shared.acknowledge(0, 9, ACCEPT) == ACCEPTED, "that is before the start"
+    assert harness.acknowledge(10, 10, ACCEPT) == (Error.INVALID_RECORD_STATE, message)
+    harness.acknowledge(0, 9, ACCEPT)
+    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "these records are before the start"
 
 
 def test_records_are_available_after_their_acquisition_lock_expires() -> None:
-    shared = SharePartitionHarness(group_share_record_lock_duration_ms="20000")
-    shared.produce(10)
-    shared.acquire("a")
-    shared.clock.advance(10_000)
-    shared.acknowledge(0, 4, RENEW)
-    shared.clock.advance(10_001)
-    assert shared.acquire("b") == [(5, 9, 2)]
-    shared.clock.advance(10_001)
-    assert shared.acquire("c") == [(0, 4, 2)]
-    assert shared.acknowledge(0, 0, ACCEPT, member="a") == (
+    harness = SharePartitionHarness(group_share_record_lock_duration_ms="20000")
+    harness.produce(10)
+    harness.acquire("a")
+    harness.clock.advance(10_000)
+    harness.acknowledge(0, 4, RENEW)
+    harness.clock.advance(10_001)
+    assert harness.acquire("b") == [(5, 9, 2)]
+    harness.clock.advance(10_001)
+    assert harness.acquire("c") == [(0, 4, 2)]
+    assert harness.acknowledge(0, 0, ACCEPT, member="a") == (
         Error.INVALID_RECORD_STATE,
         "Member is not the owner of offset",
     )
 
 
 def test_rejects_renewals_if_disabled() -> None:
-    shared = SharePartitionHarness()
-    shared.cluster.part(Configs).set("group", "g", {"share.renew.acknowledge.enable": "false"})
-    shared.produce(1)
-    shared.acquire()
+    harness = SharePartitionHarness()
+    harness.cluster.part(Configs).set("group", "g", {"share.renew.acknowledge.enable": "false"})
+    harness.produce(1)
+    harness.acquire()
     message = "Renewing acquisition locks is not enabled for the group."
-    assert shared.acknowledge(0, 0, RENEW) == (Error.INVALID_RECORD_STATE, message)
+    assert harness.acknowledge(0, 0, RENEW) == (Error.INVALID_RECORD_STATE, message)
 
 
 def test_archives_records_at_the_delivery_count_limit() -> None:
-    shared = SharePartitionHarness(group_share_delivery_count_limit="3")
-    shared.produce(1)
+    harness = SharePartitionHarness(group_share_delivery_count_limit="3")
+    harness.produce(1)
     for count in (1, 2, 3):
-        assert shared.acquire() == [(0, 0, count)]
-        shared.acknowledge(0, 0, RELEASE)
-    assert shared.acquire() == []
-    assert shared.share.start_offset == 1
+        assert harness.acquire() == [(0, 0, count)]
+        harness.acknowledge(0, 0, RELEASE)
+    assert harness.acquire() == []
+    assert harness.share.start_offset == 1
 
 
-def test_often_delivered_records_are_acquired_in_smaller_runs() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
+def test_frequently_delivered_records_are_acquired_in_smaller_runs() -> None:
+    harness = SharePartitionHarness()
+    harness.produce(10)
     acquired = []
     for _ in range(9):
-        [(first, last, count)] = shared.acquire()
+        [(first, last, count)] = harness.acquire()
         acquired.append((first, last, count))
-        shared.share.release("a")
+        harness.share.release("a")
     assert acquired[:3] == [(0, 9, 1), (0, 9, 2), (0, 9, 3)]
     assert acquired[3:6] == [(0, 4, 4), (0, 0, 5), (1, 1, 5)], "half of the batch, then one by one"
 
 
 def test_record_on_its_last_delivery_is_acquired_alone() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(5)
-    shared.acquire()
+    harness = SharePartitionHarness()
+    harness.produce(5)
+    harness.acquire()
     for count in (2, 3, 4):
-        shared.acknowledge(4, 4, RELEASE)
-        assert shared.acquire() == [(4, 4, count)]
-    shared.acknowledge(0, 4, RELEASE)
-    assert shared.acquire() == [(0, 3, 2)]
-    assert shared.acquire() == [(4, 4, 5)]
+        harness.acknowledge(4, 4, RELEASE)
+        assert harness.acquire() == [(4, 4, count)]
+    harness.acknowledge(0, 4, RELEASE)
+    assert harness.acquire() == [(0, 3, 2)]
+    assert harness.acquire() == [(4, 4, 5)]
 
 
 def test_releases_the_records_of_a_member_that_leaves() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(5, 5)
-    shared.acquire("a", records=5)
-    shared.acquire("b", records=5)
-    shared.share.release("a")
-    assert shared.acquire("c") == [(0, 4, 2)]
+    harness = SharePartitionHarness()
+    harness.produce(5, 5)
+    harness.acquire("a", records=5)
+    harness.acquire("b", records=5)
+    harness.share.release("a")
+    assert harness.acquire("c") == [(0, 4, 2)]
 
 
 def test_limits_the_records_in_flight() -> None:
-    shared = SharePartitionHarness(group_share_partition_max_record_locks="10")
-    shared.produce(5, 5, 5)
-    assert shared.acquire("a") == [(0, 9, 1)]
-    assert not shared.share.has_room
-    shared.acknowledge(5, 6, RELEASE)
-    assert shared.acquire("b") == [(5, 6, 2)], "some that came back, no new ones"
-    shared.acknowledge(0, 4, ACCEPT)
-    assert shared.acquire("b") == [(10, 14, 1)]
+    harness = SharePartitionHarness(group_share_partition_max_record_locks="10")
+    harness.produce(5, 5, 5)
+    assert harness.acquire("a") == [(0, 9, 1)]
+    assert not harness.share.has_room
+    harness.acknowledge(5, 6, RELEASE)
+    assert harness.acquire("b") == [(5, 6, 2)], "released records, but no new ones"
+    harness.acknowledge(0, 4, ACCEPT)
+    assert harness.acquire("b") == [(10, 14, 1)]
 
 
 def test_records_before_the_log_start_are_dropped() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
-    shared.acquire("a")
-    shared.acknowledge(0, 9, RELEASE)
-    shared.log.delete_before(4)
-    assert shared.acquire("b") == [(4, 9, 2)]
-    assert shared.acknowledge(0, 9, ACCEPT, member="b") == ACCEPTED
-    assert shared.share.start_offset == 10
+    harness = SharePartitionHarness()
+    harness.produce(10)
+    harness.acquire("a")
+    harness.acknowledge(0, 9, RELEASE)
+    harness.log.delete_before(4)
+    assert harness.acquire("b") == [(4, 9, 2)]
+    assert harness.acknowledge(0, 9, ACCEPT, member="b") == ACCEPTED
+    assert harness.share.start_offset == 10
 
 
 def test_log_start_may_move_past_all_records_in_flight() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10, 10, 10)
-    shared.acquire("a", records=10)
-    shared.log.delete_before(20)
-    shared.share.move_start(20)
-    assert shared.share.next_offset == 20
-    assert shared.acquire("b") == [(20, 29, 1)]
-    assert shared.acknowledge(0, 9, ACCEPT) == ACCEPTED, "they are gone"
-    shared.share.release("a")
-    assert shared.acknowledge(20, 29, ACCEPT, member="b") == ACCEPTED
-    assert shared.share.start_offset == 30
+    harness = SharePartitionHarness()
+    harness.produce(10, 10, 10)
+    harness.acquire("a", records=10)
+    harness.log.delete_before(20)
+    harness.share.move_start(20)
+    assert harness.share.next_offset == 20
+    assert harness.acquire("b") == [(20, 29, 1)]
+    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "the records are gone"
+    harness.share.release("a")
+    assert harness.acknowledge(20, 29, ACCEPT, member="b") == ACCEPTED
+    assert harness.share.start_offset == 30
 
 
 def test_start_is_the_first_record_in_flight() -> None:
@@ -213,88 +213,88 @@ def test_descending_offsets_select_no_runs() -> None:
 
 
 def test_released_records_before_the_start_are_dropped() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10, 10)
-    shared.acquire("a", records=10)
-    shared.share.move_start(5)
-    shared.share.release("a")
-    assert shared.acquire("b") == [(5, 9, 2), (10, 19, 1)]
+    harness = SharePartitionHarness()
+    harness.produce(10, 10)
+    harness.acquire("a", records=10)
+    harness.share.move_start(5)
+    harness.share.release("a")
+    assert harness.acquire("b") == [(5, 9, 2), (10, 19, 1)]
 
 
 def test_accepts_acknowledgements_that_start_before_the_start_offset() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
-    shared.acquire("a")
-    shared.acknowledge(0, 0, RELEASE)
-    shared.share.move_start(6)
-    assert shared.acknowledge(1, 8, *[ACCEPT, RELEASE] * 4) == ACCEPTED
-    assert shared.acquire("b") == [(6, 6, 2), (8, 8, 2)]
+    harness = SharePartitionHarness()
+    harness.produce(10)
+    harness.acquire("a")
+    harness.acknowledge(0, 0, RELEASE)
+    harness.share.move_start(6)
+    assert harness.acknowledge(1, 8, *[ACCEPT, RELEASE] * 4) == ACCEPTED
+    assert harness.acquire("b") == [(6, 6, 2), (8, 8, 2)]
 
 
 def test_acknowledgements_survive_a_restart() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(20)
-    shared.acquire("a")
-    shared.acknowledge(2, 3, ACCEPT)
-    shared.acknowledge(10, 12, RELEASE)
-    shared.acquire("b")
-    shared.restart()
-    shared.produce(20)
-    assert shared.offsets == (0, 2)
-    assert shared.acquire("c") == [(0, 1, 1), (4, 9, 1), (10, 12, 2), (13, 19, 1)]
+    harness = SharePartitionHarness()
+    harness.produce(20)
+    harness.acquire("a")
+    harness.acknowledge(2, 3, ACCEPT)
+    harness.acknowledge(10, 12, RELEASE)
+    harness.acquire("b")
+    harness.restart()
+    harness.produce(20)
+    assert harness.offsets == (0, 2)
+    assert harness.acquire("c") == [(0, 1, 1), (4, 9, 1), (10, 12, 2), (13, 19, 1)]
 
 
 def test_start_offset_survives_a_restart() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(5, 5)
-    shared.acquire("a")
-    shared.acknowledge(0, 4, ACCEPT)
-    shared.restart()
-    assert shared.share.start_offset == 5
+    harness = SharePartitionHarness()
+    harness.produce(5, 5)
+    harness.acquire("a")
+    harness.acknowledge(0, 4, ACCEPT)
+    harness.restart()
+    assert harness.share.start_offset == 5
 
 
 def test_new_leader_forgets_acquired_records() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(5)
-    shared.acquire("a")
-    topics = shared.cluster.part(Topics)
+    harness = SharePartitionHarness()
+    harness.produce(5)
+    harness.acquire("a")
+    topics = harness.cluster.part(Topics)
     partition = topics.partition("t", 0)
     assert partition is not None
-    old_share = shared.share
+    old_share = harness.share
     topics.set_leader(partition, -1)
     topics.set_leader(partition, 1)
-    assert shared.cluster.part(Shares).opened("g", partition) is None
-    assert shared.acquire("b") == [(0, 4, 1)]
+    assert harness.cluster.part(Shares).opened("g", partition) is None
+    assert harness.acquire("b") == [(0, 4, 1)]
     assert old_share.closed
 
 
 def test_reinitialized_group_starts_at_its_new_offset() -> None:
-    shared = SharePartitionHarness()
-    shared.produce(10)
-    shared.acquire("a")
-    topic_partition, old_share = next(iter(shared.states.of("g"))), shared.share
-    shared.states.initialize("g", topic_partition, 2, 7)
+    harness = SharePartitionHarness()
+    harness.produce(10)
+    harness.acquire("a")
+    topic_partition, old_share = next(iter(harness.states.of("g"))), harness.share
+    harness.states.initialize("g", topic_partition, 2, 7)
     assert old_share.closed
-    assert shared.offsets == (7, 0)
-    assert shared.acquire("b") == [(7, 9, 1)]
-    shared.states.forget_all("g")
+    assert harness.offsets == (7, 0)
+    assert harness.acquire("b") == [(7, 9, 1)]
+    harness.states.forget_all("g")
     with pytest.raises(ApiError, match="uninitialized"):
-        shared.acquire("b")
+        harness.acquire("b")
 
 
 @pytest.mark.parametrize(
     ("reset", "start"), [("latest", 3), ("earliest", 0), ("by_duration:PT1M", 1), ("by_duration:P1DT2S", 0)]
 )
 def test_auto_offset_reset_decides_the_start_offset(reset: str, start: int) -> None:
-    shared = SharePartitionHarness()
-    shared.cluster.part(Configs).set("group", "new", {"share.auto.offset.reset": reset})
-    shared.produce(1)
-    shared.clock.advance(100_000)
-    shared.produce(2)
-    partition = shared.cluster.part(Topics).partition("t", 0)
+    harness = SharePartitionHarness()
+    harness.cluster.part(Configs).set("group", "new", {"share.auto.offset.reset": reset})
+    harness.produce(1)
+    harness.clock.advance(100_000)
+    harness.produce(2)
+    partition = harness.cluster.part(Topics).partition("t", 0)
     assert partition is not None
-    shared.states.initialize("new", (partition.topic_id, 0), 1)
-    assert shared.cluster.part(Shares).open("new", partition).start_offset == start
+    harness.states.initialize("new", (partition.topic_id, 0), 1)
+    assert harness.cluster.part(Shares).open("new", partition).start_offset == start
 
 
 @pytest.mark.parametrize(
@@ -318,11 +318,11 @@ def test_rejects_invalid_acknowledgements(batches: list[tuple[int, int, list[int
 
 
 def test_session_sends_only_new_changed_or_failed_partitions() -> None:
-    part = "t", 0
-    session = ShareSession(1, {part: True})
-    assert session.must_send(part, has_records=False, has_error=False), "it is new"
-    assert not session.must_send(part, has_records=False, has_error=False)
-    assert session.must_send(part, has_records=True, has_error=False)
-    assert session.must_send(part, has_records=False, has_error=True)
-    assert session.must_send(part, has_records=False, has_error=False), "the error is over"
-    assert not session.must_send(part, has_records=False, has_error=False)
+    topic_partition = "t", 0
+    session = ShareSession(1, {topic_partition: True})
+    assert session.must_send(topic_partition, has_records=False, has_error=False), "it is new"
+    assert not session.must_send(topic_partition, has_records=False, has_error=False)
+    assert session.must_send(topic_partition, has_records=True, has_error=False)
+    assert session.must_send(topic_partition, has_records=False, has_error=True)
+    assert session.must_send(topic_partition, has_records=False, has_error=False), "the error is over"
+    assert not session.must_send(topic_partition, has_records=False, has_error=False)

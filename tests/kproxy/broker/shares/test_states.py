@@ -41,35 +41,35 @@ def test_combines_overlapping_batches(
 
 
 async def request_state(
-    ask: SocketClient, name: str, version: int = 0, group: str = "g", **fields: Any
+    client: SocketClient, name: str, version: int = 0, group: str = "g", **fields: Any
 ) -> Mapping[str, Any]:
-    """The response for partition 0 of ``t``, or for a partition that `fields` name."""
+    """Send the request for partition 0 of ``t``, or for the partition in `fields`; return the partition's response."""
     partition = {"partition": 0} | fields
-    topics = [{"topic_id": topic_id(ask, "t"), "partitions": [partition]}]
-    response = await ask(f"{name}ShareGroupState", version, {"group_id": group, "topics": topics})
+    topics = [{"topic_id": topic_id(client, "t"), "partitions": [partition]}]
+    response = await client(f"{name}ShareGroupState", version, {"group_id": group, "topics": topics})
     return dict(response["results"][0]["partitions"][0])
 
 
 async def test_initializes_reads_writes_and_deletes_a_state() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        assert (await request_state(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
-        assert (await request_state(ask, "Write"))["error_code"] == Error.INVALID_REQUEST
-        assert (await request_state(ask, "Initialize", state_epoch=3, start_offset=5))["error_code"] == 0
-        assert (await request_state(ask, "Read"))["start_offset"] == 5
+    async with broker_client(topics={"t": 1}) as client:
+        assert (await request_state(client, "Read"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(client, "Write"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(client, "Initialize", state_epoch=3, start_offset=5))["error_code"] == 0
+        assert (await request_state(client, "Read"))["start_offset"] == 5
         batch_rows = [{"first_offset": 6, "last_offset": 7, "delivery_state": ACKNOWLEDGED, "delivery_count": 1}]
         fields = {"state_epoch": 3, "leader_epoch": 0, "start_offset": -1, "state_batches": batch_rows}
-        assert (await request_state(ask, "Write", 1, **fields, delivery_complete_count=2))["error_code"] == 0
-        state = await request_state(ask, "Read")
+        assert (await request_state(client, "Write", 1, **fields, delivery_complete_count=2))["error_code"] == 0
+        state = await request_state(client, "Read")
         assert (state["state_epoch"], state["start_offset"], state["state_batches"]) == (3, 5, batch_rows)
-        topics = [{"topic_id": topic_id(ask, "t"), "partitions": [{"partition": 0}]}]
+        topics = [{"topic_id": topic_id(client, "t"), "partitions": [{"partition": 0}]}]
         for version in (0, 1):
-            summary = await ask("ReadShareGroupStateSummary", version, {"group_id": "g", "topics": topics})
+            summary = await client("ReadShareGroupStateSummary", version, {"group_id": "g", "topics": topics})
             [partition] = summary["results"][0]["partitions"]
             assert partition["start_offset"] == 5
         assert partition["delivery_complete_count"] == 2
-        assert (await request_state(ask, "Delete"))["error_code"] == 0
-        assert (await request_state(ask, "Delete"))["error_code"] == 0
-        assert (await request_state(ask, "Read"))["error_code"] == Error.INVALID_REQUEST
+        assert (await request_state(client, "Delete"))["error_code"] == 0
+        assert (await request_state(client, "Delete"))["error_code"] == 0
+        assert (await request_state(client, "Read"))["error_code"] == Error.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ async def test_initializes_reads_writes_and_deletes_a_state() -> None:
     ],
 )
 async def test_rejects_invalid_state_requests(name: str, fields: dict[str, Any], error: Error) -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        await request_state(ask, "Initialize", state_epoch=3, start_offset=5)
-        assert (await request_state(ask, "Read", leader_epoch=5))["error_code"] == 0
-        assert (await request_state(ask, name, **fields))["error_code"] == error
+    async with broker_client(topics={"t": 1}) as client:
+        await request_state(client, "Initialize", state_epoch=3, start_offset=5)
+        assert (await request_state(client, "Read", leader_epoch=5))["error_code"] == 0
+        assert (await request_state(client, name, **fields))["error_code"] == error
 
 
 @pytest.mark.parametrize(
@@ -108,16 +108,16 @@ async def test_rejects_invalid_state_requests(name: str, fields: dict[str, Any],
 )
 async def test_rejects_invalid_state_batches(batch: tuple[int, int, int, int]) -> None:
     names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-    async with broker_client(topics={"t": 1}) as ask:
-        await request_state(ask, "Initialize", state_epoch=3, start_offset=0)
+    async with broker_client(topics={"t": 1}) as client:
+        await request_state(client, "Initialize", state_epoch=3, start_offset=0)
         batch_rows = [dict(zip(names, batch, strict=True))]
-        refused = await request_state(ask, "Write", 1, state_epoch=3, state_batches=batch_rows)
+        refused = await request_state(client, "Write", 1, state_epoch=3, state_batches=batch_rows)
         assert refused["error_code"] == Error.INVALID_REQUEST
 
 
 async def test_empty_requests_have_empty_results() -> None:
-    async with broker_client(topics={"t": 1}) as ask:
-        empty = [{"topic_id": topic_id(ask, "t"), "partitions": []}]
+    async with broker_client(topics={"t": 1}) as client:
+        empty = [{"topic_id": topic_id(client, "t"), "partitions": []}]
         for name in ("Initialize", "Read", "Write", "Delete"):
             for body in ({"group_id": "g", "topics": empty}, {"group_id": "", "topics": []}):
-                assert (await ask(f"{name}ShareGroupState", 0, body))["results"] == []
+                assert (await client(f"{name}ShareGroupState", 0, body))["results"] == []

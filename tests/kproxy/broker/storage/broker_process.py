@@ -1,4 +1,4 @@
-"""A broker in a separate process, which can be killed."""
+"""A broker in a separate process, which tests can kill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ asyncio.run(serve())
 
 
 class RemoteBroker:
-    """A broker in a different process, as a client needs to know it."""
+    """The port of a broker in another process, in the form that `SocketClient` needs."""
 
     def __init__(self, port: int) -> None:
         self.ports = (port,)
@@ -31,7 +31,7 @@ class RemoteBroker:
 async def start_broker_process(
     data: Path, *, fsync: bool = False, printed: Path | None = None
 ) -> tuple[asyncio.subprocess.Process, int]:
-    """Start a broker with the topic ``t`` of two partitions; the process and its port. `printed` gets its reports."""
+    """Start a broker with the topic ``t`` of two partitions; return it and its port. `printed` gets its reports."""
     with (printed or Path("/dev/null")).open("w") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", _SERVE, str(data), "fsync" if fsync else "no fsync"),

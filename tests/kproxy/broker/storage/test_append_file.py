@@ -15,16 +15,16 @@ from kproxy.broker.storage.append_file import AppendOnlyFile
 class DoneFuture(asyncio.Future[object]):
     """A completed future; fails callers that poll `done` forever and so block the event loop."""
 
-    asked = 0
+    polls = 0
 
     def done(self) -> bool:
-        self.asked += 1
-        assert self.asked < 100, "the event loop is blocked"
+        self.polls += 1
+        assert self.polls < 100, "the event loop is blocked"
         return super().done()
 
 
 @pytest.fixture(autouse=True)
-async def _work_in_threads_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def _run_thread_work_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
 
     def run_at_once(_executor: object, work: Callable[..., object], *args: object) -> DoneFuture:

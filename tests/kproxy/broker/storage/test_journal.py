@@ -7,7 +7,7 @@ import pytest
 
 from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.storage import DataDirectoryError, FileJournal
-from kproxy.broker.storage import journal as module
+from kproxy.broker.storage import journal as journal_module
 
 
 def entries(directory: Path, table: str = "t") -> dict[str, object]:
@@ -53,7 +53,7 @@ def test_reports_any_other_corrupt_line(tmp_path: Path, line: bytes) -> None:
     assert b'"b"' in (tmp_path / "journal.jsonl").read_bytes()
 
 
-def test_directory_can_be_opened_by_one_process_only(tmp_path: Path) -> None:
+def test_only_one_process_can_open_the_directory(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path, fsync=False)
     with pytest.raises(DataDirectoryError, match="in use by another process"):
         FileJournal(tmp_path, fsync=False)
@@ -68,7 +68,7 @@ def test_rejects_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
 
 
 def test_journal_is_compacted_when_it_is_mostly_obsolete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_OBSOLETE_BYTES", 10_000)
+    monkeypatch.setattr(journal_module, "_MAX_OBSOLETE_BYTES", 10_000)
     journal = FileJournal(tmp_path, fsync=False)
     for number in range(10_000):
         journal.put("t", f"k{number % 7}", {"n": number})

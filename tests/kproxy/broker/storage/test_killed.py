@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a load: what was acknowledged with acks=all is there after a restart."""
+"""SIGKILL under load: records that were acknowledged with acks=all survive the restart."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -
     acknowledged: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
 
     async def load(partition: int) -> None:
-        ask, number = SocketClient(RemoteBroker(port), "load"), 0  # type: ignore[arg-type]
+        client, number = SocketClient(RemoteBroker(port), "load"), 0  # type: ignore[arg-type]
         while True:
             number += 1
             try:
-                body = await ask("Produce", 9, produce_request(partition, number))
+                body = await client("Produce", 9, produce_request(partition, number))
             except (ConnectionError, asyncio.IncompleteReadError):
-                (_, writer) = await ask.streams(1)
+                (_, writer) = await client.streams(1)
                 writer.transport.abort()
                 return
             [response] = body["responses"][0]["partition_responses"]
@@ -46,55 +46,57 @@ async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -
     assert await process.wait() == -signal.SIGKILL
     assert min(map(len, acknowledged.values())) > 10
 
-    async with broker_client(data=tmp_path / "data") as ask:
+    async with broker_client(data=tmp_path / "data") as client:
         for partition, responses in acknowledged.items():
-            values = {record["offset"]: record["value"] for record in await fetch_records(ask, partition)}
+            values = {record["offset"]: record["value"] for record in await fetch_records(client, partition)}
             assert list(values) == list(range(len(values)))
             for offset, number in responses:
                 assert values[offset] == b"v" * (number % 500)
-            body = await ask("Produce", 9, produce_request(partition, 1))
+            body = await client("Produce", 9, produce_request(partition, 1))
             assert body["responses"][0]["partition_responses"][0]["base_offset"] == len(values)
 
 
 async def test_topics_keep_their_ids_and_leaders_get_a_new_epoch(tmp_path: Path) -> None:
-    async with broker_client(data=tmp_path, topics={"t": 3}, brokers=2) as ask:
-        old_topics = (await ask("Metadata", 12, {"topics": None}))["topics"]
-        ask.broker.move_leader("t", 0, 2 if old_topics[0]["partitions"][0]["leader_id"] == 1 else 1)
-    async with broker_client(data=tmp_path, brokers=2) as ask:
-        new_topics = (await ask("Metadata", 12, {"topics": None}))["topics"]
+    async with broker_client(data=tmp_path, topics={"t": 3}, brokers=2) as client:
+        old_topics = (await client("Metadata", 12, {"topics": None}))["topics"]
+        client.broker.move_leader("t", 0, 2 if old_topics[0]["partitions"][0]["leader_id"] == 1 else 1)
+    async with broker_client(data=tmp_path, brokers=2) as client:
+        new_topics = (await client("Metadata", 12, {"topics": None}))["topics"]
     assert [(topic["name"], topic["topic_id"]) for topic in new_topics] == [
         (topic["name"], topic["topic_id"]) for topic in old_topics
     ]
     assert [partition["leader_epoch"] for partition in new_topics[0]["partitions"]] == [2, 1, 1]
 
 
-async def test_fewer_brokers_can_use_a_directory_of_more(tmp_path: Path) -> None:
-    async with broker_client(data=tmp_path, topics={"t": 3}, brokers=3) as ask:
-        assert (await ask("Metadata", 12, {"topics": None}))["topics"]
-    async with broker_client(data=tmp_path) as ask:
-        [topic] = (await ask("Metadata", 12, {"topics": None}))["topics"]
+async def test_one_broker_can_use_the_directory_of_three(tmp_path: Path) -> None:
+    async with broker_client(data=tmp_path, topics={"t": 3}, brokers=3) as client:
+        assert (await client("Metadata", 12, {"topics": None}))["topics"]
+    async with broker_client(data=tmp_path) as client:
+        [topic] = (await client("Metadata", 12, {"topics": None}))["topics"]
     assert [partition["leader_id"] for partition in topic["partitions"]] == [1, 1, 1]
 
 
 async def test_recreated_topic_is_empty(tmp_path: Path) -> None:
-    async with broker_client(data=tmp_path, topics={"t": 1}) as ask:
-        await ask("Produce", 9, produce_request(0, 5))
-        await ask("DeleteTopics", 5, {"topic_names": ["t"], "timeout_ms": 1000})
+    async with broker_client(data=tmp_path, topics={"t": 1}) as client:
+        await client("Produce", 9, produce_request(0, 5))
+        await client("DeleteTopics", 5, {"topic_names": ["t"], "timeout_ms": 1000})
     assert list((tmp_path / "logs").iterdir()) == []
-    async with broker_client(data=tmp_path, topics={"t": 1}) as ask:
-        assert await fetch_records(ask, 0) == []
+    async with broker_client(data=tmp_path, topics={"t": 1}) as client:
+        assert await fetch_records(client, 0) == []
 
 
 def produce_request(partition: int, number: int) -> dict[str, object]:
-    """A Produce request with one record, whose size identifies it."""
+    """Return a Produce request with one record, whose size identifies it."""
     data = {"index": partition, "records": produced_batch(at=int(time.time() * 1000), size=number % 500)}
     return {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": "t", "partition_data": [data]}]}
 
 
-async def fetch_records(ask: SocketClient, partition: int) -> list[dict[str, object]]:
-    """Every record of a partition."""
+async def fetch_records(client: SocketClient, partition: int) -> list[dict[str, object]]:
+    """Return every record of a partition."""
     partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
-    body = await ask("Fetch", 12, {"max_bytes": 1 << 30, "topics": [{"topic": "t", "partitions": [partition_request]}]})
+    body = await client(
+        "Fetch", 12, {"max_bytes": 1 << 30, "topics": [{"topic": "t", "partitions": [partition_request]}]}
+    )
     [response] = body["responses"][0]["partitions"]
     assert response["error_code"] == Error.NONE
     return [record for batch in decode(response["records"]) for record in batch["records"]]

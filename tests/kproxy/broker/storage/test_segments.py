@@ -15,13 +15,13 @@ from kproxy.broker.log import Log
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.storage import FileJournal
-from kproxy.broker.storage import segments as module
+from kproxy.broker.storage import segments as segments_module
 from tests.kproxy.broker.log.sample_logs import produced_batch, records, write
 
 
 @contextmanager
 def open_log(data: Path, topic_id: str = "A" * 22, **options: Any) -> Iterator[Log]:
-    """The log ``t-0`` of a cluster that keeps its data, from start to stop."""
+    """Start a cluster that stores its data, yield its log ``t-0``, and stop the cluster."""
     journal = FileJournal(data, fsync=False)
     cluster = Cluster(BrokerOptions(data=data, **options), {}, journal=journal)
     try:
@@ -78,8 +78,10 @@ def test_truncated_batch_at_the_end_is_removed(tmp_path: Path, cut: int) -> None
         assert [record["offset"] for record in records(log)] == [0, 1, 2, 3, 4]
 
 
-def test_batches_from_a_flipped_bit_on_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SEGMENT_BYTES", 300)
+def test_batch_with_a_flipped_bit_and_all_later_ones_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments_module, "SEGMENT_BYTES", 300)
     with open_log(tmp_path) as log:
         for _ in range(6):
             write(log, produced_batch(size=100))
@@ -97,7 +99,7 @@ def test_batches_from_a_flipped_bit_on_are_removed(tmp_path: Path, monkeypatch: 
 
 
 def test_segments_are_deleted_with_their_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
+    monkeypatch.setattr(segments_module, "SEGMENT_BYTES", 500)
     with open_log(tmp_path) as log:
         for _ in range(9):
             write(log, produced_batch(size=100))

@@ -19,7 +19,7 @@ MINUTE = 60_000
 
 
 class TransactionHarness:
-    """A cluster of one broker with a topic `a` of two partitions, and a fake clock."""
+    """A cluster of one broker with the topic `a` of two partitions, and a fake clock."""
 
     def __init__(
         self, journal: MemoryJournal | None = None, clock: FakeClock | None = None, release: str | None = None
@@ -46,7 +46,7 @@ class TransactionHarness:
         committed = CommittedOffset(offset, -1, "", self.clock.now(), topic.id)
         self.cluster.part(Offsets).stage(*producer, "g", {("a", 0): committed})
 
-    def committed(self) -> dict[int, int]:
+    def committed_offsets(self) -> dict[int, int]:
         return {
             topic_partition[1]: committed.offset
             for topic_partition, committed in self.cluster.part(Offsets).of("g").items()
@@ -71,9 +71,9 @@ def refused_error(call: Callable[[], object]) -> Error:
 
 
 def test_every_idempotent_producer_gets_its_own_id() -> None:
-    bench = TransactionHarness()
-    first = [bench.transactions.begin() for _ in range(1500)]
-    more = [bench.restarted().transactions.begin() for _ in range(2)]
+    harness = TransactionHarness()
+    first = [harness.transactions.begin() for _ in range(1500)]
+    more = [harness.restarted().transactions.begin() for _ in range(2)]
     assert len({producer.id for producer in (*first, *more)}) == 1502
     assert {producer.epoch for producer in first} == {0}
 
@@ -96,36 +96,36 @@ def test_rejects_an_unknown_or_empty_transactional_id() -> None:
 
 
 def test_commit_completes_when_markers_and_offsets_are_written() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    bench.transactions.add("t", producer, groups=["g"])
-    bench.stage(producer, 5)
-    assert bench.transactions.end("t", producer, commit=True) == producer
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    harness.transactions.add("t", producer, groups=["g"])
+    harness.stage(producer, 5)
+    assert harness.transactions.end("t", producer, commit=True) == producer
+    assert (harness.transaction().state, harness.end_offset(), harness.committed_offsets()) == (
         TransactionState.PREPARE_COMMIT,
         0,
         {},
     )
-    add_partition = lambda: bench.transactions.add("t", producer, [("a", 1)])  # noqa: E731
+    add_partition = lambda: harness.transactions.add("t", producer, [("a", 1)])  # noqa: E731
     assert refused_error(add_partition) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.advance()
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+    harness.clock.advance()
+    assert (harness.transaction().state, harness.end_offset(), harness.committed_offsets()) == (
         TransactionState.COMPLETE_COMMIT,
         1,
         {0: 5},
     )
-    assert bench.end_offset(1) == 0
+    assert harness.end_offset(1) == 0
     add_partition()
 
 
 def test_abort_drops_the_staged_offsets() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    bench.transactions.add("t", producer, groups=["g"])
-    bench.stage(producer, 5)
-    bench.transactions.end("t", producer, commit=False)
-    bench.clock.advance()
-    assert (bench.transaction().state, bench.end_offset(), bench.committed()) == (
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    harness.transactions.add("t", producer, groups=["g"])
+    harness.stage(producer, 5)
+    harness.transactions.end("t", producer, commit=False)
+    harness.clock.advance()
+    assert (harness.transaction().state, harness.end_offset(), harness.committed_offsets()) == (
         TransactionState.COMPLETE_ABORT,
         1,
         {},
@@ -133,113 +133,113 @@ def test_abort_drops_the_staged_offsets() -> None:
 
 
 def test_commit_waits_for_a_leader() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    partition = bench.topics.partition("a", 0)
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    partition = harness.topics.partition("a", 0)
     assert partition is not None
-    bench.topics.set_leader(partition, -1)
-    bench.transactions.end("t", producer, commit=True)
-    bench.clock.advance(MINUTE)
-    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.topics.set_leader(partition, 1)
-    bench.clock.advance(100)
-    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
+    harness.topics.set_leader(partition, -1)
+    harness.transactions.end("t", producer, commit=True)
+    harness.clock.advance(MINUTE)
+    assert refused_error(lambda: harness.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    harness.topics.set_leader(partition, 1)
+    harness.clock.advance(100)
+    assert (harness.transaction().state, harness.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_commit_completes_if_a_topic_was_deleted() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    topic = bench.topics.named("a")
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    topic = harness.topics.named("a")
     assert topic is not None
-    bench.topics.delete(topic)
-    bench.transactions.end("t", producer, commit=True)
-    bench.clock.advance()
-    assert bench.transaction().state is TransactionState.COMPLETE_COMMIT
+    harness.topics.delete(topic)
+    harness.transactions.end("t", producer, commit=True)
+    harness.clock.advance()
+    assert harness.transaction().state is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("release", ["3.9", None])
 def test_second_producer_fences_the_first_once_its_transaction_is_aborted(release: str | None) -> None:
-    bench = TransactionHarness(release=release)
-    first = bench.begin_transaction()
-    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.advance()
-    second = bench.transactions.init("t", MINUTE)
+    harness = TransactionHarness(release=release)
+    first = harness.begin_transaction()
+    assert refused_error(lambda: harness.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    assert refused_error(lambda: harness.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    harness.clock.advance()
+    second = harness.transactions.init("t", MINUTE)
     assert (second.id, second.epoch) == (first.id, first.epoch + 2)
-    assert refused_error(lambda: bench.transactions.end("t", first, commit=True)) is Error.PRODUCER_FENCED
-    assert refused_error(lambda: bench.transactions.add("t", first, [("a", 0)])) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: harness.transactions.end("t", first, commit=True)) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: harness.transactions.add("t", first, [("a", 0)])) is Error.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize(("release", "expected"), [("3.9", (0, 32767)), (None, (1, 0))])
 def test_fencing_at_the_last_epoch_allocates_a_new_producer_id(release: str | None, expected: Producer) -> None:
-    bench = TransactionHarness(release=release)
-    bench.begin_transaction()
-    bench.transaction().producer = Producer(0, 32766)
-    assert refused_error(lambda: bench.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
-    bench.clock.advance()
-    assert (bench.transaction().producer, bench.end_offset()) == (expected, 1)
-    assert bench.transactions.init("t", MINUTE) == (1, 0 if release else 1)
+    harness = TransactionHarness(release=release)
+    harness.begin_transaction()
+    harness.transaction().producer = Producer(0, 32766)
+    assert refused_error(lambda: harness.transactions.init("t", MINUTE)) is Error.CONCURRENT_TRANSACTIONS
+    harness.clock.advance()
+    assert (harness.transaction().producer, harness.end_offset()) == (expected, 1)
+    assert harness.transactions.init("t", MINUTE) == (1, 0 if release else 1)
 
 
 def test_transaction_is_aborted_after_its_timeout() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    bench.clock.advance(MINUTE // 2)
-    bench.transactions.add("t", producer, [("a", 1)])
-    bench.clock.advance(MINUTE // 2 - 1)
-    assert bench.transaction().state is TransactionState.ONGOING
-    bench.clock.advance(1)
-    assert (bench.transaction().state, bench.end_offset(), bench.end_offset(1)) == (
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    harness.clock.advance(MINUTE // 2)
+    harness.transactions.add("t", producer, [("a", 1)])
+    harness.clock.advance(MINUTE // 2 - 1)
+    assert harness.transaction().state is TransactionState.ONGOING
+    harness.clock.advance(1)
+    assert (harness.transaction().state, harness.end_offset(), harness.end_offset(1)) == (
         TransactionState.COMPLETE_ABORT,
         1,
         1,
     )
-    assert refused_error(lambda: bench.transactions.end("t", producer, commit=True)) is Error.PRODUCER_FENCED
+    assert refused_error(lambda: harness.transactions.end("t", producer, commit=True)) is Error.PRODUCER_FENCED
 
 
 def test_transaction_that_ends_in_time_is_not_aborted() -> None:
-    bench = TransactionHarness()
-    bench.transactions.end("t", bench.begin_transaction(), commit=True)
-    bench.clock.advance(2 * MINUTE)
-    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
+    harness = TransactionHarness()
+    harness.transactions.end("t", harness.begin_transaction(), commit=True)
+    harness.clock.advance(2 * MINUTE)
+    assert (harness.transaction().state, harness.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_transaction_timeout_continues_after_a_restart() -> None:
-    bench = TransactionHarness()
-    producer = bench.begin_transaction()
-    bench = bench.restarted()
-    bench.transactions.add("t", producer, [("a", 1)])
-    bench.clock.advance(MINUTE)
-    assert (bench.transaction().state, bench.end_offset(1)) == (TransactionState.COMPLETE_ABORT, 1)
+    harness = TransactionHarness()
+    producer = harness.begin_transaction()
+    harness = harness.restarted()
+    harness.transactions.add("t", producer, [("a", 1)])
+    harness.clock.advance(MINUTE)
+    assert (harness.transaction().state, harness.end_offset(1)) == (TransactionState.COMPLETE_ABORT, 1)
 
 
 def test_restart_completes_a_prepared_commit() -> None:
-    bench = TransactionHarness()
-    bench.transactions.end("t", bench.begin_transaction(), commit=True)
-    bench = bench.restarted()
-    bench.clock.advance()
-    assert (bench.transaction().state, bench.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
+    harness = TransactionHarness()
+    harness.transactions.end("t", harness.begin_transaction(), commit=True)
+    harness = harness.restarted()
+    harness.clock.advance()
+    assert (harness.transaction().state, harness.end_offset()) == (TransactionState.COMPLETE_COMMIT, 1)
 
 
 def test_unused_transactional_id_expires() -> None:
-    bench = TransactionHarness()
-    bench.transactions.end("t", bench.begin_transaction(), commit=True)
-    bench.clock.advance()
-    expiration_ms = int(bench.cluster.part(Configs).broker("transactional.id.expiration.ms"))
-    bench.clock.advance(expiration_ms - 1)
-    bench.transactions.init("other", MINUTE)
-    assert bench.transactions.by_id("t") is not None
-    bench.clock.advance(expiration_ms)
-    bench.transactions.init("other", MINUTE)
-    assert bench.transactions.by_id("t") is None
-    assert "t" not in bench.journal.tables["transactions"]
+    harness = TransactionHarness()
+    harness.transactions.end("t", harness.begin_transaction(), commit=True)
+    harness.clock.advance()
+    expiration_ms = int(harness.cluster.part(Configs).broker("transactional.id.expiration.ms"))
+    harness.clock.advance(expiration_ms - 1)
+    harness.transactions.init("other", MINUTE)
+    assert harness.transactions.by_id("t") is not None
+    harness.clock.advance(expiration_ms)
+    harness.transactions.init("other", MINUTE)
+    assert harness.transactions.by_id("t") is None
+    assert "t" not in harness.journal.tables["transactions"]
 
 
 def test_abort_without_a_transaction_bumps_the_epoch_in_version_2() -> None:
-    bench = TransactionHarness()
-    producer = bench.transactions.init("t", MINUTE)
-    new_producer = bench.transactions.end("t", producer, commit=False, version=2)
-    bench.clock.advance()
+    harness = TransactionHarness()
+    producer = harness.transactions.init("t", MINUTE)
+    new_producer = harness.transactions.end("t", producer, commit=False, version=2)
+    harness.clock.advance()
     assert new_producer == (producer.id, producer.epoch + 1)
-    assert bench.end_offset() == 0
-    bench.transactions.add("t", new_producer, [("a", 0)])
+    assert harness.end_offset() == 0
+    harness.transactions.add("t", new_producer, [("a", 0)])

@@ -9,7 +9,7 @@ import pytest
 from kproxy.broker.errors import ApiError, Error
 from kproxy.broker.transactions import Producer, Transaction, TransactionState
 
-LAST = 32766  # epoch that a producer can have
+LAST = 32766  # the last epoch that a producer can have
 
 
 def new_ids() -> Callable[[], int]:
@@ -17,14 +17,14 @@ def new_ids() -> Callable[[], int]:
 
 
 def ongoing_transaction(epoch: int = 0, version: int = 2) -> Transaction:
-    """An ongoing transaction of producer 7 with this epoch."""
+    """Return an ongoing transaction of producer 7 with this epoch."""
     transaction = Transaction("t", Producer(7, epoch), 60_000, 0)
     transaction.add([("a", 0)], ["g"], version, 5)
     return transaction
 
 
 def completed_transaction(commit: bool, epoch: int = 0, version: int = 2) -> Transaction:
-    """A completed transaction; in version 2 its producer epoch was bumped."""
+    """Return a completed transaction; version 2 has bumped its producer epoch."""
     transaction = ongoing_transaction(epoch, version)
     transaction.prepare(commit, version, new_ids(), 6)
     transaction.complete(7)
@@ -32,7 +32,7 @@ def completed_transaction(commit: bool, epoch: int = 0, version: int = 2) -> Tra
 
 
 def error_of(call: Callable[[], object]) -> Error:
-    """The error of a call that is refused; NONE if it succeeds."""
+    """Return the error of a call that is refused, or NONE if it succeeds."""
     try:
         call()
     except ApiError as refused:
@@ -143,7 +143,7 @@ def test_end_before_version_2_depends_on_the_state(
     assert error_of(lambda: transaction.check_end(Producer(8, 3), commit, 0)) is Error.INVALID_PRODUCER_ID_MAPPING
 
 
-# The table in TransactionCoordinator.endTransaction: a retry has the previous epoch.
+# As in the table in TransactionCoordinator.endTransaction; a retry has the previous epoch.
 @pytest.mark.parametrize(
     ("state", "commit", "is_retry", "expected"),
     [
@@ -180,7 +180,7 @@ def test_every_end_bumps_the_epoch_since_version_2() -> None:
     assert completed_transaction(commit=False, version=2).producer == (7, 1)
 
 
-def test_last_epoch_ends_with_a_new_producer_id_but_the_marker_keeps_the_old() -> None:
+def test_last_epoch_ends_with_a_new_producer_id_but_the_marker_keeps_the_old_one() -> None:
     transaction = ongoing_transaction(epoch=LAST)
     transaction.prepare(True, 2, new_ids(), 6)
     assert transaction.producer == (7, LAST + 1)
@@ -202,7 +202,7 @@ def test_fencing_aborts_with_the_next_epoch(version: int) -> None:
 def test_new_transaction_starts_empty() -> None:
     transaction = completed_transaction(commit=True)
     transaction.add([("b", 1)], [], 2, 9)
-    assert (transaction.places, transaction.groups, transaction.started_at) == ({("b", 1)}, set(), 9)
+    assert (transaction.partitions, transaction.groups, transaction.started_at) == ({("b", 1)}, set(), 9)
 
 
 def test_journal_restores_a_transaction_unchanged() -> None:

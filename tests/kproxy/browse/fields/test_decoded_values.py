@@ -1,4 +1,4 @@
-"""Decoded keys and values as fields: with and without the bytes of the frame; hostile values."""
+"""Decoded keys and values shown as fields, with and without the bytes of the frame, and with hostile values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import Form, record_fields, records
@@ -32,8 +32,8 @@ def produce_line(value: Any = AVRO, *, with_frame: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_decoded_value_has_its_fields(with_frame: bool) -> None:
-    detail = side(produce_line(with_frame=with_frame))
+def test_decoded_value_is_shown_as_fields(with_frame: bool) -> None:
+    detail = build_frame_detail(produce_line(with_frame=with_frame))
     value = detail.find(f"{PATH}.value")[-1]
     assert value.meaning == "avro Order orders-value id 17: leftover bytes at byte 9"
     assert [(child.name, child.text) for child in value.children] == [
@@ -50,8 +50,8 @@ def test_decoded_value_has_its_fields(with_frame: bool) -> None:
     assert (trace.meaning, trace.children[0].text) == ("text?", r'"00-\x1b[31m"')
 
 
-def test_shows_records_and_their_full_values() -> None:
-    detail = side(produce_line(with_frame=False))
+def test_decoded_records_have_summaries_and_full_values() -> None:
+    detail = build_frame_detail(produce_line(with_frame=False))
     [field] = record_fields(detail.fields)
     [record] = records(field).records
     assert record.value.form == "avro Order orders-value id 17: leftover bytes at byte 9"
@@ -60,7 +60,7 @@ def test_shows_records_and_their_full_values() -> None:
     assert record.headers[0][1].text == r"00-\x1b[31m"
     rows = ["".join(text for text, _ in row) for row in full_value(detail.find(PATH))]
     assert '  "card": "4111",' in rows
-    [chain] = [side(produce_line()).find(PATH)]
+    [chain] = [build_frame_detail(produce_line()).find(PATH)]
     assert any("00 00 00 00 11" in "".join(text for text, _ in row) for row in full_value(chain, Form.HEX))
 
 
@@ -75,13 +75,13 @@ def test_shows_records_and_their_full_values() -> None:
     ],
 )
 @pytest.mark.parametrize("with_frame", [True, False])
-def test_shows_any_value_in_place_of_a_decoded_one(value: Any, with_frame: bool) -> None:
+def test_malformed_decoded_values_are_still_shown(value: Any, with_frame: bool) -> None:
     def check_fields(fields: list[FieldView]) -> None:
         for field in fields:
             assert isinstance(field.text, str)
             check_fields(field.children)
 
-    detail = side(produce_line(value, with_frame=with_frame))
+    detail = build_frame_detail(produce_line(value, with_frame=with_frame))
     check_fields(detail.fields)
     for field in record_fields(detail.fields):
         assert records(field).records

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors import records
-from kproxy.browse.fields.detail import FrameDetail, side
+from kproxy.browse.fields.detail import FrameDetail, build_frame_detail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_fields
 from kproxy.browse.fields.records import records as records_of
@@ -46,7 +46,7 @@ def innermost(detail: FrameDetail, offset: int) -> FieldView | None:
 
 
 def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | ResponseLine, RequestLine | None]]:
-    """The lines of frames as read back from a trace file, each response with its request."""
+    """Yield the lines of frames as read back from a trace file, each response with its request."""
     requests: dict[tuple[str, int | None], RequestLine] = {}
     for line in lines_of(path, detail=detail):
         encoded = bytearray()
@@ -62,7 +62,7 @@ def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | Resp
 def _comparable_row(
     path: str, start: int | None, end: int | None, value: Any, meaning: str | None
 ) -> tuple[Any, ...] | None:
-    """The parts of a row that explain and the details share; not the spans of tags, nor fields without a value."""
+    """Return what `explain` and the details both show of a row, without spans of tags; None if it has no value."""
     return None if value is None or value == [] else ("_tags." in path or start, end, value, meaning)
 
 
@@ -71,10 +71,10 @@ def test_fields_equal_the_rows_of_explain(path: Path) -> None:
     checked = 0
     for line, sent_request in frame_lines(path, Detail.RAW):
         if line.frame is None:
-            assert side(line, sent_request).missing
+            assert build_frame_detail(line, sent_request).missing
             continue
         frame = base64.b64decode(line.frame)
-        detail = side(line, sent_request)
+        detail = build_frame_detail(line, sent_request)
         if isinstance(line, RequestLine):
             explanation = explain(frame)
         elif sent_request is not None and sent_request.frame is not None:
@@ -105,9 +105,9 @@ def test_line_without_a_frame_has_the_same_values(path: Path) -> None:
     for (raw_line, sent_request), (full_line, _) in zip(raw, full, strict=True):
         if full_line.body is None or "records" in str(full_line.body):
             continue
-        frame_detail = side(full_line, sent_request)
+        frame_detail = build_frame_detail(full_line, sent_request)
         assert frame_detail.missing == "the trace has no raw bytes: record with --detail raw"
-        fields = [field for field in side(raw_line, sent_request).fields if field.name == "body"]
+        fields = [field for field in build_frame_detail(raw_line, sent_request).fields if field.name == "body"]
         values = [
             (leaf.path, leaf.value, leaf.start) for leaf in leaves(frame_detail.fields) if "_tags" not in leaf.path
         ]
@@ -121,7 +121,7 @@ def test_line_without_a_frame_has_the_same_values(path: Path) -> None:
 def test_summary_line_shows_its_columns() -> None:
     line = request_line(None, api_key=3, api="Metadata", client_id="shop",
                         topics=[TopicEntry("orders", partitions=[0, 2])])  # fmt: skip
-    detail = side(line)
+    detail = build_frame_detail(line)
     assert detail.frame is None
     assert detail.missing == "the trace has no bodies or raw bytes: record with --detail raw"
     assert detail.find("topics[0].partitions[1]")[-1].value == 2
@@ -129,11 +129,11 @@ def test_summary_line_shows_its_columns() -> None:
     assert "frame" not in {field.name for field in detail.fields}
 
 
-def test_says_why_a_frame_was_not_decoded() -> None:
+def test_detail_says_why_a_frame_was_not_decoded() -> None:
     line = request_line(None, not_decoded="Metadata v99 is unknown")
-    assert side(line).missing == "not decoded: Metadata v99 is unknown"
-    [no_frame] = (side(line) for line in [request_line(b"\x00\x00")])
-    assert no_frame.missing == "the trace's bytes here are not a valid frame"
+    assert build_frame_detail(line).missing == "not decoded: Metadata v99 is unknown"
+    invalid_frame = build_frame_detail(request_line(b"\x00\x00"))
+    assert invalid_frame.missing == "the trace's bytes here are not a valid frame"
 
 
 def test_fields_have_kinds_texts_and_meanings() -> None:
@@ -144,7 +144,7 @@ def test_fields_have_kinds_texts_and_meanings() -> None:
                                 "records": records.encode([{"records": [{"key": b"k", "value": b"v",
                                                           "headers": [{"key": "h",
                                                           "value": b"x"}]}]}])}]}]}))  # fmt: skip
-    detail = side(line)
+    detail = build_frame_detail(line)
 
     def describe(path: str) -> tuple[str, str, str | None]:
         field = detail.find(path)[-1]
@@ -167,7 +167,7 @@ def test_fields_have_kinds_texts_and_meanings() -> None:
 
 def test_tagged_field_has_its_tag_and_span() -> None:
     body = {"error_code": 0, "api_keys": [], "throttle_time_ms": 0, "finalized_features_epoch": 7}
-    detail = side(response_line(response("ApiVersions", 3, body), 18, 3))
+    detail = build_frame_detail(response_line(response("ApiVersions", 3, body), 18, 3))
     [*_, field] = detail.find("_tags.finalized_features_epoch")
     assert (field.kind, field.value) == ("tag 1, int64", 7)
     assert detail.frame is not None
@@ -177,9 +177,9 @@ def test_tagged_field_has_its_tag_and_span() -> None:
 
 
 @pytest.mark.parametrize("path", _TRAFFIC[:20], ids=lambda path: path.name)
-def test_finds_fields_by_byte_and_by_path(path: Path) -> None:
+def test_fields_are_found_by_byte_and_by_path(path: Path) -> None:
     for line, sent_request in frame_lines(path, Detail.RAW):
-        detail = side(line, sent_request)
+        detail = build_frame_detail(line, sent_request)
         for leaf in leaves(detail.fields) if detail.frame else ():
             if leaf.path and "_tags." not in leaf.path:
                 assert detail.find(leaf.path)[-1].path == leaf.path
@@ -191,10 +191,10 @@ def test_finds_fields_by_byte_and_by_path(path: Path) -> None:
         assert detail.find("no.such[0].field") == []
 
 
-def test_finding_of_a_frame_with_another_layout_has_its_field() -> None:
+def test_path_of_a_layout_finding_leads_to_a_field() -> None:
     for path in (DATA / "bugs").glob("*--java.pcap.gz"):
         for line, sent_request in frame_lines(path, Detail.RAW):
-            detail = side(line, sent_request)
+            detail = build_frame_detail(line, sent_request)
             for finding in detail.findings:
                 if (
                     finding.edit is None
@@ -208,7 +208,7 @@ def test_finding_of_a_frame_with_another_layout_has_its_field() -> None:
                 assert detail.departure or finding.code[0] != "L", path.name
 
 
-def test_frame_is_read_with_the_layout_of_its_finding() -> None:
+def test_frame_is_decoded_with_the_layout_that_its_finding_names() -> None:
     """The finding decides even if the frame alone would be diagnosed differently: other frames may have shown more."""
     frame = response("Heartbeat", 1, {"throttle_time_ms": 0, "error_code": 0})
     edit = {"kind": "field_moved", "field": "throttle_time_ms", "detail": {"from": 0, "to": 1}}
@@ -216,13 +216,13 @@ def test_frame_is_read_with_the_layout_of_its_finding() -> None:
              "edit": edit}  # fmt: skip
     finding = msgspec.convert(entry, FindingEntry)
     frame_with_leftover = frame + b"\x00"
-    detail = side(response_line(frame_with_leftover, 12, 1, findings=[finding]))
+    detail = build_frame_detail(response_line(frame_with_leftover, 12, 1, findings=[finding]))
     assert [child.name for child in detail.find("error_code")[0].children] == ["error_code", "throttle_time_ms"]
     assert detail.departure
     unknown_finding = msgspec.structs.replace(
         finding, edit=msgspec.structs.replace(finding.edit, kind="of_a_later_kproxy")
     )
-    assert side(response_line(frame_with_leftover, 12, 1, findings=[unknown_finding])).fields
+    assert build_frame_detail(response_line(frame_with_leftover, 12, 1, findings=[unknown_finding])).fields
 
 
 def test_worst_finding_comes_first() -> None:
@@ -232,7 +232,9 @@ def test_worst_finding_comes_first() -> None:
     ]
     assert [
         finding.code
-        for finding in side(request_line(request("Metadata", 1, {"topics": []}), findings=findings)).findings
+        for finding in build_frame_detail(
+            request_line(request("Metadata", 1, {"topics": []}), findings=findings)
+        ).findings
     ] == [
         "L001",
         "V003",
@@ -253,7 +255,7 @@ def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyP
     reads = []
     walk_record: Any = batch._walk_record
     monkeypatch.setattr(batch, "_walk_record", lambda *args: reads.append(1) or walk_record(*args))
-    detail = side(produce_line(2_000))
+    detail = build_frame_detail(produce_line(2_000))
     [*_, records_field] = detail.find("topic_data[0].partition_data[0].records[0].records")
     assert (records_field.count, reads) == (2_000, [])
     assert len(records_field.children) == 501
@@ -265,8 +267,8 @@ def test_records_are_not_read_before_they_are_viewed(monkeypatch: pytest.MonkeyP
     assert [field.kind for field in chain].count(MORE) == 3
 
 
-def test_finds_a_record_behind_the_first_page_by_its_bytes() -> None:
-    detail = side(produce_line(2_000))
+def test_record_beyond_the_first_page_is_found_by_its_bytes() -> None:
+    detail = build_frame_detail(produce_line(2_000))
     assert detail.frame is not None
     [*_, value] = detail.find("topic_data[0].partition_data[0].records[0].records[1999].value")
     assert value.start is not None
@@ -275,16 +277,16 @@ def test_finds_a_record_behind_the_first_page_by_its_bytes() -> None:
 
 def test_secrets_are_redacted() -> None:
     frame = request("SaslAuthenticate", 1, {"auth_bytes": b"\0user\0hunter2"})
-    detail = side(request_line(frame))
+    detail = build_frame_detail(request_line(frame))
     assert detail.frame is not None
     assert b"hunter2" not in detail.frame
     assert detail.find("auth_bytes")[-1].value == "(redacted, 13 bytes)"
-    withheld = side(request_line(frame[:24] + bytes(len(frame) - 24), body={}))
+    withheld = build_frame_detail(request_line(frame[:24] + bytes(len(frame) - 24), body={}))
     assert [field.name for field in withheld.fields] == ["size", "header", "body"]
     assert str(withheld.fields[-1].value).startswith("(redacted")
 
 
-def test_record_data_of_cluster_metadata_is_redacted() -> None:
+def test_records_of_the_cluster_metadata_topic_are_redacted() -> None:
     redacted_batches = [
         {"base_offset": 3, "magic": 2, "records": [{"offset": 3, "key": None, "value": "(redacted, 5 bytes)"}]}
     ]
@@ -292,7 +294,7 @@ def test_record_data_of_cluster_metadata_is_redacted() -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     response_body = {"throttle_time_ms": 0, "responses": [{"topic": "__cluster_metadata", "partitions": [partition]}]}
     body = {"responses": [{"partitions": [{"records": redacted_batches}]}]}
-    detail = side(response_line(response("Fetch", 4, response_body), 1, 4, body=body))
+    detail = build_frame_detail(response_line(response("Fetch", 4, response_body), 1, 4, body=body))
     assert detail.frame is not None
     assert b"topic" not in detail.frame[detail.frame.index(b"__cluster_metadata") + 18 :]
     path = "responses[0].partitions[0].records"
@@ -316,13 +318,15 @@ def view_everything(detail: FrameDetail) -> None:
 
 
 @given(damaged(requests()))
-def test_views_any_request(frame: bytes) -> None:
-    view_everything(side(request_line(frame)))
+def test_any_damaged_request_can_be_viewed(frame: bytes) -> None:
+    view_everything(build_frame_detail(request_line(frame)))
 
 
-@given(responses().flatmap(lambda made: st.tuples(damaged(st.just(made[0])), st.just(made[1]), st.just(made[2]))))
-def test_views_any_response(frame_and_api: tuple[bytes, int, int]) -> None:
-    view_everything(side(response_line(*frame_and_api)))
+@given(
+    responses().flatmap(lambda sample: st.tuples(damaged(st.just(sample[0])), st.just(sample[1]), st.just(sample[2])))
+)
+def test_any_damaged_response_can_be_viewed(frame_and_api: tuple[bytes, int, int]) -> None:
+    view_everything(build_frame_detail(response_line(*frame_and_api)))
 
 
 _BATCHES = records.encode([{"compression": codec,
@@ -334,10 +338,10 @@ _BATCHES = records.encode([{"compression": codec,
 
 
 @given(damaged(st.just(_BATCHES)))
-def test_views_any_record_data(data: bytes) -> None:
+def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
-    view_everything(side(response_line(response("Fetch", 4, body), 1, 4)))
+    view_everything(build_frame_detail(response_line(response("Fetch", 4, body), 1, 4)))
 
 
 @given(
@@ -345,8 +349,12 @@ def test_views_any_record_data(data: bytes) -> None:
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
     )
 )
-def test_views_any_body(value: Any) -> None:
+def test_any_body_can_be_viewed(value: Any) -> None:
     line = response_line(None, 1, 4, body={"responses": value, "x": value})
-    view_everything(side(line))
+    view_everything(build_frame_detail(line))
     partitions = [{"records": value}]
-    view_everything(side(msgspec.structs.replace(line, body={"responses": [{"topic": "t", "partitions": partitions}]})))
+    view_everything(
+        build_frame_detail(
+            msgspec.structs.replace(line, body={"responses": [{"topic": "t", "partitions": partitions}]})
+        )
+    )

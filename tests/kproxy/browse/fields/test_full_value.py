@@ -1,11 +1,11 @@
-"""A field or a record in full."""
+"""Fields and records shown in full."""
 
 from __future__ import annotations
 
 import pytest
 
 from dissectors import records as wire
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import MAX_BYTES, Form, record_of
@@ -14,10 +14,10 @@ from tests.kproxy.frames import response
 
 
 def chain_to_records(*batches: dict[str, object]) -> list[FieldView]:
-    """The chain of fields down to the record data of a Fetch response."""
+    """Return the chain of fields down to the record data of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": wire.encode(list(batches))}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
-    detail = side(response_line(response("Fetch", 4, body), 1, 4))
+    detail = build_frame_detail(response_line(response("Fetch", 4, body), 1, 4))
     return detail.find("responses[0].partitions[0].records")
 
 
@@ -40,7 +40,7 @@ RECORD = {"offset": 7, "timestamp": 1_763_690_000_123, "key": b"k", "value": b'{
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_shows_a_record_in_full(codec: str) -> None:
+def test_record_is_shown_in_full(codec: str) -> None:
     chain = follow(
         chain_to_records({"compression": codec, "base_offset": 7, "records": [RECORD]}), "[0]", "records", "[0]"
     )
@@ -55,7 +55,7 @@ def test_shows_a_record_in_full(codec: str) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_shows_plain_and_wrapped_messages(magic: int) -> None:
+def test_plain_and_wrapped_messages_are_shown_in_full(magic: int) -> None:
     wrapped = follow(
         chain_to_records({"magic": magic, "compression": "gzip", "base_offset": 7, "records": [RECORD]}), "[0]"
     )
@@ -72,7 +72,7 @@ def test_other_fields_are_not_a_record() -> None:
         assert record_of(follow(chain, *names)) is None
 
 
-def test_shows_a_field_in_full() -> None:
+def test_field_is_shown_in_full() -> None:
     chain = follow(chain_to_records({"records": [RECORD]}), "[0]", "records", "[0]", "value")
     assert value_rows(chain)[-4:] == ["value  json, 7 bytes", "{", '  "a": 1', "}"]
     number = follow(chain_to_records({"records": [RECORD]}), "[0]", "attributes")
@@ -85,7 +85,7 @@ def test_shows_a_field_in_full() -> None:
 
 @pytest.mark.parametrize("form", list(Form))
 @pytest.mark.parametrize("value", ["ä" * MAX_BYTES, b"\xff" * 8 * MAX_BYTES, b"\n" * MAX_BYTES])
-def test_truncates_a_long_value(value: str | bytes, form: Form) -> None:
+def test_long_value_is_truncated(value: str | bytes, form: Form) -> None:
     rows = value_rows([FieldView("value", "value", value=value)], form)
     assert len(rows) < 5_010
     assert sum(map(len, rows)) < 6 * MAX_BYTES

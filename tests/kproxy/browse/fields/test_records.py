@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dissectors import records as wire
-from kproxy.browse.fields.detail import side
+from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.fields.records import MAX_BYTES, RecordPart, RecordsView, record_fields, records
 from kproxy.trace.encoding import encode_json
 from tests.kproxy.browse.sides import response_line
@@ -19,22 +19,22 @@ from tests.kproxy.frames import response
 
 
 def fetched_records(data: bytes, limit: int = 200, topic: str = "t") -> RecordsView:
-    """The records of a Fetch response."""
+    """Return the records of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
     body = {"throttle_time_ms": 0, "responses": [{"topic": topic, "partitions": [partition]}]}
-    [field] = record_fields(side(response_line(response("Fetch", 4, body), 1, 4)).fields)
+    [field] = record_fields(build_frame_detail(response_line(response("Fetch", 4, body), 1, 4)).fields)
     return records(field, limit)
 
 
 def value_part(data: bytes | None) -> RecordPart:
-    """A value as it is shown."""
+    """Return the value of a record as it is shown."""
     [record] = fetched_records(wire.encode([{"records": [{"value": data}]}])).records
     return record.value
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_reads_records_of_every_format_and_codec(magic: int, codec: str) -> None:
+def test_records_of_every_format_and_codec_are_read(magic: int, codec: str) -> None:
     if magic < 2 and codec == "zstd":
         return
     expected_records = [
@@ -51,7 +51,7 @@ def test_reads_records_of_every_format_and_codec(magic: int, codec: str) -> None
     assert all(record.field.path.startswith("responses[0].partitions[0].records[") for record in records_view.records)
 
 
-def test_reads_records_that_kafka_wrote() -> None:
+def test_records_written_by_kafka_are_read() -> None:
     with gzip.open(DATA / "records.jsonl.gz", "rt", encoding="utf-8") as lines:
         samples = [bytes.fromhex(json.loads(line)["hex"]) for line in lines]
     for data in samples:
@@ -65,14 +65,14 @@ def test_reads_records_that_kafka_wrote() -> None:
         ]
 
 
-def test_reads_no_more_records_than_requested() -> None:
+def test_no_more_records_than_requested_are_read() -> None:
     batch = {"records": [{"value": b"v"}] * 700}
     records_view = fetched_records(wire.encode([batch, batch, batch]), 710)
     assert (len(records_view.records), records_view.more) == (710, 1_390)
     assert fetched_records(wire.encode([{"records": [{"value": b"v"}]}] * 1_000), 5).more is None
 
 
-def test_shows_headers_of_a_record() -> None:
+def test_headers_of_a_record_are_shown() -> None:
     headers = [{"key": "trace", "value": b"\x01\x80"}, {"key": "none", "value": None}]
     [record] = fetched_records(wire.encode([{"records": [{"value": b"", "headers": headers}]}])).records
     assert record.headers == (
@@ -82,7 +82,7 @@ def test_shows_headers_of_a_record() -> None:
     assert record.value == RecordPart("empty", size=0)
 
 
-def test_chooses_the_form_of_a_value_by_its_content() -> None:
+def test_form_of_a_value_depends_on_its_content() -> None:
     assert value_part(None) == RecordPart("null")
     assert value_part("größer\n".encode()) == RecordPart("text", "größer\n", 9)
     assert value_part(b'{"a":1.10,"a":[1e400]}') == RecordPart(
@@ -94,7 +94,7 @@ def test_chooses_the_form_of_a_value_by_its_content() -> None:
     assert value_part(b"[" * 10_000).form == "text"
 
 
-def test_recognises_the_prefix_of_a_schema_registry() -> None:
+def test_schema_registry_prefix_is_recognised() -> None:
     assert value_part(b'\x00\x00\x00\x00\x07{"a":1}') == RecordPart("json", '{\n  "a": 1\n}', 12, 7)
     avro = value_part(b"\x00\x00\x00\x00\x07\x02\x80")
     assert (avro.form, avro.schema_id) == ("hex", 7)
@@ -102,13 +102,13 @@ def test_recognises_the_prefix_of_a_schema_registry() -> None:
     assert value_part((1 << 40).to_bytes(8, "big")).schema_id is None
 
 
-def test_truncates_a_long_value() -> None:
+def test_long_value_is_truncated() -> None:
     part = value_part("ä".encode() * MAX_BYTES)
     assert (part.form, part.cut, part.size) == ("text", True, 2 * MAX_BYTES)
     assert len(part.text) == MAX_BYTES // 2
 
 
-def test_payload_of_the_protocol_is_json() -> None:
+def test_records_of_internal_topics_are_shown_as_json() -> None:
     key = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x02"
     committed = b"\x00\x01" + (42).to_bytes(8, "big") + b"\x00\x00" + bytes(16)
     data = wire.encode([{"records": [{"key": key, "value": committed}]}])
@@ -117,7 +117,7 @@ def test_payload_of_the_protocol_is_json() -> None:
     assert msgspec.json.decode(record.key.text)["data"] == {"group": "g", "topic": "t", "partition": 2}
 
 
-def test_reports_unreadable_records_as_problems() -> None:
+def test_unreadable_records_are_reported_as_problems() -> None:
     valid = wire.encode([{"records": [{"value": b"v"}] * 3}])
     [problem] = fetched_records(valid[:-2] + b"\xff\xff").problems
     assert problem.startswith("[0]: [2].")
@@ -128,13 +128,13 @@ def test_reports_unreadable_records_as_problems() -> None:
     assert truncated_view.problems == ["[1]: truncated"]
 
 
-def test_reads_records_of_a_body_without_a_frame() -> None:
+def test_records_of_a_body_are_read_without_a_frame() -> None:
     row: dict[str, Any] = {"offset": 9, "timestamp": 5, "key": b"k", "value": b'{"a": 1}',
                            "headers": [{"key": "h", "value": b"x"}]}  # fmt: skip
     body = msgspec.json.decode(encode_json({"responses": [{"topic": "t",
                                            "partitions": [{"partition_index": 0,
                                            "records": [{"base_offset": 9, "records": [row]}]}]}]}))  # fmt: skip
-    [field] = record_fields(side(response_line(None, 1, 4, body=body)).fields)
+    [field] = record_fields(build_frame_detail(response_line(None, 1, 4, body=body)).fields)
     [record] = records(field).records
     assert (record.offset, record.timestamp, record.key.text, record.value.form) == (9, 5, "k", "json")
     assert record.headers == (("h", RecordPart("text", "x", 1)),)

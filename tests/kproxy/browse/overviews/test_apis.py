@@ -1,4 +1,4 @@
-"""Overview of APIs: compared with plain counting of real captures; inconsistent, hostile and many lines."""
+"""Overview of APIs: compared with plain counting, and fed inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 
 Frame = RequestLine | ResponseLine
@@ -85,8 +85,8 @@ def test_counts_of_real_captures_match_plain_counting() -> None:
     assert {(row.api, version.version) for row in rows for version in row.versions} == frames.keys()
     assert unanswered.total() > 0
     for row in rows:
-        of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
-        check_usage(row, of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
+        frames_of_api = [line for (api, _), lines in frames.items() if api == row.api for line in lines]
+        check_usage(row, frames_of_api, sum(count for (api, _), count in unanswered.items() if api == row.api))
         assert [version.version for version in row.versions] == sorted(
             (version.version for version in row.versions), key=lambda version: -1 if version is None else version
         )
@@ -110,16 +110,16 @@ def test_requests_in_flight_become_unanswered_when_the_connection_ends() -> None
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
     requests = [request(1), request(2)]
-    for gap in (missed(), missed("")):
+    for gap in (make_gap(), make_gap("")):
         row = single_row(opened(), *requests, gap, closed())
         assert (row.in_flight, row.unanswered) == (0, 0)
-    row = single_row(*requests, missed(direction="request"))
+    row = single_row(*requests, make_gap(direction="request"))
     assert row.in_flight == 2
     row = single_row(opened(), *requests, opened(), request(1, at=1))
     assert (row.in_flight, row.unanswered) == (1, 2)
 
 
-def test_finds_the_slowest_request() -> None:
+def test_slowest_request_is_found() -> None:
     requests = [request(number, api_version=4 + number % 2) for number in range(10)]
     row = single_row(*requests, *(response(line, after_us=(number * 7) % 10) for number, line in enumerate(requests)))
     assert (row.max_us, row.slowest_row) == (9, 7)
@@ -135,9 +135,8 @@ def test_rate_covers_the_last_ten_seconds() -> None:
     assert row.rate == pytest.approx(10, rel=0.02)
     assert row.minute == (10,) * MINUTE
     [row] = apis.rows(now=BEGAN + 65 * SECOND)
-    assert row.rate == pytest.approx(
-        10 * 4 / 9, rel=0.02
-    )  # four of these ten seconds had requests; the last one has only just begun
+    # Four of these ten seconds had requests; the last second has only just begun.
+    assert row.rate == pytest.approx(10 * 4 / 9, rel=0.02)
     assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
 
 
@@ -177,8 +176,8 @@ def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
     assert any(row.api == "Fetch" for row in rows)
 
 
-@given(torn)
-def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
+@given(inconsistent_lines)
+def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)
     rows = apis.rows()
     frames = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
@@ -186,7 +185,7 @@ def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
     assert all(row.in_flight >= 0 for row in rows)
 
 
-def test_counts_lines_without_a_valid_time() -> None:
+def test_lines_without_a_valid_time_are_counted() -> None:
     line = request(1)
     line.ts = timestamp(0)
     assert single_row(line, CloseLine(v=1, ts="", connection_id="n-1", client="", server="")).requests == 1

@@ -1,4 +1,4 @@
-"""Overview of clients: compared with plain counting of real captures; and the verdicts for Kafka 4."""
+"""Overview of clients: compared with plain counting in real captures; and its verdicts on Kafka 4."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.browse.overviews.clients import ApiUse, Client, Clients
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.captures_made import CAPTURES
@@ -90,14 +90,14 @@ def api_versions_request(number: int = 1, version: int = 3, **more: object) -> R
 
 
 def old_fetch(number: int = 2, **more: object) -> RequestLine:
-    """A Fetch that Kafka 4 does not serve."""
+    """Return a Fetch request of a version that Kafka 4 does not serve."""
     return request(number, **{"api_version": 2} | more)  # type: ignore[arg-type]
 
 
 OLD_FETCH_REASON = f"uses Fetch v2, but Kafka {removed_versions.newest_release()} serves Fetch from v4 on"
 
 
-def test_client_without_old_versions_works() -> None:
+def test_client_without_old_versions_works_with_kafka_4() -> None:
     client = single_client(opened(), api_versions_request(), request(2))
     assert (client.verdict, client.old) == (Kafka4Verdict.WORKS, ())
     assert client.apis == (ApiUse("ApiVersions", 3, 3, 1), ApiUse("Fetch", 12, 12, 1))
@@ -125,7 +125,7 @@ def test_negotiation_on_an_earlier_connection_counts() -> None:
 
 
 def test_negotiation_is_unknown_if_the_start_of_the_connection_is_missing() -> None:
-    gap, lines_lost = missed(direction="request"), missed("", "both")
+    gap, lines_lost = make_gap(direction="request"), make_gap("", "both")
     for lines in (
         [old_fetch()],
         [opened(midstream=True), old_fetch()],
@@ -135,7 +135,7 @@ def test_negotiation_is_unknown_if_the_start_of_the_connection_is_missing() -> N
         client = single_client(*lines)
         assert client.verdict is Kafka4Verdict.UNKNOWN
         assert client.reason == f"{OLD_FETCH_REASON}; it is unknown whether it negotiates"
-    assert single_client(opened(), missed(), old_fetch()).verdict is Kafka4Verdict.REFUSED
+    assert single_client(opened(), make_gap(), old_fetch()).verdict is Kafka4Verdict.REFUSED
 
 
 def test_client_is_refused_if_its_server_also_serves_newer_versions() -> None:
@@ -231,7 +231,7 @@ def test_clients_that_share_a_connection_are_separate_rows() -> None:
     assert [(row.client_id, row.requests) for row in clients] == [(f"c{number}", 3) for number in range(20)]
 
 
-def test_distinguishes_hosts_but_not_ports() -> None:
+def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
     lines: list[Line] = []
     for number, client in enumerate(["10.0.0.1:1", "10.0.0.1:2", "[::1]:3"]):
         lines.append(OpenLine(v=1, ts=opened().ts, connection_id=f"n-{number}", client=client, server="s:1"))
@@ -239,7 +239,7 @@ def test_distinguishes_hosts_but_not_ports() -> None:
     assert [(row.host, row.connections) for row in rows(*lines)] == [("10.0.0.1", 2), ("[::1]", 1)]
 
 
-def test_keeps_the_most_recent_of_many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_recent_of_many_clients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_CLIENTS", 50)
     monkeypatch.setattr(clients, "_AT_ONCE", 10)
     overview = Clients()
@@ -262,8 +262,8 @@ def test_evicted_client_is_listed_again_when_it_returns(monkeypatch: pytest.Monk
     assert {(row.client_id, row.requests) for row in overview.rows()} == {("a", 2), ("c", 1)}
 
 
-@given(torn)
-def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
+@given(inconsistent_lines)
+def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(Clients(), lines)
     clients = overview.rows()
     keys = {(row.client_id, row.software_name, row.software_version, row.host) for row in clients}

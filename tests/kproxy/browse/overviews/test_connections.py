@@ -1,4 +1,4 @@
-"""Overview of connections: compared with plain counting of real captures; inconsistent, hostile and many lines."""
+"""Overview of connections: compared with plain counting, and fed inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.browse.overviews.connections import MAX_CLIENT_IDS, ConnectionsOverv
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, missed, opened, torn
+from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -135,7 +135,7 @@ def test_connection_without_its_start_is_midstream() -> None:
     assert (row.opened_at, row.midstream, row.responses) == (None, True, 1)
 
 
-def test_counts_throttling_gaps_and_repeated_findings() -> None:
+def test_throttling_gaps_and_repeated_findings_are_counted() -> None:
     gap = GapLine(v=1, ts=opened().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
     request_line = request(1)
     row = single_connection(
@@ -148,7 +148,7 @@ def test_counts_throttling_gaps_and_repeated_findings() -> None:
     assert (row.gaps, row.gap_bytes, row.repeated) == (1, 70, 7)
 
 
-def test_lists_software_and_client_ids_of_a_connection() -> None:
+def test_connection_lists_its_software_and_client_ids() -> None:
     api_versions = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
     row = single_connection(
         opened(), api_versions, *(request(number, client_id=f"c{number}") for number in range(2, 20))
@@ -163,7 +163,7 @@ def _exchange(number: int, api: str, **more: object) -> list[Line]:
     return [request_line, response(request_line, **more)]
 
 
-def test_state_of_a_sasl_login() -> None:
+def test_connection_shows_the_state_of_a_sasl_login() -> None:
     login_error = ErrorEntry("error_code", 58, "SASL_AUTHENTICATION_FAILED")
     handshake = _exchange(1, "SaslHandshake")
     assert single_connection(*_exchange(1, "ApiVersions")).sasl is None
@@ -171,9 +171,8 @@ def test_state_of_a_sasl_login() -> None:
     assert single_connection(*handshake, *_exchange(2, "SaslAuthenticate")).sasl == "done"
     connection = single_connection(*handshake, *_exchange(2, "SaslAuthenticate", errors=[login_error]))
     assert (connection.sasl, connection.sasl_error) == ("failed", "SASL_AUTHENTICATION_FAILED")
-    assert (
-        single_connection(*handshake, *_exchange(3, "Metadata")).sasl == "done"
-    )  # tokens without an API were exchanged in between
+    # Tokens without an API were exchanged in between.
+    assert single_connection(*handshake, *_exchange(3, "Metadata")).sasl == "done"
 
 
 def test_unchanged_row_is_the_same_object() -> None:
@@ -185,7 +184,7 @@ def test_unchanged_row_is_the_same_object() -> None:
     assert (first[0].requests, second[0].requests) == (0, 1)
 
 
-def test_keeps_the_open_ones_of_many_connections() -> None:
+def test_open_ones_of_many_connections_are_kept() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MAX_CONNECTIONS + 2000):
@@ -198,7 +197,7 @@ def test_keeps_the_open_ones_of_many_connections() -> None:
     assert rows[-1].connection_id == f"n-{number}"
 
 
-def test_keeps_the_most_recently_active_of_many_open_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_recently_active_of_many_open_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     overview = ConnectionsOverview()
     for number in range(30):
@@ -210,7 +209,7 @@ def test_keeps_the_most_recently_active_of_many_open_connections(monkeypatch: py
 
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
-    for gap, in_flight in ((missed(), 0), (missed(""), 0), (missed(direction="request"), 1)):
+    for gap, in_flight in ((make_gap(), 0), (make_gap(""), 0), (make_gap(direction="request"), 1)):
         overview = feed(ConnectionsOverview(), [opened(), request(1)])
         assert overview.rows()[0].in_flight == 1
         feed(overview, [gap])
@@ -224,8 +223,8 @@ def test_reused_connection_id_is_a_new_connection() -> None:
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 
 
-@given(torn)
-def test_counts_any_lines_in_any_order(lines: list[tuple[Line, int]]) -> None:
+@given(inconsistent_lines)
+def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(ConnectionsOverview(), lines)
     rows = overview.rows()
     assert len({row.connection_id for row in rows}) == len(rows)

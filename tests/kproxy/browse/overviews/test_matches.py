@@ -1,4 +1,4 @@
-"""Overviews of the rows that a filter matches."""
+"""Overviews limited to the rows that match a filter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import CloseLine, ErrorEntry, FindingLine, Line
-from tests.kproxy.browse.sample_overviews import closed, missed
+from tests.kproxy.browse.sample_overviews import closed, make_gap
 from tests.kproxy.browse.sessions import LinesSource, finding, read, request, response, session_of
 
 
@@ -76,7 +76,7 @@ def test_overviews_count_only_rows_with_findings() -> None:
     assert requests_by_api(session) == {"Fetch": 1}
 
 
-def test_later_rows_are_counted_once() -> None:
+def test_rows_added_later_are_counted_once() -> None:
     session = session_of(sample_lines(), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, LinesSource)
@@ -112,14 +112,14 @@ def test_request_possibly_answered_in_a_gap_is_neither_in_flight_nor_unanswered(
     source = session.source
     assert isinstance(source, LinesSource)
     filter_session(session, "api=Fetch")
-    source.add(missed(), closed())
+    source.add(make_gap(), closed())
     read(session)
     assert session.matching is not None
     [fetch] = session.matching.apis.rows()
     assert (fetch.in_flight, fetch.unanswered) == (0, 0)
 
 
-def test_finding_in_a_successful_request_is_harmless_in_matches_too() -> None:
+def test_finding_in_a_successful_request_is_also_harmless_in_matches() -> None:
     successful, failed = (
         request(number, findings=[finding(code=code)]) for number, code in enumerate(("S001", "S002"))
     )

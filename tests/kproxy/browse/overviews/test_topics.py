@@ -1,4 +1,4 @@
-"""Overview of topics: compared with plain counting of real captures; inconsistent, hostile and many lines."""
+"""Overview of topics: compared with plain counting, and fed inconsistent, hostile and many lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.sample_overviews import captured, feed, feed_torn, opened
-from tests.kproxy.browse.sample_overviews import torn as any_lines
+from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 ID = "ku28YVRUQNy79bpH25sIdw"
@@ -28,7 +28,7 @@ def entry(topic: str | None = "orders", *, partitions: tuple[int, ...] = (0,), *
 
 
 def produce_exchange(number: int, *entries: TopicEntry, at: float = 0, error: str = "", **more: object) -> list[Line]:
-    """A Produce request and its response, which repeats the entries of the request."""
+    """Return a Produce request and its response, which repeats the entries of the request."""
     request_line = request(number, at=at, api="Produce", api_key=0, topics=list(entries), **more)
     errors = [ErrorEntry(path, 1, "NOT_LEADER_OR_FOLLOWER") for path in error.split()]
     return [request_line, response(request_line, topics=list(entries), errors=errors)]
@@ -36,7 +36,7 @@ def produce_exchange(number: int, *entries: TopicEntry, at: float = 0, error: st
 
 def fetch_exchange(number: int, *entries: TopicEntry, at: float = 0, requested: list[TopicEntry] | None = None,
             **more: object) -> list[Line]:  # fmt: skip
-    """A Fetch request and its response; it requests what it receives, unless `requested` is given."""
+    """Return a Fetch request and its response; it requests what it receives unless `requested` is given."""
     requested_topics = (
         [TopicEntry(entry.topic, entry.topic_id, entry.partitions) for entry in entries]
         if requested is None
@@ -79,12 +79,14 @@ def test_counts_of_real_captures_match_plain_counting() -> None:
             expected = side[name]
             sent = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
             assert (*sent, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
-            assert traffic.requests >= expected["requests"]  # requests of a fetch session that name no topic count too
+            assert (
+                traffic.requests >= expected["requests"]
+            )  # also counts requests of a fetch session that name no topic
             assert traffic.requests - traffic.empty == expected["requests"] - expected["empty"]
             assert sum(traffic.all_time) == traffic.records
 
 
-def test_counts_requests_records_bytes_codecs_and_rates() -> None:
+def test_requests_records_bytes_codecs_and_rates_are_counted() -> None:
     orders = entry(bytes=1000, records=10, batches=2, compression=["lz4"])
     row = single_topic(
         produce_exchange(1, orders, at=0), produce_exchange(2, orders, at=10),
@@ -131,7 +133,7 @@ def test_client_id_in_two_groups_belongs_to_neither() -> None:
     assert (reader.name, reader.is_group) == ("shop at 10.0.0.1", False)
 
 
-def test_partitions_show_the_facts_that_lines_have() -> None:
+def test_partitions_show_only_facts_found_in_lines() -> None:
     overview = feed(TopicsOverview(),
                     [*produce_exchange(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
                     *produce_exchange(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
@@ -163,7 +165,7 @@ def test_topic_id_whose_name_becomes_known_is_one_topic() -> None:
     assert sum(row.fetched.minute) == 3
 
 
-def test_joins_a_topic_seen_by_id_and_by_name() -> None:
+def test_topic_seen_by_id_and_by_name_is_merged() -> None:
     nameless = entry(
         None, topic_id=ID, bytes=10, records=1, compression=["zstd"], partitions=(1,), partition_bytes=[10]
     )
@@ -211,7 +213,7 @@ def test_fetch_session_ends_with_its_connection() -> None:
     assert (row.fetched.requests, row.fetched.empty) == (1, 0)
 
 
-def test_error_counts_for_the_topic_of_its_path() -> None:
+def test_error_counts_for_the_topic_in_its_path() -> None:
     entries = [entry("orders", bytes=0), entry("payments", bytes=0)]
     request_line = request(1, topics=entries)
     topic_error = ErrorEntry("responses[1].partitions[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
@@ -232,7 +234,7 @@ def test_error_counts_for_the_topic_of_its_path() -> None:
         ("responses[0].partition_responses[0].error_code responses[1].partition_responses[0].error_code", True),
     ],
 )
-def test_errors_of_a_produce_response_to_several_topics_count_for_none(error: str, has_errors: bool) -> None:
+def test_error_in_a_produce_response_counts_only_if_every_topic_has_it(error: str, has_errors: bool) -> None:
     lines = produce_exchange(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
     assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [has_errors, has_errors]
 
@@ -303,9 +305,9 @@ _errors = st.lists(
 _torn = st.lists(
     st.tuples(
         st.builds(
-            lambda ask, api, entries, errors, group, at: (
+            lambda is_request, api, entries, errors, group, at: (
                 request(1, at=at, api=api, topics=entries, group_id=group)
-                if ask
+                if is_request
                 else response(request(1, at=at, api=api), topics=entries, errors=errors, group_id=group)
             ),
             st.booleans(), st.sampled_from(["Produce", "Fetch", "ShareFetch", "Metadata", "Heartbeat"]),
@@ -332,7 +334,7 @@ _COLUMNS = ("ages_ms", "append_time", "lag", "bytes", "partition_bytes")
 def stored_batch(
     number: int, offset: int, *, at: float, response_after: float = 0.01, partition: int = 0, **more: Any
 ) -> list[Line]:
-    """A Produce exchange whose response has an offset."""
+    """Return a Produce exchange whose response has an offset."""
     request_line = request(
         number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more
     )
@@ -347,7 +349,7 @@ def stored_batch(
 
 
 def fetched_batches(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
-    """A Fetch exchange whose response has batches of partitions 0, 1 ... at these offsets."""
+    """Return a Fetch exchange whose response has batches of partitions 0, 1, ... at these offsets."""
     columns = {name: more.pop(name) for name in _COLUMNS if name in more}
     partitions = tuple(range(len(offsets)))
     request_line = request(number, at=at, topics=[entry(partitions=partitions)], **more)
@@ -355,7 +357,7 @@ def fetched_batches(number: int, *offsets: int | None, at: float, **more: Any) -
     return [request_line, response(request_line, after_us=0, topics=[response_entry])]
 
 
-def test_delivery_lasts_from_produce_request_to_fetch_response() -> None:
+def test_delivery_time_spans_produce_request_to_fetch_response() -> None:
     overview = feed(TopicsOverview(),
                     [*stored_batch(1, 70, at=0), *stored_batch(2, 71, at=1, partition=1),
                     *fetched_batches(3, 70, 71, at=3), *fetched_batches(4, 70, at=9), ])  # fmt: skip
@@ -366,18 +368,18 @@ def test_delivery_lasts_from_produce_request_to_fetch_response() -> None:
     assert (reader.delivery_us, reader.delivery_max_us) == (9_000_000, 9_000_000)
 
 
-def test_consumer_may_have_a_record_before_the_producer_has_its_response() -> None:
+def test_record_may_be_delivered_before_its_produce_response() -> None:
     row = single_topic(fetched_batches(1, 70, at=0.5), stored_batch(2, 70, at=0, response_after=1))
     assert row.delivery_us == 500_000
 
 
 @pytest.mark.parametrize("difference", [{"server": "10.0.0.3:9092"}, {"partition": 1}])
-def test_delivery_ignores_other_batches(difference: dict[str, Any]) -> None:
+def test_delivery_time_ignores_other_batches(difference: dict[str, Any]) -> None:
     assert single_topic(stored_batch(1, 70, at=0, **difference), fetched_batches(2, 70, None, at=1)).delivery_us is None
     assert single_topic(stored_batch(1, 71, at=0), fetched_batches(2, 70, at=1)).delivery_us is None
 
 
-def test_partition_has_unread_records_until_a_response_has_them() -> None:
+def test_records_are_unread_until_a_fetch_response_has_them() -> None:
     read_batches = [
         *stored_batch(1, 70, at=0),
         *stored_batch(2, 9, at=1, partition=1),
@@ -394,12 +396,12 @@ def test_partition_has_unread_records_until_a_response_has_them() -> None:
     assert (second.unread_since, second.unread_bytes) == (BEGAN + 5_000_000_000, 18)
 
 
-def test_fetch_response_after_the_produce_request_may_have_its_records() -> None:
+def test_records_fetched_before_their_produce_response_are_not_unread() -> None:
     overview = feed(TopicsOverview(), [*fetched_batches(1, 70, at=0.5), *stored_batch(2, 70, at=0, response_after=1)])
     assert overview.partitions("orders")[0].unread_since is None
 
 
-def test_batch_fetched_long_before_is_a_different_one() -> None:
+def test_batch_fetched_long_before_is_not_the_same_batch() -> None:
     assert single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after=1)).delivery_us is None
 
 
@@ -432,7 +434,7 @@ def test_topic_name_with_many_ids_is_one_topic_of_bounded_memory() -> None:
     assert used[299] < used[99] + 100_000
 
 
-def test_keeps_the_latest_of_many_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_of_many_topics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 100
     monkeypatch.setattr(topics, "MAX_TOPICS", limit)
     monkeypatch.setattr(topics, "MAX_PARTS", 100)

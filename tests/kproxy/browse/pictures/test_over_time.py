@@ -86,7 +86,7 @@ def test_percentiles_are_measured_latencies() -> None:
     assert sum(count for *_, count in data["heat"]) == 100
 
 
-def test_exchange_counts_at_the_time_of_its_response() -> None:
+def test_exchange_is_counted_at_the_time_of_its_response() -> None:
     answered_request, unanswered_request = request(1), request(2, at=10)
     error_response = response(
         answered_request, after_us=9_000_000, errors=[ErrorEntry("x", 6, "NOT_LEADER_OR_FOLLOWER")]
@@ -114,7 +114,7 @@ def test_session_without_rows_has_no_series() -> None:
     assert data["series"]["client"] == {"names": [], "values": [], "others": 0}
 
 
-def test_rows_may_be_added_or_dropped_while_it_is_computed() -> None:
+def test_rows_may_change_while_the_chart_is_computed() -> None:
     session = session_of([request(number, at=number) for number in range(10)])
     steps = over_time(session, session.view, "", 4)
     next(steps)

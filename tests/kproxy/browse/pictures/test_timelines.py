@@ -6,12 +6,12 @@ from kproxy.browse.pictures.timelines import groups, timeline_json, transactions
 from kproxy.filters import parse
 from tests.kproxy.browse.sessions import session_of, session_of_capture
 from tests.kproxy.capture_results import DATA
-from tests.kproxy.stories import told
+from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY
 
 
 def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:
-    session = session_of(told(STORY))
+    session = session_of(lines_of_story(STORY))
     data = timeline_json(transactions(session, session.view), session)
     [pay] = [timeline for timeline in data["timelines"] if timeline["name"] == "pay"]
     assert pay["filter"] == 'transaction="pay"'
@@ -27,7 +27,7 @@ def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:
 
 
 def test_spans_do_not_link_to_rows_that_the_page_leaves_out() -> None:
-    session = session_of(told(STORY))
+    session = session_of(lines_of_story(STORY))
     data = timeline_json(transactions(session, session.view), session, {})
     assert {span[4] for timeline in data["timelines"] for span in timeline["lanes"][0]["spans"]} == {None}
 

@@ -18,7 +18,7 @@ def draw_topics_over_time(session: BrowseSession, parts: int = 12) -> dict[str, 
     return data
 
 
-def test_counts_bytes_of_produce_requests_and_fetch_responses() -> None:
+def test_bytes_of_produce_requests_and_fetch_responses_are_counted() -> None:
     path = DATA / "pcap" / "java-4.3.1.pcap.gz"
     data = draw_topics_over_time(session_of_capture(path))
     expected: dict[str, Counter[str | None]] = {"request": Counter(), "response": Counter()}
@@ -39,7 +39,7 @@ def fetch_exchange(*lags: tuple[list[int], int | None], at: float = 0, topic: st
     return [request_line, response(request_line, after_us=1, topics=topics)]
 
 
-def test_lag_is_the_maximum_per_partition_and_its_filter_finds_it() -> None:
+def test_lag_is_the_maximum_per_partition_and_its_filter_selects_it() -> None:
     exchanges = [
         fetch_exchange(([3], 7)),
         fetch_exchange(([3], 9), ([4], 0), at=0.1),

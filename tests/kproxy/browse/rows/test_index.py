@@ -1,4 +1,4 @@
-"""The index: rows, their states, and rows that it drops."""
+"""The row index: which rows lines become, their states, and when they are dropped."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import closed, missed, opened
+from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
 from tests.kproxy.browse.sessions import BEGAN, LinesSource, finding, read, request, response, session_of
 from tests.kproxy.capture_results import DATA, lines_of
 
@@ -52,13 +52,13 @@ def test_response_without_its_request_is_a_separate_row() -> None:
     assert states(session) == [RowState.ORPHAN, RowState.ANSWERED, RowState.ORPHAN]
 
 
-def test_reused_correlation_id_is_answered_in_order() -> None:
+def test_requests_with_the_same_correlation_id_are_answered_in_order() -> None:
     first, second = request(7, offset=0), request(7, at=1, offset=100)
     session = session_of([first, second, response(first, after_us=1), response(second, after_us=2)])
     assert list(session.index.latency) == [1, 2]
 
 
-def test_response_belongs_to_the_request_at_its_offset() -> None:
+def test_response_belongs_to_the_request_at_its_request_offset() -> None:
     first, second = request(7, offset=0), request(7, offset=100)
     session = session_of([first, second, response(second, after_us=2), response(first, after_us=1)])
     assert list(session.index.latency) == [1, 2]
@@ -71,15 +71,15 @@ def test_without_request_offsets_the_oldest_request_is_answered() -> None:
     assert list(session_of([first, second, *responses]).index.latency) == [2, 1]
 
 
-def test_reused_connection_id_answers_no_earlier_request() -> None:
+def test_response_on_a_reused_connection_id_answers_no_earlier_request() -> None:
     first, second = request(7), request(7, at=9)
     session = session_of([opened(), first, opened(), second, response(second)])
     assert states(session) == [RowState.EVENT, RowState.UNANSWERED, RowState.EVENT, RowState.ANSWERED]
 
 
 @pytest.mark.parametrize(("gap", "state"), [
-    (missed(), RowState.UNSEEN), (missed(direction="both"), RowState.UNSEEN), (missed(""), RowState.UNSEEN),
-    (missed(direction="request"), RowState.WAITING), (missed("n-2"), RowState.WAITING),
+    (make_gap(), RowState.UNSEEN), (make_gap(direction="both"), RowState.UNSEEN), (make_gap(""), RowState.UNSEEN),
+    (make_gap(direction="request"), RowState.WAITING), (make_gap("n-2"), RowState.WAITING),
 ])  # fmt: skip
 def test_request_before_a_gap_may_have_been_answered(gap: GapLine, state: RowState) -> None:
     earlier_request, later_request = request(1), request(2)
@@ -96,7 +96,7 @@ def test_events_have_rows() -> None:
     lines = [
         opened(),
         FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
-        missed(),
+        make_gap(),
         closed(),
     ]
     session = session_of(lines)
@@ -105,7 +105,7 @@ def test_events_have_rows() -> None:
     assert list(session.index.connection_events) == [1, 0, 0, 1]
 
 
-def test_drops_rows_whose_lines_are_no_longer_kept() -> None:
+def test_rows_whose_lines_are_no_longer_kept_are_dropped() -> None:
     session = BrowseSession(LinesSource(keep=20_000))
     assert isinstance(session.source, LinesSource)
     for number in range(400):
@@ -150,7 +150,7 @@ def test_response_still_answers_a_request_whose_row_was_dropped() -> None:
     assert [event.until is None for lane in view.lanes for event in lane.transitions] == [False]
 
 
-def test_counts_invalid_lines() -> None:
+def test_invalid_lines_are_counted() -> None:
     session = BrowseSession(LinesSource())
     assert isinstance(session.source, LinesSource)
     session.source.spool.append(b"nonsense\n{}\n\n")
@@ -192,7 +192,7 @@ def test_lines_in_any_order_become_rows(lines: list[object], count: int) -> None
         assert session.exchange(row) is not None
 
 
-def test_accepts_impossible_numbers() -> None:
+def test_impossible_numbers_are_accepted() -> None:
     request_line = request(1, size=-5, api_key=-(1 << 62), offset=1 << 62)
     session = session_of(
         [

@@ -1,4 +1,4 @@
-"""A filter over index rows matches the same as a filter over their whole lines."""
+"""A filter matches index rows exactly as it matches their whole lines."""
 
 import itertools
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def sessions() -> list[BrowseSession]:
 
 
 @pytest.mark.parametrize("text", FILTERS)
-def test_matches_a_row_like_its_whole_exchange(text: str, sessions: list[BrowseSession]) -> None:
+def test_filter_matches_a_row_like_its_whole_exchange(text: str, sessions: list[BrowseSession]) -> None:
     row_filter = parse(text)
     for session in sessions:
         matches = row_matcher(row_filter, session.index, session.source.store)
@@ -56,7 +56,7 @@ def test_matches_a_row_like_its_whole_exchange(text: str, sessions: list[BrowseS
 
 
 def merged_mapping(exchange: Exchange) -> Mapping[str, Any]:
-    """All columns of an exchange: those of the response override those of the request; the findings of both."""
+    """Return all columns of an exchange; the response overrides the request, and findings of both are kept."""
     request, response = (as_mapping(side) if side else {} for side in (exchange.request, exchange.response))
     findings = request.get("findings", []) + response.get("findings", [])
     event = as_mapping(exchange.event) if exchange.event is not None else {}
@@ -80,7 +80,7 @@ def test_row_whose_line_changed_matches_nothing() -> None:
 
 
 @pytest.mark.parametrize("missing_column", ["frame", "body"])
-def test_finds_text_in_the_bytes_of_frames(missing_column: str) -> None:
+def test_text_is_found_in_the_bytes_of_frames(missing_column: str) -> None:
     lines = lines_of(DATA / "pcap" / "kcat-4.3.1.pcap.gz", detail=Detail.RAW)
     frames = [line for line in itertools.islice(lines, 60) if isinstance(line, RequestLine | ResponseLine)]
     session = session_of([structs.replace(frame, **{missing_column: None}) for frame in frames])

@@ -1,4 +1,4 @@
-"""Sorting in parts gives the same as sorting at once."""
+"""Sorting in parts gives the same result as sorting all rows at once."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from kproxy.browse.rows.sort import PART, sort_rows
 
 
 def sort_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], int]:
-    """The sorted rows, and the number of pauses."""
+    """Return the sorted rows and the number of pauses."""
     parts = sort_rows(rows, lambda row: keys[row - rows[0]])
     pauses = 0
     while True:
@@ -22,19 +22,19 @@ def sort_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], 
 
 
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1, max_size=50), st.integers(0, 1 << 40))
-def test_sorts_any_keys(keys: list[int], first: int) -> None:
+def test_rows_are_sorted_by_any_keys(keys: list[int], first: int) -> None:
     rows = range(first, first + len(keys))
     assert sort_in_parts(rows, keys)[0] == sorted(rows, key=lambda row: keys[row - first])
 
 
 @pytest.mark.parametrize("key", [lambda row: 0, lambda row: row * 7919 % 10_007, lambda row: -row, lambda row: row % 3])
 @pytest.mark.parametrize("count", [PART, 5 * PART + 17])
-def test_pauses_while_sorting_many_rows(key, count: int) -> None:  # type: ignore[no-untyped-def]
+def test_sorting_many_rows_pauses(key, count: int) -> None:  # type: ignore[no-untyped-def]
     rows = range(3, 3 + count)
     sorted_rows, pauses = sort_in_parts(rows, [key(row) for row in rows])
     assert sorted_rows == sorted(rows, key=key)
     assert pauses >= 2 * count // PART
 
 
-def test_sorts_no_rows() -> None:
+def test_sorting_no_rows_returns_no_rows() -> None:
     assert sort_in_parts([], []) == ([], 1)

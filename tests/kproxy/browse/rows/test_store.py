@@ -1,4 +1,4 @@
-"""Stores of lines: files that grow, spools with a limit, and several stores merged."""
+"""Line stores: growing files, spools of limited size, and several stores merged."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Spool]:
 
 
 @given(lines=LINES, cuts=st.lists(st.integers(1, 200), max_size=10), chunk=st.integers(1, 64))
-def test_reads_the_lines_of_a_file_however_it_grows(
+def test_lines_of_a_file_are_read_however_it_grows(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], cuts: list[int], chunk: int
 ) -> None:
     content = b"".join(raw + b"\n" for raw in lines)
@@ -66,7 +66,7 @@ def test_last_line_without_newline_counts_once_the_file_is_complete(tmp_path: Pa
     store.close()
 
 
-def test_drops_an_endless_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LineReader, "LONGEST", 1 << 17)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(b"x" * (1 << 20) + b"\nafter\n")
@@ -133,7 +133,7 @@ def filled_store(path: Path, *lines: bytes) -> FileStore:
     return open_store(path)
 
 
-def test_merges_stores_of_one_hour_by_time_and_keeps_hours_in_order(tmp_path: Path) -> None:
+def test_stores_of_one_hour_are_merged_by_time_and_hours_kept_in_order(tmp_path: Path) -> None:
     merged = MergedStore()
     first_lines, second_lines, earlier_hour = (
         [line(second) for second in seconds] for seconds in ((3, 5, 9), (1, 4, 20), (2, 3))

@@ -1,4 +1,4 @@
-"""Visible rows: filter, findings and order, while rows are added and change."""
+"""Visible rows: filtered, limited to findings and sorted, while rows are added and change."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_row_appears_or_disappears_with_its_response() -> None:
     assert visible_rows(session) == [0, 1]
 
 
-def test_combines_only_findings_with_a_filter() -> None:
+def test_filter_applies_to_rows_with_findings() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
     session.visible.choose(None, only_findings=True)
     assert visible_rows(session) == [1, 2]
@@ -68,14 +68,14 @@ def test_combines_only_findings_with_a_filter() -> None:
         (Order.SEVERITY, [1, 2, 0, 3]),
     ],
 )
-def test_sorts_rows(order: Order, expected: list[int]) -> None:
+def test_rows_are_sorted_by_each_order(order: Order, expected: list[int]) -> None:
     session = session_of(exchanges(5, 600, 700, 6))
     session.visible.sort(order)
     assert visible_rows(session) == expected
     assert [session.visible.position(row) for row in expected] == [0, 1, 2, 3]
 
 
-def test_reverses_the_order() -> None:
+def test_order_can_be_reversed() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
     session.visible.sort(Order.LATENCY, reverse=True)
     assert visible_rows(session) == [0, 3, 1, 2]
@@ -83,7 +83,7 @@ def test_reverses_the_order() -> None:
     assert visible_rows(session) == [3, 2, 1, 0]
 
 
-def test_later_rows_are_sorted_in() -> None:
+def test_rows_added_later_are_sorted_in() -> None:
     session = session_of(exchanges(5, 600))
     session.visible.sort(Order.LATENCY)
     assert visible_rows(session) == [1, 0]
@@ -95,7 +95,7 @@ def test_later_rows_are_sorted_in() -> None:
 
 
 def unordered_lines() -> list[Line]:
-    """Rows 0 to 5 at 0, 2, 1, 5, 3 and 4 s."""
+    """Return the requests of rows 0 to 5, at 0, 2, 1, 5, 3 and 4 s."""
     return [request(number, at=at, client_id=f"c{number % 2}") for number, at in enumerate([0, 2, 1, 5, 3, 4])]
 
 
@@ -137,7 +137,7 @@ def test_dropped_rows_are_no_longer_visible() -> None:
     assert session.index.first > expected[0]
 
 
-def test_filter_sees_notes_that_are_not_saved_yet() -> None:
+def test_filter_sees_unsaved_notes() -> None:
     session = session_of(exchanges(5, 600, 700))
     session.visible.choose(parse("note~odd or marked"))
     assert visible_rows(session) == []

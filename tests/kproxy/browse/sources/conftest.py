@@ -1,4 +1,4 @@
-"""Keep tests away from the caches and control sockets of the user."""
+"""Keep tests away from the user's caches and control sockets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory of the control sockets; its path is short, because the path of a Unix socket may not be long."""
+    """Return the directory of the control sockets; it is short because the length of a Unix socket path is limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
         monkeypatch.setenv("TMPDIR", directory)

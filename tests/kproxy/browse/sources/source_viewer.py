@@ -15,7 +15,7 @@ class SourceViewer:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.places: list[int] = []
+        self.offsets: list[int] = []
         self.lines: list[bytes] = []
 
     async def until(self, condition: Callable[[], object], seconds: float = 90) -> None:
@@ -23,7 +23,7 @@ class SourceViewer:
         deadline = time.monotonic() + seconds
         while True:
             for offset, line in self.source.store.new_lines():
-                self.places.append(offset)
+                self.offsets.append(offset)
                 self.lines.append(line)
             if condition():
                 return
@@ -33,15 +33,15 @@ class SourceViewer:
             await asyncio.sleep(0.005)
 
     async def until_lines(self, count: int) -> list[bytes]:
-        """Take lines until there are `count`; return all so far, as they were written."""
+        """Take lines until there are at least `count`; return all so far, as they were written."""
         await self.until(lambda: len(self.lines) >= count)
         return [line + b"\n" for line in self.lines]
 
     @property
     def read_back(self) -> list[bytes]:
-        """All lines, read again from their offsets."""
+        """All lines so far, read again from their offsets."""
         store = self.source.store
-        return [store.read(offset, len(line)) for offset, line in zip(self.places, self.lines, strict=True)]
+        return [store.read(offset, len(line)) for offset, line in zip(self.offsets, self.lines, strict=True)]
 
 
 @asynccontextmanager

@@ -21,11 +21,11 @@ CAPTURE = CAPTURES / "metadata-retry-loop.pcap.gz"
 
 
 @pytest.fixture(autouse=True)
-def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _use_temporary_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
-async def test_reads_a_capture_as_lines_with_frames_and_without_bodies() -> None:
+async def test_capture_becomes_lines_with_frames_but_without_bodies() -> None:
     async with run_source(DissectedSource("it", [str(CAPTURE)])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
         await viewer.until_lines(24)
@@ -35,7 +35,7 @@ async def test_reads_a_capture_as_lines_with_frames_and_without_bodies() -> None
         assert (viewer.source.sentence, list(viewer.source.messages)) == ("", [])
 
 
-async def test_takes_the_options_of_dissect_and_shows_its_warnings_as_messages() -> None:
+async def test_dissect_options_apply_and_warnings_become_messages() -> None:
     async with run_source(DissectedSource("it", ["--port=1", "--", str(CAPTURE)])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
         assert (viewer.lines, viewer.source.sentence) == ([], "")
@@ -44,7 +44,7 @@ async def test_takes_the_options_of_dissect_and_shows_its_warnings_as_messages()
         assert summary.startswith("nothing was analysed: ")
 
 
-async def test_reports_why_the_child_failed(tmp_path: Path) -> None:
+async def test_failure_of_the_child_is_reported(tmp_path: Path) -> None:
     async with run_source(DissectedSource("it", [str(tmp_path / "none.pcap")])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
         assert viewer.source.sentence == f"{tmp_path}/none.pcap: No such file or directory"
@@ -69,7 +69,7 @@ async def test_piped_data_is_read_before_the_pipe_ends(data: bytes) -> None:
         assert not source.live
 
 
-async def test_writer_of_the_pipe_gets_broken_pipe_once_the_source_is_closed() -> None:
+async def test_writing_to_the_pipe_fails_once_the_source_is_closed() -> None:
     read_end, write_end = os.pipe()
     async with run_source(DissectedSource("standard input", ["-"], stdin=read_end)) as viewer:
         os.write(write_end, gzip.decompress(CAPTURE.read_bytes()))
@@ -89,7 +89,7 @@ async def test_full_disk_ends_the_source_with_a_message(monkeypatch: pytest.Monk
         assert viewer.source.sentence == "some data is missing: out of disk space (No space left on device)"
 
 
-#: Views the data that is piped into it, and prints the process id of the child.
+#: A script that reads the data piped into it and prints the process id of the child.
 VIEWER = """
 import asyncio, os, sys
 from kproxy.browse.sources.capture_child import DissectedSource

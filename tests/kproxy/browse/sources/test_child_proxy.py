@@ -1,4 +1,4 @@
-"""A proxy as a child process: how it starts, is watched, and stops; and its message if it cannot start."""
+"""A proxy as a child process: starting, watching and stopping it, and its message if it cannot start."""
 
 import os
 import re
@@ -71,7 +71,7 @@ async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) ->
             await viewer.until_lines(3)
             assert session.source.warning.endswith(" and closes 1 connection.")
         for raw in viewer.lines:
-            session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # `following` has taken them
+            session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # the viewer has taken them
         while session.work(1):
             pass
         [connection] = session.overviews.connections.rows()
@@ -111,7 +111,7 @@ def test_failed_start_reports_the_message_of_the_proxy(options: list[str], statu
     assert not str(raised.value).startswith("kproxy:")
 
 
-#: Starts a proxy, prints its process id, and stays.
+#: A script that starts a proxy, prints its process id and keeps running.
 VIEWER = """
 import time
 from kproxy.browse.sources.child_proxy import ChildProxy

@@ -1,4 +1,4 @@
-"""Arguments of the user, and the sources that they open."""
+"""The sources that command-line arguments open."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def check_and_close(source: Source, kind: type[Source]) -> Iterator[Any]:
         source.close()
 
 
-def test_content_decides_the_source_and_not_the_name(tmp_path: Path) -> None:
+def test_content_and_not_the_name_decides_the_source(tmp_path: Path) -> None:
     trace, capture = tmp_path / "a.pcap", tmp_path / "b.jsonl"
     shutil.copy(CAPTURES / "trace-1.jsonl", trace)
     shutil.copy(CAPTURE, capture)
@@ -58,7 +58,7 @@ def test_content_decides_the_source_and_not_the_name(tmp_path: Path) -> None:
         assert source._arguments == ["--port=9092", "--", str(trace), str(capture)]
 
 
-def test_accepts_a_trace_that_was_only_just_started(tmp_path: Path) -> None:
+def test_trace_that_has_only_just_started_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / ".kproxy-web-1-1.jsonl.zst.part"
     path.touch()
     open_names(path).close()
@@ -80,7 +80,7 @@ def test_directory_needs_a_trace_or_a_capture(tmp_path: Path) -> None:
         assert source._arguments == ["--port=9092", "--", str(tmp_path)]
 
 
-def test_rejects_unreadable_input_with_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_input_is_rejected_with_one_sentence(tmp_path: Path) -> None:
     text_file, newer, json_file = tmp_path / "README", tmp_path / "newer.jsonl", tmp_path / "other.jsonl"
     text_file.write_text("just words")
     newer.write_text('{"kind":"open","v":9}\n')
@@ -123,7 +123,7 @@ def test_without_a_name_the_only_running_proxy_is_opened(sockets: Path) -> None:
         assert source._locate() == sockets / "7.sock"
 
 
-def test_opens_a_control_socket_in_a_different_directory(sockets: Path) -> None:
+def test_control_socket_in_another_directory_is_opened(sockets: Path) -> None:
     path = sockets.parent / "mine"
     with greeting(path, "127.0.0.1:9092"):
         for name in (path, f"unix:{path}"):
@@ -149,7 +149,7 @@ def test_file_named_like_a_port_is_opened_as_a_file(tmp_path: Path, monkeypatch:
     open_names("9092").close()
 
 
-def test_offers_several_proxies_as_choices_with_distinct_names(sockets: Path) -> None:
+def test_several_proxies_are_offered_as_choices_with_distinct_names(sockets: Path) -> None:
     first, second, third = own_path(7), own_path(8), own_path(9)
     with (
         greeting(first, "127.0.0.1:9092", pid=7),

@@ -1,4 +1,4 @@
-"""Traces in files: compressed, growing, renamed, and in the directories that a fleet of proxies writes."""
+"""Trace files: compressed, growing, renamed, and in the directories that a fleet of proxies writes."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ LONG_AGO = (1e9, 1e9)
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _scan_quickly(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr(files, "_SCAN_INTERVAL_S", 0.01)
     monkeypatch.setattr(files, "_SHARE", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
@@ -38,7 +38,7 @@ def write_file(path: Path, data: bytes, *, old: bool = True) -> Path:
 
 
 def zstd(*chunks: list[bytes]) -> bytes:
-    """One zstd frame per chunk, as the trace writer makes them."""
+    """Compress each chunk to one zstd frame, as the trace writer does."""
     return b"".join(zstandard.ZstdCompressor().compress(b"".join(chunk)) for chunk in chunks)
 
 
@@ -47,8 +47,8 @@ def zstd(*chunks: list[bytes]) -> bytes:
     "pack",
     [
         b"".join,
-        lambda all_: gzip.compress(b"".join(all_[:4])) + gzip.compress(b"".join(all_[4:])),
-        lambda all_: zstd(all_[:4], all_[4:]),
+        lambda lines: gzip.compress(b"".join(lines[:4])) + gzip.compress(b"".join(lines[4:])),
+        lambda lines: zstd(lines[:4], lines[4:]),
     ],
     ids=["plain", "gzip", "zstd"],
 )
@@ -63,7 +63,7 @@ async def test_content_decides_how_a_complete_file_is_read(tmp_path: Path, pack:
         assert (viewer.source.sentence, list(viewer.source.messages), viewer.source.live) == ("", [], False)
 
 
-async def test_follows_a_growing_file_across_its_renaming(tmp_path: Path) -> None:
+async def test_growing_file_is_followed_when_it_is_renamed(tmp_path: Path) -> None:
     part_path = tmp_path / ".kproxy-web-1-1.jsonl.part"
     part_path.write_bytes(line(0))
     async with run_source(TraceSource([part_path])) as viewer:
@@ -84,7 +84,7 @@ async def test_follows_a_growing_file_across_its_renaming(tmp_path: Path) -> Non
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
 
 
-async def test_follows_a_growing_compressed_file(tmp_path: Path) -> None:
+async def test_growing_compressed_file_is_followed(tmp_path: Path) -> None:
     part_path = write_file(tmp_path / ".kproxy-web-1-1.jsonl.zst.part", zstd(lines(0, 3)), old=False)
     async with run_source(TraceSource([part_path])) as viewer:
         await viewer.until_lines(3)
@@ -102,7 +102,7 @@ async def test_truncated_compressed_file_is_read_up_to_the_cut(tmp_path: Path, p
         await viewer.until(lambda: viewer.source.messages)
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
         await viewer.until(lambda: viewer.source.store.progress[0] == viewer.source.store.progress[1])
-        actual = [raw + b"\n" for raw in viewer.lines[:-1]]  # the last line is torn
+        actual = [raw + b"\n" for raw in viewer.lines[:-1]]  # the last line is incomplete
         assert 100 < len(actual) < 2000
         assert actual == expected[: len(actual)]
         [sentence] = viewer.source.messages
@@ -140,7 +140,7 @@ async def test_traces_of_several_proxies_in_a_directory_are_merged(tmp_path: Pat
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
 
 
-async def test_follows_a_running_proxy_across_file_rotations(tmp_path: Path) -> None:
+async def test_running_proxy_is_followed_across_file_rotations(tmp_path: Path) -> None:
     at = 1_795_000_000 * 1_000_000_000
     writer = TraceWriter(tmp_path, node="web", max_bytes=300, warn=lambda _: None)
     source = TraceSource([tmp_path])
@@ -165,7 +165,7 @@ async def test_follows_a_running_proxy_across_file_rotations(tmp_path: Path) -> 
         assert (await viewer.until_lines(13))[-1] == line(99)
 
 
-async def test_merges_several_files_and_reports_an_unreadable_one_once(tmp_path: Path) -> None:
+async def test_several_files_are_merged_and_an_unreadable_one_reported_once(tmp_path: Path) -> None:
     first, second = write_file(tmp_path / "a", line(2)), write_file(tmp_path / "b", line(1))
     loop = tmp_path / "loop.jsonl"
     loop.symlink_to(loop)

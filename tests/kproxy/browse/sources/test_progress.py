@@ -1,4 +1,4 @@
-"""Progress of reading a source."""
+"""Progress in reading a source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_progress_of_a_capture_is_unknown(tmp_path: Path) -> None:
     source.close()
 
 
-def test_estimates_the_size_that_is_still_to_be_unpacked(tmp_path: Path) -> None:
+def test_size_still_to_be_unpacked_is_estimated(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl.gz"
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
     path.write_bytes(gzip.compress(plain, 1))

@@ -13,23 +13,24 @@ from kproxy.cli import main
 from kproxy.spark.derived.clusters import ServerLocation, Sighting, clusters
 from kproxy.trace.lines import Line
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import finding, request, response
 
 #: proxy, server, the cluster id that it reports, and the brokers that it names.
 SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 
-def cluster_names(*seen: SightingRow) -> dict[str, str]:
-    """The cluster of each server, by ``proxy server``."""
-    found = clusters(
-        Sighting(ServerLocation(proxy, server), known, brokers, 1) for proxy, server, known, brokers in seen
+def cluster_names(*sightings: SightingRow) -> dict[str, str]:
+    """Return the cluster of each server, keyed by ``proxy server``."""
+    names = clusters(
+        Sighting(ServerLocation(proxy, server), cluster_id, brokers, 1)
+        for proxy, server, cluster_id, brokers in sightings
     )
-    return {" ".join(place): name for place, name in found.items()}
+    return {" ".join(location): name for location, name in names.items()}
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("sightings", "expected"),
     [
         pytest.param([("p", "a:1", None, [])], {"p a:1": "a:1"}, id="nothing is known"),
         pytest.param(
@@ -88,18 +89,18 @@ def cluster_names(*seen: SightingRow) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_assigns_every_server_to_its_cluster(seen: list[SightingRow], expected: dict[str, str]) -> None:
-    assert cluster_names(*seen) == expected
-    assert cluster_names(*reversed(seen)) == expected
+def test_assigns_every_server_to_its_cluster(sightings: list[SightingRow], expected: dict[str, str]) -> None:
+    assert cluster_names(*sightings) == expected
+    assert cluster_names(*reversed(sightings)) == expected
 
 
 def cluster_lines(cluster_id: str, proxy: str, errors: int) -> Iterator[Line]:
-    """Lines of a proxy in front of a cluster; its broker has the address of the other one's."""
-    of_connection = {"connection_id": f"{proxy}-1-1", "server": "kafka:9092"}
-    yield response("Metadata", at=0, **of_connection, cluster_id=cluster_id, brokers=["kafka:9092"])
+    """Yield the lines of a proxy in front of a cluster; every cluster's broker has the same address."""
+    connection_columns = {"connection_id": f"{proxy}-1-1", "server": "kafka:9092"}
+    yield response("Metadata", at=0, **connection_columns, cluster_id=cluster_id, brokers=["kafka:9092"])
     for number in range(errors):
-        yield request("Heartbeat", at=1 + number, **of_connection, group_id="billing", member_id="m")
-        yield response("Heartbeat", at=1 + number, **of_connection, group_id="billing", member_id="m")
+        yield request("Heartbeat", at=1 + number, **connection_columns, group_id="billing", member_id="m")
+        yield response("Heartbeat", at=1 + number, **connection_columns, group_id="billing", member_id="m")
     yield finding("C016", at=9, connection_id=f"{proxy}-1-1")
 
 
@@ -107,7 +108,7 @@ def cluster_lines(cluster_id: str, proxy: str, errors: int) -> Iterator[Line]:
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Run a command in this process; return its output."""
+    """Return a function that runs a command in this process and returns its output."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> str:
@@ -118,10 +119,12 @@ def analyze(
     return run
 
 
-def test_cluster_column_is_shown_only_if_there_are_several(analyze: Callable[..., str], tmp_path: Path) -> None:
-    write(tmp_path / "a" / "a.jsonl", text_of(*cluster_lines("A", "p", 3)))
-    write(tmp_path / "b" / "b.jsonl", text_of(*cluster_lines("B", "q", 2)))
-    # The filter leaves out the lines that say the id.
+def test_cluster_column_is_shown_only_if_there_are_several_clusters(
+    analyze: Callable[..., str], tmp_path: Path
+) -> None:
+    write(tmp_path / "a" / "a.jsonl", trace_bytes(*cluster_lines("A", "p", 3)))
+    write(tmp_path / "b" / "b.jsonl", trace_bytes(*cluster_lines("B", "q", 2)))
+    # The filter excludes the lines that contain the cluster id.
     args = ("--job", "latency", "--where", "api=Heartbeat")
     out = analyze(tmp_path, *args, "--format", "json")
     rows = [json.loads(line) for line in out.splitlines()]

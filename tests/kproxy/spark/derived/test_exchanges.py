@@ -16,7 +16,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def exchange_rows(spark: SparkSession, *lines: Line) -> list[Row]:
-    """The response to each request, in the order of their members."""
+    """Return the response to each request, ordered by member."""
     frame = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
     return frame.select("member_id", "error", "generation").orderBy("member_id").collect()
 
@@ -44,8 +44,10 @@ def test_response_belongs_to_the_request_at_its_offset(spark: SparkSession) -> N
 
 
 def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> None:
-    later = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
-    rows = exchange_rows(spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later)
+    later_request = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
+    rows = exchange_rows(
+        spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later_request
+    )
     assert [(row.member_id, row.error) for row in rows] == [("a", "ONE"), ("d", None)]
 
 

@@ -20,22 +20,22 @@ from kproxy.trace.lines import Detail, Line
 from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, response, table
 
 _HOUR = "file:/t/date=2026-11-21/hour="
-#: The time of BEGIN_NS in ids, and one second later.
+#: BEGIN_NS as written in ids, and the time one second later.
 _START, _LATER = "20261121T050000000", "20261121T050001000"
 
 
 def in_files(spark: SparkSession, files: dict[str, list[Line]]) -> DataFrame:
-    parts = (table(spark, *lines).withColumn("file", F.lit(file)) for file, lines in files.items())
-    return reduce(DataFrame.unionAll, parts)
+    tables = (table(spark, *lines).withColumn("file", F.lit(file)) for file, lines in files.items())
+    return reduce(DataFrame.unionAll, tables)
 
 
 def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns: object) -> Iterator[Line]:
-    """A connection with one exchange; its close has no client."""
-    ends = {"connection_id": connection_id, "client": f"10.0.0.9:{port}"}
-    yield open_(at=at, **ends, **columns)
-    yield request(at=at + 0.1, **ends)
-    yield response(at=at + 0.2, latency_us=100_000, **ends)
-    yield close(at=at + 0.3, by="server", how="fin", **ends)
+    """Yield the lines of a connection with one exchange."""
+    endpoints = {"connection_id": connection_id, "client": f"10.0.0.9:{port}"}
+    yield open_(at=at, **endpoints, **columns)
+    yield request(at=at + 0.1, **endpoints)
+    yield response(at=at + 0.2, latency_us=100_000, **endpoints)
+    yield close(at=at + 0.3, by="server", how="fin", **endpoints)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns
             id="captures with the same name, at the same time",
         ),
         pytest.param(
-            {f"file:/{folder}/date=2026-11-21/hour=0{hour}/kproxy-vm-1-1.jsonl": lines[part]
+            {f"file:/{folder}/date=2026-11-21/hour=0{hour}/kproxy-vm-1-1.jsonl": lines[hour_slice]
              for folder, lines in (("a", [*connection(1, at=0)]), ("b", [*connection(2, at=0.1)]))
-             for hour, part in ((5, slice(2)), (6, slice(2, 4)))},
+             for hour, hour_slice in ((5, slice(2)), (6, slice(2, 4)))},
             id="proxies of two hosts with the same name, at the same time",
         ),
     ],
@@ -87,20 +87,20 @@ def test_handles_a_clock_set_back_between_two_runs(spark: SparkSession) -> None:
 
 
 def test_restarted_inspector_keeps_the_connection_id(spark: SparkSession) -> None:
-    again = open_(at=0.05, midstream=True, connection_id="vm-1-1", client="10.0.0.9:1")
-    lines = in_files(spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [again, *connection(1, at=0)][2:]})
+    reopened = open_(at=0.05, midstream=True, connection_id="vm-1-1", client="10.0.0.9:1")
+    lines = in_files(spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [reopened, *connection(1, at=0)][2:]})
     assert {row.connection_id for row in with_unique_ids(lines).collect()} == {"vm-1-1"}
 
 
-def test_unique_ids_are_unchanged(spark: SparkSession) -> None:
+def test_connection_ids_that_are_unique_are_unchanged(spark: SparkSession) -> None:
     lines = table(spark, *connection(1, at=0), *connection(2, at=0, connection_id="vm-1-2"))
     assert with_unique_ids(lines) is lines
 
 
-def test_midstream_line_continues_only_a_connection_with_equal_ends() -> None:
+def test_midstream_line_continues_only_a_connection_with_equal_endpoints() -> None:
     first, restarted = Opened(1_000, "a", False, "c:1", "s"), Opened(2_000, "b", True, "c:1", "s")
-    again, other = Opened(3_000, "c", False, "c:1", "s"), Opened(4_000, "d", True, "c:2", "s")
-    assert [name for _, name in identify_connections("vm-1-7", [other, again, restarted, first])] == [
+    reopened, other = Opened(3_000, "c", False, "c:1", "s"), Opened(4_000, "d", True, "c:2", "s")
+    assert [name for _, name in identify_connections("vm-1-7", [other, reopened, restarted, first])] == [
         f"vm-1-19700101T00000000{ms}-7" for ms in (1, 1, 3, 4)
     ]
 

@@ -1,4 +1,4 @@
-"""The Parquet table has every complete file once, also after interruptions."""
+"""The Parquet table contains every complete file once, even after interruptions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.trace.lines import RequestLine
-from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, text_of, write
+from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
 
 
 def trace(folder: Path, number: int, *, lines: int = 3, end: bytes = b"") -> Path:
-    """A trace of an hour of its own; its lines have its number as their connection."""
-    made = (request(at=number * _HOUR + index, connection_id=f"n-1-{number}", offset=index) for index in range(lines))
-    return write(folder / f"{number:02d}.jsonl", text_of(*made) + end)
+    """Write a trace of an hour of its own, whose connection id contains `number`."""
+    requests = (
+        request(at=number * _HOUR + index, connection_id=f"n-1-{number}", offset=index) for index in range(lines)
+    )
+    return write(folder / f"{number:02d}.jsonl", trace_bytes(*requests) + end)
 
 
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
@@ -37,19 +39,19 @@ def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
 
 
 def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
-    """The lines of each connection."""
+    """Return the number of lines of each connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
 
 def test_table_has_the_lines_of_its_files_by_date_and_hour(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
-    write(tmp_path / "in" / "b.jsonl.gz", text_of(request(at=19 * _HOUR)))  # the day after
+    write(tmp_path / "in" / "b.jsonl.gz", trace_bytes(request(at=19 * _HOUR)))  # the next day
     assert add(spark, tmp_path / "in", tmp_path / "table") == [2]
     table = read_table(spark, str(tmp_path / "table"))
     assert table.schema.names == TABLE.names
     assert [field.dataType for field in table.schema] == [field.dataType for field in TABLE]
-    assert lines_in(table) == parse_lines([*TRACE_1.read_text().splitlines(), text_of(request(at=19 * _HOUR))])
+    assert lines_in(table) == parse_lines([*TRACE_1.read_text().splitlines(), trace_bytes(request(at=19 * _HOUR))])
     days = table.select(F.col("date").cast("string"), "hour", F.date_format("ts", "yyyy-MM-dd HH")).distinct().collect()
     assert {f"{day} {hour:02d}" for day, hour, _ in days} == {at for *_, at in days}
     assert {(day, hour) for day, hour, _ in days} > {("2026-11-22", 0)}
@@ -87,14 +89,14 @@ def test_counts_and_keeps_corrupt_lines(spark: SparkSession, tmp_path: Path) -> 
     assert batch.example == f"file:{path}: no line"
     assert [(batch.lines, batch.corrupt) for batch in batches(spark, table) or ()] == [(3, 3)]
     assert read_table(spark, table).count() == 3
-    aside = ds.dataset(table, format="parquet").to_table(columns=["corrupt"])["corrupt"].drop_null()
-    assert sorted(map(len, aside.to_pylist())) == [1, 7, 4096]
+    corrupt_lines = ds.dataset(table, format="parquet").to_table(columns=["corrupt"])["corrupt"].drop_null()
+    assert sorted(map(len, corrupt_lines.to_pylist())) == [1, 7, 4096]
 
 
 def test_extreme_timestamps_are_in_the_partition_of_their_day(spark: SparkSession, tmp_path: Path) -> None:
-    """As a double, microseconds of a far year would be rounded up to the next day."""
+    """As a double, the microseconds of a distant year would be rounded up to the next day."""
     times = ["0001-01-01T00:00:00.000000Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"]
-    lines = text_of(*(RequestLine(**(structs.asdict(request()) | {"ts": at})) for at in times))
+    lines = trace_bytes(*(RequestLine(**(structs.asdict(request()) | {"ts": at})) for at in times))
     for name in ("a.jsonl", "b.jsonl.gz"):
         write(tmp_path / "in" / name, lines)
     assert add(spark, tmp_path / "in", tmp_path / "table") == [2]
@@ -126,33 +128,33 @@ def test_killed_run_neither_loses_nor_duplicates_lines(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
-    monkeypatch.setattr(converting, "BATCH_BYTES", 1)  # a batch a file
+    monkeypatch.setattr(converting, "BATCH_BYTES", 1)  # one batch per file
     for number in range(3):
         trace(traces, number)
     assert add(spark, traces, table) == [1, 1, 1]
-    last, record = table / "batch=3", table / "_files" / "batch=3"
+    batch, record = table / "batch=3", table / "_files" / "batch=3"
     files = "date=*/hour=*/*.parquet"
     states = {
-        "rows are written, their record is not begun": lambda: shutil.rmtree(record),
-        "the record is begun": lambda: _unfinished(record),
-        "rows are begun": lambda: (shutil.rmtree(record), _unfinished(last)),
-        "some rows have their place": lambda: (shutil.rmtree(record), next(last.glob(files)).unlink()),
+        "rows are written, but their record is not begun": lambda: shutil.rmtree(record),
+        "the record is begun": lambda: _make_unfinished(record),
+        "rows are begun": lambda: (shutil.rmtree(record), _make_unfinished(batch)),
+        "some rows are in place": lambda: (shutil.rmtree(record), next(batch.glob(files)).unlink()),
     }  # fmt: skip
-    for state, make in states.items():
-        make()
+    for state, interrupt in states.items():
+        interrupt()
         assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3}, state
         assert add(spark, traces, table) == [1], state
         assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}, state
 
 
-def _unfinished(folder: Path) -> None:
-    """The directory is as during Spark's first write: its files are in _temporary."""
+def _make_unfinished(folder: Path) -> None:
+    """Make a directory look as during Spark's first write, when its files are in _temporary."""
     aside = folder.with_name("aside")
     folder.rename(aside)
     (folder / "_temporary").mkdir(parents=True)
     aside.rename(folder / "_temporary" / "0")
 
 
-def test_reading_a_missing_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_reading_a_missing_table_raises_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not a table of traces"):
         read_table(spark, str(tmp_path))

@@ -25,7 +25,7 @@ from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.repair import repair
 from kproxy.spark.streaming.lines import follow_lines
 from tests.kproxy.spark import sample_fleet
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 
 _LINES = 8000
@@ -33,9 +33,9 @@ _DEADLINE_S = 400
 
 
 def trace(folder: Path, number: int) -> Path:
-    """A trace of 3 lines; its number is the id of their connection."""
+    """Write a trace of 3 lines, whose connection id contains `number`."""
     lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
-    return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n" * 2)
+    return write(folder / f"{number}.jsonl", trace_bytes(*lines) + b"no line\n" * 2)
 
 
 def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
@@ -46,7 +46,7 @@ def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
 
 
 def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
-    """The lines of each connection."""
+    """Return the number of lines of each connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
@@ -63,20 +63,20 @@ def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSessi
             with log.open("wb") as file:
                 runs.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
         deadline = time.monotonic() + _DEADLINE_S
-        # Whoever writes does not wait; others may still be starting.
+        # The run that writes does not wait; the others may still be starting.
         while not (table / "_lock").exists() or not (holders := _lock_holders(table / "_lock", runs)):
             assert time.monotonic() < deadline, [log.read_text() for log in logs]
             assert all(run.poll() is None for run in runs), [log.read_text() for log in logs]
             time.sleep(0.01)
-        [writing] = holders
-        writing.send_signal(signal.SIGKILL)
-        others = [run for run in runs if run is not writing]
-        assert [run.wait(_DEADLINE_S) for run in others] == [0, 0], [log.read_text() for log in logs]
+        [killed_run] = holders
+        killed_run.send_signal(signal.SIGKILL)
+        other_runs = [run for run in runs if run is not killed_run]
+        assert [run.wait(_DEADLINE_S) for run in other_runs] == [0, 0], [log.read_text() for log in logs]
     finally:
         for run in runs:
             run.kill()
             run.wait()
-    texts = [log.read_text() for log, run in zip(logs, runs, strict=True) if run is not writing]
+    texts = [log.read_text() for log, run in zip(logs, runs, strict=True) if run is not killed_run]
     reports = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
     files = len(list((tmp_path / "in").rglob("*.jsonl")))
     assert reports == [
@@ -88,7 +88,7 @@ def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSessi
 
 
 def _lock_holders(lock: Path, runs: Sequence[subprocess.Popen[bytes]]) -> list[subprocess.Popen[bytes]]:
-    """The runs whose Java holds a lock on the file, according to the kernel."""
+    """Return the runs whose Java process holds a lock on the file, according to the kernel."""
     inode = f":{lock.stat().st_ino} "
     locks = [line for line in Path("/proc/locks").read_text().splitlines() if inode in line and "->" not in line]
     pids = {int(line.split()[4]) for line in locks}
@@ -110,21 +110,21 @@ def test_second_run_waits_and_adds_only_new_files(
     with _hold_lock(tmp_path / "table" / "_lock") as release:
         waits: list[str] = []
 
-        def waiting() -> None:
+        def release_and_convert() -> None:
             waits.append("waiting")
             release()
             add(spark, traces, tmp_path / "other")
             for name in ("batch=1", "_files"):
                 shutil.copytree(tmp_path / "other" / name, table / name)
 
-        assert convert(spark, files, str(table), CaptureOptions(), on_wait=waiting) == []
+        assert convert(spark, files, str(table), CaptureOptions(), on_wait=release_and_convert) == []
     assert waits == ["waiting"]
     assert count_lines(spark, table) == {"n-1-0": 3, "n-1-1": 3}
 
 
 @contextmanager
 def _hold_lock(lock: Path) -> Iterator[object]:
-    """A process that holds a lock until it is told to end."""
+    """Start a process that holds a lock, and yield a function that ends it."""
     lock.parent.mkdir(parents=True)
     script = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
@@ -142,15 +142,15 @@ def _hold_lock(lock: Path) -> Iterator[object]:
 
 @pytest.fixture
 def damaged(spark: SparkSession, tmp_path: Path) -> Path:
-    """A table after two runs without a lock: batch 2 has the rows and records of both."""
+    """Return a table after two runs without a lock, whose batch 2 has the rows and records of both."""
     table = tmp_path / "table"
     trace(tmp_path / "in", 0)
     add(spark, tmp_path / "in", table)
     for number in (1, 2):
         trace(tmp_path / "in", number)
     shutil.copytree(table, tmp_path / "other")
-    for each in (table, tmp_path / "other"):
-        assert add(spark, tmp_path / "in", each) == [2]
+    for converted_table in (table, tmp_path / "other"):
+        assert add(spark, tmp_path / "in", converted_table) == [2]
     for name in ("batch=2", "_files/batch=2"):
         shutil.copytree(tmp_path / "other" / name, table / name, dirs_exist_ok=True)
     return table
@@ -164,7 +164,7 @@ def test_table_with_duplicate_lines_must_be_repaired(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    sentence = (
+    error = (
         f"kproxy: {damaged} has duplicate lines, because two runs of convert wrote to it at once: "
         f"run kproxy analyze convert --repair --out {damaged}\n"
     )
@@ -174,13 +174,13 @@ def test_table_with_duplicate_lines_must_be_repaired(
         capfd.readouterr()
         return main(["analyze", "--engine", "spark", *args]), capfd.readouterr().err
 
-    assert run("--job", "latency", str(damaged)) == (2, sentence)
-    assert run("convert", traces, "--out", str(damaged)) == (2, sentence)
+    assert run("--job", "latency", str(damaged)) == (2, error)
+    assert run("convert", traces, "--out", str(damaged)) == (2, error)
     record = next((damaged / "_files" / "batch=2").glob("*.json"))
-    record.unlink()  # now its record is sound, and its rows are there twice
-    for read in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
+    record.unlink()  # now the record is valid, but the rows are in the table twice
+    for read_lines in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
         with pytest.raises(UserError, match="has duplicate lines"):
-            read()
+            read_lines()
     assert run("convert", "--repair", "--out", str(damaged)) == (
         0,
         f"6 lines were removed from 1 batches of {damaged}\n",
@@ -198,14 +198,14 @@ def test_repair_rereads_files_of_a_batch_that_lost_lines(spark: SparkSession, tm
     for path in (damaged / "batch=2").glob("date=*/hour=07/*.parquet"):
         path.unlink()
     shutil.copytree(damaged, tmp_path / "elsewhere")
-    [done] = repair(spark, str(damaged))
-    assert (done.lost, [Path(uri).name for uri in done.again]) == (True, ["1.jsonl", "2.jsonl"])
+    [repaired] = repair(spark, str(damaged))
+    assert (repaired.lost, [Path(uri).name for uri in repaired.again]) == (True, ["1.jsonl", "2.jsonl"])
     assert count_lines(spark, damaged) == {"n-1-0": 3}
     assert add(spark, tmp_path / "in", damaged) == [2]
     assert count_lines(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     shutil.rmtree(tmp_path / "in")
-    [done] = repair(spark, str(tmp_path / "elsewhere"))
-    assert (done.lost, done.again) == (True, [])
+    [repaired] = repair(spark, str(tmp_path / "elsewhere"))
+    assert (repaired.lost, repaired.again) == (True, [])
     assert count_lines(spark, tmp_path / "elsewhere") == {"n-1-0": 3, "n-1-1": 3}
 
 
@@ -227,25 +227,25 @@ def test_runs_without_a_lock_keep_separate_batches_and_count_a_file_once(
     numbers = {batch.number for batch in batches(spark, str(table)) or ()}
     assert len(numbers) == 2
     assert count_lines(spark, table) == expected
-    [done] = repair(spark, str(table))
-    assert (done.removed, done.lost) == (3, False)
+    [repaired] = repair(spark, str(table))
+    assert (repaired.removed, repaired.lost) == (3, False)
     assert count_lines(spark, table) == expected
     assert repair(spark, str(table)) == []
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (("convert", "x", "--repair", "--out", "y"), "usage: kproxy analyze convert --repair --out DIR"),
         (("convert", "--repair"), "usage: kproxy analyze convert --repair --out DIR"),
         (("x", "--repair"), "--repair works only with convert"),
     ],
 )
-def test_repair_takes_only_an_output_directory(
-    args: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+def test_repair_accepts_only_an_output_directory(
+    args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["analyze", *args]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_repair_rejects_a_directory_without_a_table(spark: SparkSession, tmp_path: Path) -> None:

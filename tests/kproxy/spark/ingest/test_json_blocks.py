@@ -1,4 +1,4 @@
-"""Blocks of lines parsed by Arrow give the same rows as line by line, which remains for special lines."""
+"""Parsing whole blocks with Arrow yields the same rows as parsing line by line, which special lines still need."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kproxy.spark.ingest.decode import uri_of
 from kproxy.spark.ingest.json_blocks import parse_block
 from kproxy.spark.ingest.local_tables import Piece, _blocks
 from kproxy.spark.ingest.schema import ROW
-from tests.kproxy.spark.files import TRACE_1, text_of
+from tests.kproxy.spark.files import TRACE_1, trace_bytes
 from tests.kproxy.spark.sample_lines import close, finding_entry, request, response
 
-LINES = text_of(
+LINES = trace_bytes(
     request(at=1),
     response(at=2, topics=[]),
     close(at=3, by="client", how="fin"),
@@ -63,12 +63,12 @@ def test_block_with_a_special_line_is_parsed_line_by_line(
 ) -> None:
     block = LINES + special + b"\n" + LINES * 20
     assert parse_block(block) is None
-    found_ = rows_of(block)
-    lines = found_.filter(found_["kind"].is_valid())
+    rows = rows_of(block)
+    lines = rows.filter(rows["kind"].is_valid())
     assert lines.num_rows >= 84
-    is_text = b"body" in special
-    assert (lines["body"].null_count < lines.num_rows) is is_text
-    assert found_["corrupt"].null_count == found_.num_rows - (not is_text and bool(special.strip()))
+    has_body = b"body" in special
+    assert (lines["body"].null_count < lines.num_rows) is has_body
+    assert rows["corrupt"].null_count == rows.num_rows - (not has_body and bool(special.strip()))
 
 
 def test_rejects_a_block_whose_values_do_not_match_its_lines() -> None:
@@ -76,12 +76,15 @@ def test_rejects_a_block_whose_values_do_not_match_its_lines() -> None:
     assert parse_block(FIRST + FIRST + b"\n" + FIRST[:half] + b"\n" + FIRST[half:] + b"\n") is None
 
 
-@pytest.mark.parametrize("size", [1, 100, 333, 1000])
-def test_pieces_of_a_file_contain_every_line_once(tmp_path: Path, size: int) -> None:
-    data = text_of(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
+@pytest.mark.parametrize("piece_size", [1, 100, 333, 1000])
+def test_pieces_of_a_file_contain_every_line_once(tmp_path: Path, piece_size: int) -> None:
+    data = trace_bytes(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)
-    pieces = [Piece(uri_of(path), True, at, min(at + size, len(data))) for at in range(0, len(data), size)]
-    text = b"".join(block for piece in pieces for block in _blocks(piece))
-    assert text == data
-    assert [json.loads(line)["correlation_id"] for line in text.splitlines()] == list(range(20))
+    pieces = [
+        Piece(uri_of(path), True, start, min(start + piece_size, len(data)))
+        for start in range(0, len(data), piece_size)
+    ]
+    content = b"".join(block for piece in pieces for block in _blocks(piece))
+    assert content == data
+    assert [json.loads(line)["correlation_id"] for line in content.splitlines()] == list(range(20))

@@ -19,23 +19,23 @@ from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.lines import Period, open_lines, sampled
 from tests.kproxy.spark.conftest import ENGINE
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
-_OWN = re.compile("file:(.*/kproxy-analyze-[^/]*)")
-#: A line an hour from 2026-11-21T05:30 on; its offset is its number.
+_TEMPORARY_FOLDER = re.compile("file:(.*/kproxy-analyze-[^/]*)")
+#: One line per hour from 2026-11-21T05:30 on, with its index as offset.
 LINES = [request(at=(number + 0.5) * _HOUR, offset=number) for number in range(48)]
 
 
-def at(day: int, hour: int, minute: int = 0) -> datetime:
+def november(day: int, hour: int, minute: int = 0) -> datetime:
     return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("hours")
-    write(folder / "in" / "a.jsonl", text_of(*LINES))
+    write(folder / "in" / "a.jsonl", trace_bytes(*LINES))
     convert(spark, find_files(spark, [str(folder / "in")]), str(folder / "table"), CaptureOptions())
     return str(folder / "table")
 
@@ -48,14 +48,14 @@ def offsets(rows: DataFrame) -> list[int]:
     ("period", "expected"),
     [
         (Period(), range(48)),
-        (Period(since=at(22, 3)), range(22, 48)),
-        (Period(since=at(22, 3, 40)), range(23, 48)),
-        (Period(until=at(21, 7)), range(2)),
-        (Period(until=at(21, 7, 30)), range(2)),
-        (Period(at(21, 6), at(21, 9)), range(1, 4)),
-        (Period(at(21, 23, 30), at(22, 0, 31)), (18, 19)),
-        (Period(since=at(30, 0)), ()),
-        (Period(at(22, 9), at(21, 9)), ()),
+        (Period(since=november(22, 3)), range(22, 48)),
+        (Period(since=november(22, 3, 40)), range(23, 48)),
+        (Period(until=november(21, 7)), range(2)),
+        (Period(until=november(21, 7, 30)), range(2)),
+        (Period(november(21, 6), november(21, 9)), range(1, 4)),
+        (Period(november(21, 23, 30), november(22, 0, 31)), (18, 19)),
+        (Period(since=november(30, 0)), ()),
+        (Period(november(22, 9), november(21, 9)), ()),
     ],
 )
 def test_period_selects_its_lines(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
@@ -69,7 +69,7 @@ def test_reads_only_the_partitions_of_a_period(
     for file in copy.glob("batch=1/date=*/hour=*/*.parquet"):
         if file.parent.name not in ("hour=23", "hour=00"):
             file.write_bytes(b"no Parquet: whoever opens it fails")
-    period = Period(at(21, 23, 30), at(22, 0, 31))
+    period = Period(november(21, 23, 30), november(22, 0, 31))
     rows = read_table(spark, str(copy), may_have=period.may_have).where(period.column())
     assert offsets(rows) == [18, 19]
     if ENGINE == "embedded":
@@ -83,7 +83,7 @@ def test_reads_only_the_partitions_of_a_period(
 
 
 @pytest.mark.parametrize(
-    ("path", "may"),
+    ("path", "expected"),
     [
         ("/t/date=2026-11-21/hour=06/x.jsonl", True),
         ("/t/date=2026-11-21/hour=05/x.jsonl", False),
@@ -92,19 +92,20 @@ def test_reads_only_the_partitions_of_a_period(
         ("/t/2026-11-21.jsonl", True),
     ],
 )
-def test_does_not_open_files_of_other_hours(path: str, may: bool) -> None:
-    assert Period(at(21, 6, 30), at(21, 9)).may_have(path) is may
+def test_does_not_open_files_of_other_hours(path: str, expected: bool) -> None:
+    assert Period(november(21, 6, 30), november(21, 9)).may_have(path) is expected
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("in_memory", [True, False])
 def test_reads_tables_traces_and_captures_together(
-    spark: SparkSession, table: str, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: str, tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This also holds for few lines, which stay in memory."""
-    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
-    write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", text_of(request(offset=100))[:-1] + b"\n{")
+    """The lines stay in memory if they are few, and are otherwise written to files."""
+    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if in_memory else 0)
+    write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", trace_bytes(request(offset=100))[:-1] + b"\n{")
     write(
-        tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + text_of(request(at=_HOUR, offset=101))
+        tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz",
+        b"no line\n" + trace_bytes(request(at=_HOUR, offset=101)),
     )
     batches: list[TableBatch] = []
     paths = [table, str(tmp_path)]
@@ -112,31 +113,33 @@ def test_reads_tables_traces_and_captures_together(
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
-        folders = {Path(match[1]) for name in lines.inputFiles() if (match := _OWN.match(name)) is not None}
-        assert [folder.exists() for folder in folders] == [True] * (not few or ENGINE == "embedded")
+        folders = {
+            Path(match[1]) for name in lines.inputFiles() if (match := _TEMPORARY_FOLDER.match(name)) is not None
+        }
+        assert [folder.exists() for folder in folders] == [True] * (not in_memory or ENGINE == "embedded")
     assert not any(folder.exists() for folder in folders)
     assert [(batch.lines, batch.corrupt) for batch in batches] == [(2, 1)]
-    period, where = Period(until=at(21, 6)), F.col("offset") >= 1
+    period, where = Period(until=november(21, 6)), F.col("offset") >= 1
     with open_lines(spark, paths, CaptureOptions(), period=period, where=where) as opened:
         assert offsets(opened.rows) == [100]
-    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(since=at(23, 0))) as opened:
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(since=november(23, 0))) as opened:
         assert offsets(opened.rows) == []
 
 
 def test_sample_has_complete_connections_and_is_in_every_larger_sample(spark: SparkSession, tmp_path: Path) -> None:
     lines = [request(connection_id=f"proxy-1-{number // 2}", offset=number) for number in range(400)]
-    write(tmp_path / "a.jsonl", text_of(*lines))
+    write(tmp_path / "a.jsonl", trace_bytes(*lines))
     with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()) as opened:
-        few, more = (set(offsets(opened.rows.where(sampled(share)))) for share in (0.2, 0.5))
+        smaller, larger = (set(offsets(opened.rows.where(sampled(share)))) for share in (0.2, 0.5))
         assert offsets(opened.rows.where(sampled(1))) == list(range(400))
-    assert few < more
-    assert all(number ^ 1 in more for number in more)
-    assert 20 < len(few) / 2 < 60
-    assert 70 < len(more) / 2 < 130
+    assert smaller < larger
+    assert all(number ^ 1 in larger for number in larger)
+    assert 20 < len(smaller) / 2 < 60
+    assert 70 < len(larger) / 2 < 130
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="it is no cluster")
-def test_rejects_missing_traces_and_those_a_cluster_cannot_read(
+def test_rejects_missing_traces_and_traces_that_a_cluster_cannot_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
@@ -151,11 +154,11 @@ def test_rejects_missing_traces_and_those_a_cluster_cannot_read(
         pass
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("in_memory", [True, False])
 def test_trace_of_blank_lines_has_no_lines(
-    spark: SparkSession, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
+    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if in_memory else 0)
     batches: list[TableBatch] = []
     write(tmp_path / "a.jsonl", b"\n \n")
     with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), on_batch=batches.append) as opened:

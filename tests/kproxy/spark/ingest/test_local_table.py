@@ -16,18 +16,18 @@ from kproxy.spark.ingest.compaction import compact
 from kproxy.spark.ingest.convert import batches, convert
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
-from tests.kproxy.spark.files import text_of, write
+from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing is cleaned up."""
+    """Stands in for SIGKILL: nothing is cleaned up."""
 
 
 def trace(folder: Path, number: int) -> Path:
-    """A trace of 3 lines in a separate hour; its number is the id of their connection."""
+    """Write a trace of 3 lines in a separate hour, whose connection id contains `number`."""
     lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
-    return write(folder / f"{number}.jsonl", text_of(*lines) + b"no line\n")
+    return write(folder / f"{number}.jsonl", trace_bytes(*lines) + b"no line\n")
 
 
 def add(traces: Path, table: Path) -> int:
@@ -37,7 +37,7 @@ def add(traces: Path, table: Path) -> int:
 
 
 def count_visible_lines(table: Path) -> dict[str, int]:
-    """The lines of each connection as a separate Parquet reader sees them."""
+    """Return the number of lines of each connection that a separate Parquet reader sees."""
     rows = ds.dataset(table, format="parquet", partitioning="hive").to_table(columns=["connection_id"])
     names = [name for name in rows["connection_id"].to_pylist() if name is not None]
     return {name: names.count(name) for name in sorted(set(names))}
@@ -48,7 +48,7 @@ def test_other_readers_see_only_complete_batches(tmp_path: Path, monkeypatch: py
     trace(traces, 0)
     assert add(traces, table) == 3
     trace(traces, 1)
-    whole = {"n-1-0": 3, "n-1-1": 3}
+    all_lines = {"n-1-0": 3, "n-1-1": 3}
 
     def kill(*_: object) -> None:
         raise Killed
@@ -59,87 +59,92 @@ def test_other_readers_see_only_complete_batches(tmp_path: Path, monkeypatch: py
             add(traces, table)
     assert (count_visible_lines(table), len(batches(None, str(table)) or ())) == ({"n-1-0": 3}, 1)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", _rename_except(table / "batch=2"))
+        patch.setattr(Path, "rename", _rename_or_kill(table / "batch=2"))
         with pytest.raises(Killed):
             add(traces, table)
     assert count_visible_lines(table) == {"n-1-0": 3}
-    assert len(batches(None, str(table)) or ()) == 2  # it is part of the table
+    assert len(batches(None, str(table)) or ()) == 2  # the batch is already part of the table
     assert add(traces, table) == 0
-    assert count_visible_lines(table) == whole
+    assert count_visible_lines(table) == all_lines
     assert sorted(path.name for path in table.iterdir()) == ["_files", "_lock", "batch=1", "batch=2"]
 
 
-def _rename_except(forbidden: Path) -> object:
+def _rename_or_kill(forbidden: Path) -> object:
     rename = Path.rename
 
-    def renamed(self: Path, target: Path) -> Path:
+    def rename_or_kill(self: Path, target: Path) -> Path:
         if target == forbidden:
             raise Killed
         return rename(self, target)
 
-    return renamed
+    return rename_or_kill
 
 
 @pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """A table of five batches; the last two are of the same hour."""
+def five_batches(tmp_path: Path) -> Path:
+    """Return a table of five batches, the last two of which are of the same hour."""
     traces, table = tmp_path / "in", tmp_path / "table"
     for number in range(4):
         trace(traces, number)
         add(traces, table)
-    write(traces / "more.jsonl", text_of(request(at=3 * 3600 + 9, connection_id="n-1-3", offset=9)))
+    write(traces / "more.jsonl", trace_bytes(request(at=3 * 3600 + 9, connection_id="n-1-3", offset=9)))
     add(traces, table)
     return table
 
 
-def test_compaction_keeps_lines_and_the_record_of_files(many: Path, tmp_path: Path) -> None:
-    before, files = count_visible_lines(many), {uri for batch in batches(None, str(many)) or () for uri in batch.files}
-    assert [batch.number for batch in compact(str(many))] == [1, 2, 3, 4, 5]
-    assert count_visible_lines(many) == before == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3, "n-1-3": 4}
-    [batch] = batches(None, str(many)) or ()
+def test_compaction_keeps_lines_and_the_record_of_files(five_batches: Path, tmp_path: Path) -> None:
+    lines_before, files = (
+        count_visible_lines(five_batches),
+        {uri for batch in batches(None, str(five_batches)) or () for uri in batch.files},
+    )
+    assert [batch.number for batch in compact(str(five_batches))] == [1, 2, 3, 4, 5]
+    assert count_visible_lines(five_batches) == lines_before == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3, "n-1-3": 4}
+    [batch] = batches(None, str(five_batches)) or ()
     assert (batch.number, batch.lines, batch.corrupt, batch.files.keys()) == (6, 13, 4, files)
-    assert len(list(many.glob("batch=6/date=2026-11-21/hour=08/*.parquet"))) == 1
-    assert sorted(path.name for path in (many / "_files").iterdir()) == ["batch=6"]
-    assert add(tmp_path / "in", many) == 0
-    assert compact(str(many)) == []
-    write(tmp_path / "in" / "last.jsonl", text_of(request()))
-    assert add(tmp_path / "in", many) == 1
-    assert [batch.number for batch in batches(None, str(many)) or ()] == [6, 7]
+    assert len(list(five_batches.glob("batch=6/date=2026-11-21/hour=08/*.parquet"))) == 1
+    assert sorted(path.name for path in (five_batches / "_files").iterdir()) == ["batch=6"]
+    assert add(tmp_path / "in", five_batches) == 0
+    assert compact(str(five_batches)) == []
+    write(tmp_path / "in" / "last.jsonl", trace_bytes(request()))
+    assert add(tmp_path / "in", five_batches) == 1
+    assert [batch.number for batch in batches(None, str(five_batches)) or ()] == [6, 7]
 
 
 @pytest.mark.parametrize("step", ["write_record", "finish"])
 def test_killed_compaction_keeps_every_line(
-    many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    five_batches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    before = count_visible_lines(many)
+    lines_before = count_visible_lines(five_batches)
 
     def kill(*_: object) -> None:
         raise Killed
 
-    done = local_table.finish
-    calls = iter([done, kill] if step == "finish" else [done])
+    original_finish = local_table.finish
+    calls = iter([original_finish, kill] if step == "finish" else [original_finish])
     with monkeypatch.context() as patch:
         patch.setattr(local_table, "finish", lambda folder: next(calls)(folder))
         if step != "finish":
             patch.setattr(local_table, step, kill)
         with pytest.raises(Killed):
-            compact(str(many))
-    assert count_visible_lines(many) == before
-    assert sum(batch.lines for batch in batches(None, str(many)) or ()) == 13
-    assert add(tmp_path / "in", many) == 0  # completes it
-    assert count_visible_lines(many) == before
-    assert len(batches(None, str(many)) or ()) == (1 if step == "finish" else 5)
+            compact(str(five_batches))
+    assert count_visible_lines(five_batches) == lines_before
+    assert sum(batch.lines for batch in batches(None, str(five_batches)) or ()) == 13
+    assert add(tmp_path / "in", five_batches) == 0  # completes the compaction
+    assert count_visible_lines(five_batches) == lines_before
+    assert len(batches(None, str(five_batches)) or ()) == (1 if step == "finish" else 5)
 
 
-def test_compaction_skips_large_batches_and_keeps_old_columns(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [path] = (many / "batch=5").rglob("*.parquet")
+def test_compaction_skips_large_batches_and_keeps_old_columns(
+    five_batches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [path] = (five_batches / "batch=5").rglob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(["request_offset"]), path, store_schema=False)
-    before = count_visible_lines(many)
-    compact(str(many))
-    assert count_visible_lines(many) == before
+    lines_before = count_visible_lines(five_batches)
+    compact(str(five_batches))
+    assert count_visible_lines(five_batches) == lines_before
     with monkeypatch.context() as patch:
         patch.setattr(compaction, "_SMALL", 1)
-        assert compact(str(many)) == []
+        assert compact(str(five_batches)) == []
 
 
 def test_compaction_rejects_a_directory_without_a_table(tmp_path: Path) -> None:
@@ -148,7 +153,7 @@ def test_compaction_rejects_a_directory_without_a_table(tmp_path: Path) -> None:
             compact(str(table))
 
 
-def test_pool_writes_the_table_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_writes_the_same_table_as_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         trace(tmp_path / "in", number)
     assert add(tmp_path / "in", tmp_path / "one") == 18
@@ -165,15 +170,15 @@ def test_local_paths_and_globs_need_no_engine(tmp_path: Path) -> None:
     trace(tmp_path / "in", 0), trace(tmp_path / "in", 1)
     files = find_files(None, [f"{tmp_path}/in/*.jsonl", f"file:{tmp_path}/in/0.jsonl"])
     assert [Path(file.path).name for file in files] == ["0.jsonl", "1.jsonl"]
-    for path, says in ((f"{tmp_path}/*.x", "no such file or directory"), ("s3a://b/x", "pass --engine spark")):
-        with pytest.raises(UserError, match=says):
+    for path, message in ((f"{tmp_path}/*.x", "no such file or directory"), ("s3a://b/x", "pass --engine spark")):
+        with pytest.raises(UserError, match=message):
             find_files(None, [path])
 
 
 def test_table_copied_during_a_write_has_only_complete_batches(tmp_path: Path) -> None:
     trace(tmp_path / "in", 0)
     add(tmp_path / "in", tmp_path / "table")
-    new = tmp_path / "table" / "_new" / "0"
-    shutil.copytree(tmp_path / "table" / "batch=1", new)
+    unfinished_batch = tmp_path / "table" / "_new" / "0"
+    shutil.copytree(tmp_path / "table" / "batch=1", unfinished_batch)
     assert count_visible_lines(tmp_path / "table") == {"n-1-0": 3}
     assert converting.batches(None, str(tmp_path / "table"))

@@ -1,4 +1,4 @@
-"""The schema is the trace's definition, and reads every line that a trace of any format so far has."""
+"""The schema matches the definition of a trace, and reads every line of all trace formats so far."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _TYPES = {
 }  # fmt: skip
 
 
-def _spark_type(told: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
-    """The Spark type of a JSON Schema."""
-    [told] = [each for each in told.get("anyOf", [told]) if each.get("type") != "null"]
-    if "$ref" in told:
-        name = told["$ref"].rpartition("/")[2]
+def _spark_type(schema: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...] = ()) -> T.DataType:
+    """Return the Spark type of a JSON Schema."""
+    [schema] = [alternative for alternative in schema.get("anyOf", [schema]) if alternative.get("type") != "null"]
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
         fields = definitions[name]["properties"]
         if f"#/$defs/{name}" in str(fields):
-            return T.StringType()  # one of its own kind is in it
-        return T.StructType([T.StructField(each, _spark_type(about, definitions)) for each, about in fields.items()])
-    if told.get("type") == "array":
-        return T.ArrayType(_spark_type(told.get("items") or told["prefixItems"][0], definitions))
-    return T.TimestampType() if "pattern" in told else _TYPES[told["type"]]
+            return T.StringType()  # a recursive type
+        return T.StructType([T.StructField(field, _spark_type(inner, definitions)) for field, inner in fields.items()])
+    if schema.get("type") == "array":
+        return T.ArrayType(_spark_type(schema.get("items") or schema["prefixItems"][0], definitions))
+    return T.TimestampType() if "pattern" in schema else _TYPES[schema["type"]]
 
 
 def test_schema_has_exactly_the_columns_of_all_line_types() -> None:
@@ -41,8 +41,8 @@ def test_schema_has_exactly_the_columns_of_all_line_types() -> None:
     expected: dict[str, T.DataType] = {}
     for name, definition in definitions.items():
         if name.endswith("Line"):
-            for column, told in definition["properties"].items():
-                expected[column] = T.StringType() if column == "kind" else _spark_type(told, definitions)
+            for column, schema in definition["properties"].items():
+                expected[column] = T.StringType() if column == "kind" else _spark_type(schema, definitions)
     assert {field.name: field.dataType for field in TRACE} == expected
 
 
@@ -54,7 +54,7 @@ def test_reads_the_sample_trace_completely(spark: SparkSession, tmp_path: Path, 
     assert rows.where("corrupt is not null").count() == 0
 
 
-NEXT_YEARS = b"""
+FUTURE_LINES = b"""
 {"kind":"gap","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","direction":"both","bytes":1,"reason":"x",
  "shard":7,"nested":{"deep":[1,{"a":null}]},"topics":[{"topic":"t","tier":"cold"}]}
 {"kind":"close","v":1,"ts":"2026-11-21T05:00:00.000000Z","connection_id":"a-1","client":"c:1","server":"s:1"}
@@ -66,13 +66,13 @@ NEXT_YEARS = b"""
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
 def test_ignores_new_columns_and_keeps_unknown_lines_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, NEXT_YEARS)
+    path = write(tmp_path / name, FUTURE_LINES)
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()
     assert (gap["kind"], gap["bytes"], gap["reason"]) == ("gap", 1, "x")
     assert (close["kind"], close["requests"], close["topics"]) == ("close", None, None)
-    aside = rows.where("corrupt is not null").collect()
-    assert sorted(row["corrupt"][:22] for row in aside) == [
+    corrupt_rows = rows.where("corrupt is not null").collect()
+    assert sorted(row["corrupt"][:22] for row in corrupt_rows) == [
         '{"kind":"gap","v":1,"t', '{"kind":"gap","v":2,"t', '{"kind":"quota","v":1,',
     ]  # fmt: skip
-    assert all(row["kind"] is None and row["ts"] is None and row["file"].endswith(name) for row in aside)
+    assert all(row["kind"] is None and row["ts"] is None and row["file"].endswith(name) for row in corrupt_rows)

@@ -1,4 +1,4 @@
-"""Lines that several tests of jobs use."""
+"""Lines that the tests of several jobs use."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ CLIENTS = (
 
 @pytest.fixture(scope="session")
 def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """Sessions of real clients with real brokers, as TABLE."""
+    """Return the sessions of real clients with real brokers, as TABLE."""
     paths = [str(DATA / "pcap" / f"{name}.pcap.gz") for name in CLIENTS]
     return convert_files(spark, paths, tmp_path_factory.mktemp("real"))

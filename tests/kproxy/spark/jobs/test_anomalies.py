@@ -22,40 +22,40 @@ from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, res
 
 HOUR, DAY = 3600, 86_400
 SLOT = 600
-#: When what is unusual happens, after six days on which nothing is.
-LAST = 6 * DAY
+#: The start of the day with unusual hours, after six usual days.
+LAST_DAY = 6 * DAY
 BEGIN = datetime(2026, 11, 21, 5, tzinfo=UTC)
 FAILED = [ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")]
 
 
 def requests_in_hour(hour: int, count: int, api: str = "Fetch", **columns: Any) -> list[Line]:
-    """`count` requests in the hour that begins at `hour` seconds."""
-    return [request(api, at=hour + at * HOUR / count, **columns) for at in range(count)]
+    """Return `count` requests in the hour that begins at `hour` seconds."""
+    return [request(api, at=hour + index * HOUR / count, **columns) for index in range(count)]
 
 
 def responses_in_hour(hour: int, latency_us: int, failed: int = 0, **columns: Any) -> list[Line]:
-    """100 responses, some of them with an error."""
+    """Return 100 responses, the first `failed` of them with an error."""
     return [
-        response(at=hour + 30 * at + 1, latency_us=latency_us, errors=FAILED if at < failed else [], **columns)
-        for at in range(100)
+        response(at=hour + 30 * index + 1, latency_us=latency_us, errors=FAILED if index < failed else [], **columns)
+        for index in range(100)
     ]
 
 
 def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> None:
-    lines: list[Line] = [open_(at=0), close(at=LAST + 3 * HOUR)]
+    lines: list[Line] = [open_(at=0), close(at=LAST_DAY + 3 * HOUR)]
     for day in range(7):
         at, is_last = day * DAY, day == 6
         lines += responses_in_hour(at, 10_000 + 100 * day if not is_last else 61_000, failed=20 if is_last else day % 2)
         lines += requests_in_hour(at + HOUR, 0 if is_last else 120 + day)
         lines += requests_in_hour(at + HOUR, 40 + day if not is_last else 48, "Metadata", client_id="steady")
         lines += requests_in_hour(at + 2 * HOUR, 30, "Heartbeat", client_id="short") if day > 2 or is_last else []
-    lines += requests_in_hour(LAST + HOUR, 500, "Produce", client_id="new")
+    lines += requests_in_hour(LAST_DAY + HOUR, 500, "Produce", client_id="new")
     rows = anomalies(table(spark, *lines)).collect()
-    at_five, at_six = BEGIN + timedelta(seconds=LAST), BEGIN + timedelta(seconds=LAST + HOUR)
+    at_five, at_six = BEGIN + timedelta(seconds=LAST_DAY), BEGIN + timedelta(seconds=LAST_DAY + HOUR)
     slow = "p99 is 61.0 ms, usually 10.3 ms (6.0x slower)"
     failing = "errors in 20.00 % of responses, usually 0.50 % (40x)"
     views = ("api", None), ("broker", "10.0.0.1:9092"), ("client", "app")
-    # It is a Friday: its rate is compared with those of four working days.
+    # The last day is a Friday, so its rate is compared with the rates of four working days.
     assert [(row["by"], row["value"], row["since"].astimezone(UTC), row["sentence"], row["days"]) for row in rows] == [
         *((*view, at_five, slow, 6) for view in views),
         *((*view, at_five, failing, 6) for view in views),
@@ -64,7 +64,7 @@ def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> No
     assert {row["api"] for row in rows} == {"Fetch"}
     p99, share, rate = rows[0], rows[3], rows[6]
     assert (p99["measure"], p99["actual"], p99["usual"]) == ("p99", 61_000, 10_250)
-    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # of 100 responses, twice a tenth
+    assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # the scale is a fifth
     assert (share["measure"], share["actual"], share["usual"]) == ("errors", 0.2, 0.005)
     assert share["deviation"] == 19.5
     assert (rate["measure"], rate["actual"], rate["usual"]) == ("rate", 0, pytest.approx(123.5 / HOUR, rel=0.01))
@@ -79,30 +79,31 @@ def test_ignores_a_last_hour_that_was_observed_too_briefly(spark: SparkSession) 
     assert anomalies(table(spark, *enough, *last)).count() == 3
 
 
-def weekly_requests(count: int, on: Callable[[datetime], int]) -> list[Line]:
-    """Complete weeks; the number of requests depends on the start of the hour."""
-    hours = [BEGIN + timedelta(hours=hour) for hour in range(count * 7 * 24)]
-    counts = {round((hour - BEGIN).total_seconds()): on(hour) for hour in hours}
+def weekly_requests(week_count: int, requests_at: Callable[[datetime], int]) -> list[Line]:
+    """Return requests of complete weeks; `requests_at` returns their number for the start of an hour."""
+    hours = [BEGIN + timedelta(hours=hour) for hour in range(week_count * 7 * 24)]
+    counts = {round((hour - BEGIN).total_seconds()): requests_at(hour) for hour in hours}
     return [
         *(line for at, number in counts.items() for line in requests_in_hour(at, number, connection_id="n-1-1")),
-        *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x") for at in range(0, count * 7 * DAY, SLOT)),
+        *(request("Heartbeat", at=at, connection_id="n-1-2", client_id="x")
+          for at in range(0, week_count * 7 * DAY, SLOT)),
     ]  # fmt: skip
 
 
 def unusual_rates(table: DataFrame) -> list[tuple[datetime, str]]:
-    """The hours in which an API has an unusual rate."""
+    """Return the hours in which an API has an unusual rate."""
     rows = table.where("api = 'Fetch' and by = 'api' and measure = 'rate'").collect()
     return sorted((row["since"].astimezone(UTC), row["sentence"]) for row in rows)
 
 
 def test_repeating_weeks_have_no_anomalies(spark: SparkSession) -> None:
-    """Low traffic on weekends at 10 and a batch every Monday at 11 are usual from the second week."""
+    """Low traffic on weekends at 10 and a batch every Monday at 11 are usual from the second week on."""
 
-    def on(hour: datetime) -> int:
+    def requests_at(hour: datetime) -> int:
         is_weekend = hour.weekday() >= 5
         return {10: 20 if is_weekend else 100, 11: 200 if hour.weekday() == 0 else 40}.get(hour.hour, 0)
 
-    assert anomalies(table(spark, *weekly_requests(2, on))).isEmpty()
+    assert anomalies(table(spark, *weekly_requests(2, requests_at))).isEmpty()
 
 
 def test_compares_with_the_same_weekday_if_known(spark: SparkSession) -> None:
@@ -126,7 +127,7 @@ def test_since_reports_only_later_hours(spark: SparkSession) -> None:
 
 
 def test_time_zone_follows_daylight_saving_time(spark: SparkSession) -> None:
-    """Clocks in New York were set back on November 1, so 10:00 is 14:00 UTC before, and 15:00 after."""
+    """Clocks in New York were set back on November 1, so 10:00 is 14:00 UTC before and 15:00 UTC after."""
     begin = datetime(2026, 10, 24, tzinfo=UTC)
     zone = ZoneInfo("America/New_York")
     hours = [begin + timedelta(hours=hour) for hour in range(14 * 24)]
@@ -149,8 +150,8 @@ def test_amount_formats_numbers_of_every_size(spark: SparkSession) -> None:
     assert [row[0] for row in rows.collect()] == expected
 
 
-def busy(begin: float, end: float, api: str, every: float = 12, **columns: Any) -> list[Line]:
-    """Requests at equal distances between two times."""
+def regular_requests(begin: float, end: float, api: str, every: float = 12, **columns: Any) -> list[Line]:
+    """Return requests at regular intervals between two times."""
     return [request(api, at=begin + number * every, **columns) for number in range(int((end - begin) / every))]
 
 
@@ -158,15 +159,18 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
     """Every API is a separate case with its own proxies."""
 
     def scheduled(api: str, day: int, begin: float = 0, end: float = HOUR) -> list[Line]:
-        """Most requests come early in an hour."""
-        early, late, columns = day * DAY + 1200, day * DAY + end, {"connection_id": f"{api}-1-1"}
-        return [*busy(day * DAY + begin, early, api, 3, **columns), *busy(early, late, api, 60, **columns)]
+        """Return lines of an hour in which most requests come early."""
+        early_end, late_end, columns = day * DAY + 1200, day * DAY + end, {"connection_id": f"{api}-1-1"}
+        return [
+            *regular_requests(day * DAY + begin, early_end, api, 3, **columns),
+            *regular_requests(early_end, late_end, api, 60, **columns),
+        ]
 
-    def through(api: str, day: int, *nodes: str, begin: float = 0) -> list[Line]:
+    def through_proxies(api: str, day: int, *nodes: str, begin: float = 0) -> list[Line]:
         return [
             line
             for node in nodes
-            for line in busy(
+            for line in regular_requests(
                 day * DAY + begin, day * DAY + HOUR, api, connection_id=f"{api}{node}-{day}-1", client_id=node
             )
         ]
@@ -176,27 +180,28 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
         for api in ("Fetch", "Produce"):
             lines += scheduled(api, day)
         for api in ("Heartbeat", "Metadata", "ListOffsets"):
-            lines += through(api, day, "a", "b")
-    # A first hour, a last one and one with a hole; and a last one that has more requests than its part usually has.
+            lines += through_proxies(api, day, "a", "b")
+    # A first hour, a last hour, an hour with a gap, and a last hour that has more requests than that part usually has.
     for api in ("Fetch", "Produce"):
         at, columns = 7 * DAY, {"connection_id": f"{api}-2-1"}
         lines += [*scheduled(api, 0, begin=1100), *scheduled(api, 6, end=1500)]
-        lines += [*busy(at, at + 900, api, 3, **columns), *busy(at + 2400, at + HOUR, api, 60, **columns)]
-    lines += busy(6 * DAY, 6 * DAY + 1200, "Produce", every=1, connection_id="Produce-1-2")
+        lines += [
+            *regular_requests(at, at + 900, api, 3, **columns),
+            *regular_requests(at + 2400, at + HOUR, api, 60, **columns),
+        ]
+    lines += regular_requests(6 * DAY, 6 * DAY + 1200, "Produce", every=1, connection_id="Produce-1-2")
     # One proxy is missing, one is new, and one is present without its client.
-    lines += [*through("Heartbeat", 6, "a"), *through("Metadata", 6, "a", "b", "c")]
-    lines += [*through("ListOffsets", 6, "a"), *busy(6 * DAY, 6 * DAY + HOUR, "SyncGroup", 300,
-                                                     connection_id="ListOffsetsb-6-1")]  # fmt: skip
-    # Of the 99th percentile of few answers chance has a part.
+    lines += [*through_proxies("Heartbeat", 6, "a"), *through_proxies("Metadata", 6, "a", "b", "c")]
+    lines += through_proxies("ListOffsets", 6, "a")
+    lines += regular_requests(6 * DAY, 6 * DAY + HOUR, "SyncGroup", 300, connection_id="ListOffsetsb-6-1")
+    # The 99th percentile of few responses is partly due to chance.
     for day in range(7):
         for api, count in (("JoinGroup", 150), ("LeaveGroup", 900)):
             lines += [response(api, at=day * DAY + at, latency_us=8600 if day == 6 else 5000) for at in range(count)]
-    found = [
-        (row["api"], row["by"], row["value"], row["sentence"]) for row in anomalies(table(spark, *lines)).collect()
-    ]
+    rows = [(row["api"], row["by"], row["value"], row["sentence"]) for row in anomalies(table(spark, *lines)).collect()]
     slow = "p99 is 8.6 ms, usually 5.0 ms (1.7x slower)"
     surge = "1.1 requests/s, usually 0.28 (4.0x)"
-    assert sorted(found, key=str) == [
+    assert sorted(rows, key=str) == [
         *(
             ("LeaveGroup", by, value, slow)
             for by, value in (("api", None), ("broker", "10.0.0.1:9092"), ("client", "app"))
@@ -213,21 +218,21 @@ def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
     fractions = [0.1, 0.2, 0.3]
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     columns = []
-    for each in (fractions, fractions[::-1]):
-        entries = F.array(*(F.struct(F.lit(number).alias("place"), F.lit(1).alias("part")) for number in each))
-        columns += [sorted_sum(F.array(*map(F.lit, each))), F.map_keys(sorted_map(entries))]
-    [row] = spark.range(1).select(*(column.alias(str(at)) for at, column in enumerate(columns))).collect()
+    for numbers in (fractions, fractions[::-1]):
+        entries = F.array(*(F.struct(F.lit(number).alias("place"), F.lit(1).alias("part")) for number in numbers))
+        columns += [sorted_sum(F.array(*map(F.lit, numbers))), F.map_keys(sorted_map(entries))]
+    [row] = spark.range(1).select(*(column.alias(str(index)) for index, column in enumerate(columns))).collect()
     assert (row[0], row[1]) == (row[2], row[3])
 
 
 def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> None:
-    """The sessions of real clients, stretched to an hour, on seven days; Fetch is slow on the last day."""
+    """The sessions of real clients are stretched to an hour and repeated for seven days; on the last, Fetch is slow."""
     is_last = F.col("day") == 6
     at = F.timestamp_micros(
         BEGIN_NS // 1000 + F.pmod(F.unix_micros("ts") * 40, F.lit(HOUR * 1_000_000)) + F.col("day") * DAY * 1_000_000
     )
     error = F.struct(F.lit("error_code").alias("path"), F.lit(6).cast("long").alias("code"), F.lit("X").alias("name"))
-    failed = F.array(F.when(is_last, error))  # in Sail its type differs from an array without nulls
+    failed = F.array(F.when(is_last, error))  # in Sail, its type differs from that of an array without nulls
     lines = (
         real.crossJoin(real.sparkSession.range(7).withColumnRenamed("id", "day"))
         .withColumns(
@@ -241,7 +246,7 @@ def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> No
         )
         .where((F.col("api") != "Produce") | ~is_last)
     )
-    expected = _expected(
+    expected = _expected_rows(
         lines.select(
             "kind", "ts", "connection_id", "api", "client_id", "client", "server", "latency_us", "errors", "not_decoded"
         ).collect()
@@ -250,14 +255,14 @@ def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> No
     assert_rows(anomalies(lines).drop("sentence"), expected)
 
 
-def _observed(lines: list[Any]) -> dict[tuple[str, int], float]:
-    """Seconds by source and ten-minute slot: from each line to the next of its source, unless that is late."""
+def _observed_seconds(lines: list[Any]) -> dict[tuple[str, int], float]:
+    """Return seconds by source and ten-minute slot: from each line to the next of its source, unless that is late."""
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     times: dict[str, list[float]] = defaultdict(list)
     for line in lines:
         times[_source(line)].append(line["ts"].replace(tzinfo=UTC).timestamp())
-    for source, time in times.items():
-        for begin, end in pairwise(sorted(time)):
+    for source, source_times in times.items():
+        for begin, end in pairwise(sorted(source_times)):
             for slot in range(int(begin) // SLOT * SLOT, int(end) + 1, SLOT) if end - begin <= SLOT else ():
                 seconds[source, slot] += max(0, min(end, slot + SLOT) - max(begin, slot))
     return {key: value for key, value in seconds.items() if value}
@@ -275,61 +280,70 @@ def _mad(values: list[float], center: float) -> float:
     return 1.4826 * median(abs(value - center) for value in values)
 
 
-def _expected(lines: list[Any]) -> list[dict[str, Any]]:
-    seconds = _observed(lines)
+def _expected_rows(lines: list[Any]) -> list[dict[str, Any]]:
+    seconds = _observed_seconds(lines)
     request_counts: dict[tuple[Any, ...], dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))
     failed: dict[tuple[Any, ...], dict[int, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    taken: dict[tuple[Any, ...], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    latencies: dict[tuple[Any, ...], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         if line["kind"] not in ("request", "response") or line["api"] is None:
             continue
         at = int(line["ts"].replace(tzinfo=UTC).timestamp())
         for by, value in (("api", None), ("client", client_of(line)), ("broker", line["server"])):
-            thing = by, line["api"], value
+            subject = by, line["api"], value
             if line["kind"] == "request":
-                request_counts[thing][_source(line), at // SLOT * SLOT] += 1
+                request_counts[subject][_source(line), at // SLOT * SLOT] += 1
             elif not line["not_decoded"]:
-                failed[thing][at // HOUR * HOUR].append(bool(line["errors"]))
+                failed[subject][at // HOUR * HOUR].append(bool(line["errors"]))
             if line["latency_us"] is not None:
-                taken[thing][at // HOUR * HOUR].append(line["latency_us"])
+                latencies[subject][at // HOUR * HOUR].append(line["latency_us"])
     #: By subject, measure and time of day: the value and count of each hour, and the values of other hours.
     measured: dict[tuple[Any, ...], dict[int, tuple[float, float, dict[int, float]]]] = defaultdict(dict)
-    for thing, requests in request_counts.items():
+    for subject, requests in request_counts.items():
         nodes, first = {node for node, _ in requests}, min(slot for _, slot in requests) // HOUR * HOUR
         known = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
         for hour in {slot // HOUR * HOUR for _, slot in known}:
-            here = {key for key in known if key[1] // HOUR * HOUR == hour}
-            watched = sum(max(seconds[key] for key in here if key[1] == slot) for slot in {slot for _, slot in here})
+            hour_keys = {key for key in known if key[1] // HOUR * HOUR == hour}
+            watched = sum(
+                max(seconds[key] for key in hour_keys if key[1] == slot) for slot in {slot for _, slot in hour_keys}
+            )
             others = {}
             for day in range(-7, 8):
-                same = {key: (key[0], key[1] + day * DAY) for key in here}
-                both = {key for key in here if same[key] in known and seconds[same[key]] >= 60}
-                if day and sum(seconds[key] for key in both) * 2 >= sum(seconds[key] for key in here):
-                    usual = sum(requests.get(same[key], 0) * seconds[key] / seconds[same[key]] for key in both)
-                    others[hour + day * DAY] = (usual + sum(requests.get(key, 0) for key in here - both)) / watched
+                keys_of_day = {key: (key[0], key[1] + day * DAY) for key in hour_keys}
+                observed_keys = {
+                    key for key in hour_keys if keys_of_day[key] in known and seconds[keys_of_day[key]] >= 60
+                }
+                if day and sum(seconds[key] for key in observed_keys) * 2 >= sum(seconds[key] for key in hour_keys):
+                    usual = sum(
+                        requests.get(keys_of_day[key], 0) * seconds[key] / seconds[keys_of_day[key]]
+                        for key in observed_keys
+                    )
+                    others[hour + day * DAY] = (
+                        usual + sum(requests.get(key, 0) for key in hour_keys - observed_keys)
+                    ) / watched
             if watched >= 600:
-                actual = sum(requests.get(key, 0) for key in here) / watched
-                measured[*thing, "rate", hour % DAY][hour] = actual, watched, others
+                actual = sum(requests.get(key, 0) for key in hour_keys) / watched
+                measured[*subject, "rate", hour % DAY][hour] = actual, watched, others
     for measure, found, value in (
         ("errors", failed, lambda each: sum(each) / len(each)),
-        ("p99", taken, lambda each: percentile(each, 0.99)),
+        ("p99", latencies, lambda each: percentile(each, 0.99)),
     ):
-        for thing, hours in found.items():
+        for subject, hours in found.items():
             enough = {hour: value(each) for hour, each in hours.items() if len(each) >= 100}
             for hour, actual in enough.items():
                 others = {at: other for at, other in enough.items() if at != hour and (at - hour) % DAY == 0}
-                measured[*thing, measure, hour % DAY][hour] = actual, len(hours[hour]), others
+                measured[*subject, measure, hour % DAY][hour] = actual, len(hours[hour]), others
     rows = []
     for (by, api, value, measure, _), hours in measured.items():
         for hour, (actual, weight, days) in hours.items():
-            alike = {
+            comparable = {
                 at: other for at, other in days.items()
                 if measure != "rate" or (_weekday(at) >= 5) == (_weekday(hour) >= 5)
             }  # fmt: skip
-            others = list(alike.values())
+            others = list(comparable.values())
             if len(others) < 4:
                 continue
-            assert not [at for at in alike if _weekday(at) == _weekday(hour)]  # the days of one week
+            assert not [at for at in comparable if _weekday(at) == _weekday(hour)]  # all days are within one week
             usual = median(others)
             chance = {
                 "rate": max(usual / 10, sqrt(max(usual * weight, 1)) / weight),

@@ -22,7 +22,7 @@ def test_uses_the_mean_batch_size_of_an_entry(spark: SparkSession) -> None:
             topics=[batch_entry("orders", 300, 30, 3, "gzip", "none"), batch_entry("carts", 70, 1, 1, "none")],
         ),
         request("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
-        request("Produce", topics=[TopicEntry("orders", bytes=0)]),  # nothing in it
+        request("Produce", topics=[TopicEntry("orders", bytes=0)]),  # without records
         request("Produce", client_id=None, topics=[TopicEntry(topic_id="Y2FydHM", bytes=9, records=1, batches=1)]),
         response("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
         response("Fetch", topics=[batch_entry("orders", 500, 10, 1, "none")]),
@@ -41,21 +41,21 @@ def test_batches_without_bytes_have_no_uncompressed_share(spark: SparkSession) -
 
 
 def test_batches_match_plain_python_for_real_clients(real: DataFrame) -> None:
-    seen = defaultdict(list)
+    entries_by_client = defaultdict(list)
     for line in real.collect():
         if line["kind"] == "request" and line["api"] == "Produce":
             for name, entry in topics_of(line):
                 if entry["batches"]:
-                    seen[client_of(line), name].append(entry)
+                    entries_by_client[client_of(line), name].append(entry)
     expected = []
-    for (client, topic), entries in seen.items():
+    for (client, topic), entries in entries_by_client.items():
         count, records, size = (sum(entry[name] for entry in entries) for name in ("batches", "records", "bytes"))
         sizes = [entry["bytes"] / entry["batches"] for entry in entries for _ in range(entry["batches"])]
-        plain = sum(entry["bytes"] for entry in entries if entry["compression"] == ["none"])
+        uncompressed_bytes = sum(entry["bytes"] for entry in entries if entry["compression"] == ["none"])
         expected.append(
             (client, topic, len(entries), count, records, size, count / len(entries), records / count, size / count,
              percentile(sizes, 0.5), percentile(sizes, 0.99),
-             sorted({codec for entry in entries for codec in entry["compression"] or ()}), plain / size)
+             sorted({codec for entry in entries for codec in entry["compression"] or ()}), uncompressed_bytes / size)
         )  # fmt: skip
     expected.sort(key=lambda row: (-row[2], row[0], row[1]))
     assert len(expected) > 3

@@ -26,7 +26,7 @@ def api_versions_request(**columns: Any) -> Line:
 def client_verdicts(
     spark: SparkSession, *lines: Line, release: str | None = None
 ) -> list[tuple[str, str, str | None, str]]:
-    """The name, verdict, first refusing release and reason of each client."""
+    """Return the name, verdict, first refusing release and reason of each client."""
     rows = clients(table(spark, *lines), release).where("api is null").collect()
     return [(row["client"], row["verdict"], row["refused_from"], row["reason"]) for row in rows]
 
@@ -100,11 +100,11 @@ def test_explains_why_a_client_is_refused(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
-#: Fields that identify confluent-kafka-python of a version, and the verdict about Kafka 4.
+#: Versions that confluent-kafka-python may report, each with what it adds to the reason of a verdict about Kafka 4.
 WRAPPERS = {
     "2.16.1-rdkafka-1.8.1": "; KIP-896 requires librdkafka 1.8.2 or later",
     "2.16.1-rdkafka-2.16.0": "",
-    "1.8": "",  # of a wrapper that KIP-896 does not know
+    "1.8": "",  # of a wrapper that KIP-896 does not list
     "\x1b[2J..": "",
 }
 
@@ -119,14 +119,14 @@ WRAPPERS = {
 )
 def test_judges_clients_for_any_release(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
     lines = [open_(), request("Fetch", api_version=13), request("UpdateMetadata", api_version=7)]
-    for name in WRAPPERS:  # with an ApiVersions of today, which every broker answers
+    for name in WRAPPERS:  # with a current ApiVersions request, which every broker answers
         named = {"software_name": "confluent-kafka-python", "software_version": name}
         lines.append(api_versions_request(client_id=name, connection_id=name, api_version=4, **named))
     works = f"Kafka {release} serves every version it uses"
     why = "it does not negotiate versions (ApiVersions)" if verdict == "refused" else ""
     assert sorted(client_verdicts(spark, *lines, release=release)) == sorted([
         ("app", verdict, "4.0", reason + why),
-        *((name, "works", None, works + (more if release == "4.0" else "")) for name, more in WRAPPERS.items()),
+        *((name, "works", None, works + (suffix if release == "4.0" else "")) for name, suffix in WRAPPERS.items()),
     ])  # fmt: skip
 
 
@@ -144,9 +144,9 @@ def test_verdicts_match_the_terminal_for_real_clients(real: DataFrame) -> None:
         requests[name] += row.requests
         old |= {(name, use.api, use.version): use.verdict for use in row.old}
     rows = clients(real).collect()
-    of_clients = [row for row in rows if row["api"] is None]
+    client_rows = [row for row in rows if row["api"] is None]
     found_verdicts, found_requests = defaultdict(set), Counter[str]()
-    for row in of_clients:
+    for row in client_rows:
         found_verdicts[row["client"]].add(row["verdict"])
         found_requests[row["client"]] += row["requests"]
     assert found_verdicts == verdicts
@@ -156,7 +156,7 @@ def test_verdicts_match_the_terminal_for_real_clients(real: DataFrame) -> None:
     for row in uses:
         if row["verdict"] != Kafka4Verdict.WORKS:
             unserved[row["client"], row["api"]].append((row["api_version"], row["verdict"]))
-    assert {(*key, min(each)[0]): min(each)[1] for key, each in unserved.items()} == old
+    assert {(*key, min(versions)[0]): min(versions)[1] for key, versions in unserved.items()} == old
     assert Kafka4Verdict.REFUSED in set().union(*verdicts.values())
     used = Counter(
         (line.client_id or host_of(line.client), line.api, line.api_version)

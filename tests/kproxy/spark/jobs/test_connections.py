@@ -14,15 +14,21 @@ from tests.kproxy.spark.sample_lines import close, moment, open_, request, respo
 
 
 def connection_lines(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
-    ends: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
-    frames = [line(at=at + 0.001 * (place + 1), **ends) for place in range(requests) for line in (request, response)]
-    return [open_(at=at, **ends), *frames, close(at=at + life, **{"by": "client", "how": "fin"} | ends | columns)]
+    endpoints: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
+    frames = [
+        line(at=at + 0.001 * (index + 1), **endpoints) for index in range(requests) for line in (request, response)
+    ]
+    return [
+        open_(at=at, **endpoints),
+        *frames,
+        close(at=at + life, **{"by": "client", "how": "fin"} | endpoints | columns),
+    ]
 
 
 def test_counts_connections_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2 and 1 in a minute
+        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2, then 1 in a minute
         *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s is not short
         *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
         open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # without frames, still open
@@ -61,9 +67,9 @@ def test_connections_of_captures_match_their_lines(captured: DataFrame) -> None:
         host = lines[0]["client"].rpartition(":")[0]
         key = max(line["client_id"] or "" for line in lines) or host, host, lines[0]["server"]
         counted[key] += 1
-        at = {line["kind"]: line["ts"] for line in lines}
-        if "close" in at:
-            lives[key].append((at["close"] - at["open"]).total_seconds() * 1e6)
+        times = {line["kind"]: line["ts"] for line in lines}
+        if "close" in times:
+            lives[key].append((times["close"] - times["open"]).total_seconds() * 1e6)
     rows = {(row["client"], row["host"], row["broker"]): row for row in connections(captured).collect()}
     assert {key: row["connections"] for key, row in rows.items()} == counted
     [(key, most)] = counted.most_common(1)

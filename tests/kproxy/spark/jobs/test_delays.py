@@ -55,14 +55,14 @@ def test_consumer_may_get_a_batch_before_the_produce_response(spark: SparkSessio
 
 
 def test_does_not_match_batches_of_a_different_broker_or_time(spark: SparkSession) -> None:
-    produced: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
+    produce_columns: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
     lines = table(
         spark,
-        response("Produce", at=1, server="10.0.0.7:9092", **produced),
+        response("Produce", at=1, server="10.0.0.7:9092", **produce_columns),
         response(at=2, topics=batches(70)),
-        response("Produce", at=3, **produced),  # the offset is used again
-        response("Produce", at=200, **(produced | {"latency_us": 199_000_000})),  # too late to be the same
-        response("Produce", at=3.5, **(produced | {"topics": batches(71)})),
+        response("Produce", at=3, **produce_columns),  # the offset is used again
+        response("Produce", at=200, **(produce_columns | {"latency_us": 199_000_000})),  # too late to be the same
+        response("Produce", at=3.5, **(produce_columns | {"topics": batches(71)})),
     )
     assert_rows(delays(lines), [{"responses": 1, **NO_DELIVERY}])
 
@@ -79,7 +79,7 @@ def test_latest_produce_counts_if_an_offset_is_reused(spark: SparkSession) -> No
 def test_delays_match_plain_python_for_real_clients(real: DataFrame) -> None:
     lines = sorted((line for line in real.collect() if line["kind"] == "response"), key=lambda line: line["ts"])
     written: dict[Any, list[Any]] = defaultdict(list)
-    ages, took = defaultdict(list), defaultdict(list)
+    ages, delivery_seconds = defaultdict(list), defaultdict(list)
     for line in lines:
         for entry in line["topics"] or ():
             for number, offset in zip(entry["partitions"] or (), entry["offsets"] or (), strict=False):
@@ -89,28 +89,28 @@ def test_delays_match_plain_python_for_real_clients(real: DataFrame) -> None:
         if line["api"] not in ("Fetch", "ShareFetch") or line["not_decoded"]:
             continue
         for entry in line["topics"] or ():
-            for place, (number, offset) in enumerate(
+            for index, (number, offset) in enumerate(
                 zip(entry["partitions"] or (), entry["offsets"] or (), strict=False)
             ):
                 if offset is None:
                     continue
                 name = entry["topic"] or entry["topic_id"]
                 reader = name, number, client_of(line)
-                ages[reader].append(entry["ages_ms"][place] if entry["ages_ms"] else None)
+                ages[reader].append(entry["ages_ms"][index] if entry["ages_ms"] else None)
                 before = [at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]]
                 if before:
-                    took[reader].append((line["ts"] - max(before)).total_seconds())
+                    delivery_seconds[reader].append((line["ts"] - max(before)).total_seconds())
     found: dict[Any, list[Any]] = defaultdict(list)
     for row in delays(real).collect():
         found[row["topic"], row["partition"], row["client"]].append(row)
     assert found.keys() == ages.keys()
-    assert len(took) > 3
+    assert len(delivery_seconds) > 3
     for reader, rows in found.items():
         known = [age for age in ages[reader] if age is not None]
         assert sum(row["responses"] for row in rows) == len(ages[reader])
-        assert sum(row["deliveries"] for row in rows) == len(took[reader])
+        assert sum(row["deliveries"] for row in rows) == len(delivery_seconds[reader])
         assert max((row["max_age_ms"] for row in rows if row["max_age_ms"] is not None), default=None) == max(
             known, default=None
         )
-        if len(rows) == 1 and took[reader]:
-            assert abs(rows[0]["p50_delivery_us"] - median(took[reader]) * 1e6) < 1
+        if len(rows) == 1 and delivery_seconds[reader]:
+            assert abs(rows[0]["p50_delivery_us"] - median(delivery_seconds[reader]) * 1e6) < 1

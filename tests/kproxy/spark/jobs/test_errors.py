@@ -20,10 +20,13 @@ def error_entry(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") 
 
 
 def test_error_counts_once_per_response_and_for_its_topic(spark: SparkSession) -> None:
-    twice = [error_entry("responses[1].partitions[0].error_code"), error_entry("responses[1].partitions[1].error_code")]
+    two_errors = [
+        error_entry("responses[1].partitions[0].error_code"),
+        error_entry("responses[1].partitions[1].error_code"),
+    ]
     lines = table(
         spark,
-        response(at=1, topics=[ORDERS, CARTS], errors=twice),
+        response(at=1, topics=[ORDERS, CARTS], errors=two_errors),
         response(at=2, topics=[ORDERS, CARTS]),
         response(at=3, topics=[CARTS], errors=[error_entry("error_code", 70, "FETCH_SESSION_ID_NOT_FOUND")]),
         response(at=4, not_decoded="truncated", topics=[ORDERS]),
@@ -48,7 +51,7 @@ def test_error_counts_once_per_response_and_for_its_topic(spark: SparkSession) -
 
 
 def test_produce_errors_are_attributed_to_topics_only_if_all_failed(spark: SparkSession) -> None:
-    first, second = (error_entry(f"responses[{at}].partition_responses[0].error_code") for at in (0, 1))
+    first, second = (error_entry(f"responses[{index}].partition_responses[0].error_code") for index in (0, 1))
     lines = table(
         spark,
         response("Produce", at=1, topics=[ORDERS, CARTS], errors=[first]),
@@ -61,7 +64,7 @@ def test_produce_errors_are_attributed_to_topics_only_if_all_failed(spark: Spark
 
 def test_attributes_errors_to_topics_with_unusual_names(spark: SparkSession) -> None:
     names = ["a,b", None, "", 'c"\\', "a,b", "\N{SNOWMAN}"]
-    paths = [f"responses[{place}].partitions[0].error_code" for place in range(len(names))]
+    paths = [f"responses[{index}].partitions[0].error_code" for index in range(len(names))]
     lines = table(
         spark,
         response(at=1, topics=[TopicEntry(name) for name in names], errors=[error_entry(path) for path in paths[1:]]),
@@ -83,33 +86,35 @@ def test_reports_first_and_last_time_of_an_error(spark: SparkSession) -> None:
 
 def test_errors_match_plain_python_for_real_clients(real: DataFrame) -> None:
     total: Counter[tuple[str, str]] = Counter()
-    seen = defaultdict(list)
+    times_by_key = defaultdict(list)
     for line in real.collect():
         if line["kind"] != "response" or line["not_decoded"]:
             continue
-        for by, value, found in _views(line):
+        for by, value, found in _errors_by_view(line):
             total[by, value] += 1
             for code, name in found:
-                seen[by, value, name, code].append(line["ts"])
+                times_by_key[by, value, name, code].append(line["ts"])
     expected = [
-        (*key, len(at), len(at) / total[key[:2]], min(at), max(at)) for key, at in seen.items() if key[1] is not None
+        (*key, len(times), len(times) / total[key[:2]], min(times), max(times))
+        for key, times in times_by_key.items()
+        if key[1] is not None
     ]
     expected.sort(key=lambda row: (ORDER.index(row[0]), -row[4], row[1], row[2]))
     assert {row[0] for row in expected} == set(ORDER)
     assert_rows(errors(real), expected)
 
 
-def _views(line: Row) -> list[tuple[str, str, set[tuple[int, str]]]]:
+def _errors_by_view(line: Row) -> list[tuple[str, str, set[tuple[int, str]]]]:
     entries = line["errors"] or []
-    everything = {(error["code"], error["name"]) for error in entries}
-    views = [(by, value, everything) for by, value in
+    all_errors = {(error["code"], error["name"]) for error in entries}
+    views = [(by, value, all_errors) for by, value in
              (("api", line["api"]), ("client", client_of(line)), ("broker", line["server"]))]  # fmt: skip
     topics = topics_of(line)
-    placed = defaultdict(set)
+    errors_by_topic = defaultdict(set)
     for error in entries:
-        place = re.search(r"(?:topics|responses|topic_responses)\[(\d+)\]", error["path"])
-        if place and int(place[1]) < len(topics) and not re.match(r"groups\[[1-9]", error["path"]):
-            placed[int(place[1])].add((error["code"], error["name"]))
-    if line["api"] == "Produce" and len(placed) < len(topics):
-        placed.clear()
-    return views + [("topic", name, placed[at]) for at, (name, _) in enumerate(topics)]
+        match = re.search(r"(?:topics|responses|topic_responses)\[(\d+)\]", error["path"])
+        if match and int(match[1]) < len(topics) and not re.match(r"groups\[[1-9]", error["path"]):
+            errors_by_topic[int(match[1])].add((error["code"], error["name"]))
+    if line["api"] == "Produce" and len(errors_by_topic) < len(topics):
+        errors_by_topic.clear()
+    return views + [("topic", name, errors_by_topic[index]) for index, (name, _) in enumerate(topics)]

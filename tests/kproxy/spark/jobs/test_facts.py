@@ -15,8 +15,8 @@ from tests.kproxy.spark.reference import client_of, topics_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def bound(latency_us: int) -> int:
-    """The value with all but its highest six bits cleared."""
+def lower_bound(latency_us: int) -> int:
+    """Return the value with all but its highest six bits cleared."""
     drop = max(latency_us.bit_length() - 6, 0)
     return latency_us >> drop << drop
 
@@ -24,19 +24,19 @@ def bound(latency_us: int) -> int:
 def test_bucket_keeps_the_highest_six_bits(spark: SparkSession) -> None:
     values = [-5, 0, 1, 63, 64, 65, 66, 127, 128, 1000, 1023, 1024, (1 << 31) - 1, 1 << 31, (1 << 40) + 12345, None]
     rows = spark.createDataFrame([(value,) for value in values], "us bigint").select(bucket(F.col("us"))).collect()
-    assert [row[0] for row in rows] == [None if value is None else bound(max(value, 0)) for value in values]
-    assert all(value - bound(value) <= value * 0.032 for value in values if value and value > 0)
+    assert [row[0] for row in rows] == [None if value is None else lower_bound(max(value, 0)) for value in values]
+    assert all(value - lower_bound(value) <= value * 0.032 for value in values if value and value > 0)
 
 
 def test_sums_facts_per_minute(spark: SparkSession) -> None:
     orders = TopicEntry("orders", partitions=[0], bytes=70, records=3)
-    more = TopicEntry("orders", partitions=[1], bytes=7, records=1)
+    more_orders = TopicEntry("orders", partitions=[1], bytes=7, records=1)
     carts = TopicEntry("carts", partitions=[0], bytes=20, records=2)
-    both = [orders, carts, more]
+    topics = [orders, carts, more_orders]
     lines = table(
         spark,
-        request("Produce", at=59, topics=both, size=200),
-        response("Produce", at=60, topics=both, size=40, latency_us=1000, throttle_time_ms=2),
+        request("Produce", at=59, topics=topics, size=200),
+        response("Produce", at=60, topics=topics, size=40, latency_us=1000, throttle_time_ms=2),
         response("Produce", at=61, topics=[carts], size=40, latency_us=1001, errors=[ErrorEntry("e", 6, "X")]),
         response("Produce", at=62, size=40, latency_us=5000, not_decoded="truncated", principal="User:a"),
     )
@@ -62,18 +62,18 @@ def test_sums_facts_per_minute(spark: SparkSession) -> None:
 @pytest.mark.parametrize("by", [(), ("api",)])
 def test_percentiles_of_stored_minutes_match_the_lines(spark: SparkSession, by: tuple[str, ...]) -> None:
     """The results are nearest ranks with an error of at most 1.6 %."""
-    taken: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    latencies_by_key: dict[tuple[str, ...], list[int]] = defaultdict(list)
     lines = []
     for number in range(900):
         api, latency = ("Fetch", "Produce")[number % 3 == 0], number * number * 7 % 3_000_017 + number
-        taken[(api,) if by else ()].append(latency)
+        latencies_by_key[(api,) if by else ()].append(latency)
         lines.append(response(api, at=number * 7, latency_us=latency))
     stored = facts(table(spark, *lines))
     assert stored.count() > 100
     rows = percentiles(stored.where("topic is null"), *by, shares=(0.5, 0.99, 0.999)).collect()
-    assert len(rows) == len(taken)
+    assert len(rows) == len(latencies_by_key)
     for row in rows:
-        latencies = sorted(taken[tuple(row[name] for name in by)])
+        latencies = sorted(latencies_by_key[tuple(row[name] for name in by)])
         assert row["responses"] == len(latencies)
         for name, share in (("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)):
             exact = latencies[ceil(len(latencies) * share) - 1]
@@ -86,25 +86,25 @@ def test_facts_match_plain_python_for_real_clients(real: DataFrame) -> None:
     for line in real.collect():
         if line["kind"] not in ("request", "response") or line["api"] is None:
             continue
-        asks = line["kind"] == "request"
-        carries = asks == (line["api"] == "Produce")
+        is_request = line["kind"] == "request"
+        carries_records = is_request == (line["api"] == "Produce")
         minute = line["ts"].replace(second=0, microsecond=0)
         sizes: dict[str | None, list[int]] = {None: [line["size"], 0]}
         for name, entry in topics_of(line):
             sums = sizes.setdefault(name, [0, 0])
-            sums[0] += (entry["bytes"] or 0) if carries else 0
-            sums[1] += (entry["records"] or 0) if carries else 0
-            sizes[None][1] += (entry["records"] or 0) if carries else 0
+            sums[0] += (entry["bytes"] or 0) if carries_records else 0
+            sums[1] += (entry["records"] or 0) if carries_records else 0
+            sizes[None][1] += (entry["records"] or 0) if carries_records else 0
         for topic, (size, records) in sizes.items():
             key = minute, line["api"], client_of(line), line["principal"], line["server"], topic
             counts[key].update({
-                "requests": asks, "responses": not asks, "records": records,
-                "request_bytes": size * asks, "response_bytes": size * (not asks),
-                "failed": not asks and line["not_decoded"] is None and bool(line["errors"]),
-                "latency_us": 0 if asks else line["latency_us"] or 0,
+                "requests": is_request, "responses": not is_request, "records": records,
+                "request_bytes": size * is_request, "response_bytes": size * (not is_request),
+                "failed": not is_request and line["not_decoded"] is None and bool(line["errors"]),
+                "latency_us": 0 if is_request else line["latency_us"] or 0,
             })  # fmt: skip
-            if not asks and line["latency_us"] is not None:
-                sketches[key][bound(line["latency_us"])] += 1
+            if not is_request and line["latency_us"] is not None:
+                sketches[key][lower_bound(line["latency_us"])] += 1
     rows = facts(real).collect()
     assert len(rows) == len(counts) > 50
     for row in rows:

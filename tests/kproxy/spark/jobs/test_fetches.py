@@ -23,7 +23,7 @@ def test_counts_fetched_bytes_and_empty_fetches(spark: SparkSession) -> None:
         request("Heartbeat", group_id="billing"),
         response(at=1, topics=[topic_entry("orders", 300, 3, lag=7), topic_entry("carts", 100, 1, lag=0)]),
         response(at=2, topics=[topic_entry("orders", 100, 1, lag=2)]),
-        response(at=3, latency_us=500_000),  # of a session: nothing new
+        response(at=3, latency_us=500_000),  # of a fetch session without new records
         response(at=4, topics=[topic_entry("orders", 0)]),
         response(at=5, topics=[topic_entry("orders", 0)], errors=[ErrorEntry("responses[0].error_code", 3, "UNKNOWN")]),
         response(at=6, not_decoded="truncated"),
@@ -60,8 +60,8 @@ def test_group_is_known_only_for_a_client_and_host_in_one_group(spark: SparkSess
         response(client_id="one", client="10.0.0.10:5"),
         response("ShareFetch", client_id="two", group_id="own"),
     )  # fmt: skip
-    found = {(row["client"], row["group_id"]): row["fetches"] for row in fetches(lines).collect()}
-    assert found == {("one", "a"): 1, ("two", None): 1, ("one", None): 1, ("two", "own"): 1}
+    fetch_counts = {(row["client"], row["group_id"]): row["fetches"] for row in fetches(lines).collect()}
+    assert fetch_counts == {("one", "a"): 1, ("two", None): 1, ("one", None): 1, ("two", "own"): 1}
 
 
 def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
@@ -82,21 +82,24 @@ def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
                 order = line["ts"], line["offset"]
                 responses[client_of(line), group, topic].append((size, records, lag, empty, waited, order))
     expected: list[dict[str, Any]] = []
-    for (client, group, topic), each in responses.items():
-        lags = [(order, lag) for _, _, lag, _, _, order in each if lag is not None]
-        empty, waited = (sum(response[at] for response in each) for at in (3, 4))
+    for (client, group, topic), group_fetches in responses.items():
+        lags = [(order, lag) for _, _, lag, _, _, order in group_fetches if lag is not None]
+        empty, waited = (sum(response[index] for response in group_fetches) for index in (3, 4))
         expected.append({
-            "client": client, "group_id": group, "topic": topic, "fetches": len(each), "empty": empty, "waited": waited,
-            "empty_share": empty / len(each), "waited_share": waited / len(each),
-            "brought_bytes": sum(response[0] or 0 for response in each),
-            "records": sum(response[1] or 0 for response in each),
-            "per_fetch_bytes": mean(response[0] for response in each if response[0]),
-            "records_per_fetch": mean(response[1] for response in each if response[0] and response[1] is not None),
+            "client": client, "group_id": group, "topic": topic, "fetches": len(group_fetches),
+            "empty": empty, "waited": waited,
+            "empty_share": empty / len(group_fetches), "waited_share": waited / len(group_fetches),
+            "brought_bytes": sum(response[0] or 0 for response in group_fetches),
+            "records": sum(response[1] or 0 for response in group_fetches),
+            "per_fetch_bytes": mean(response[0] for response in group_fetches if response[0]),
+            "records_per_fetch": mean(
+                response[1] for response in group_fetches if response[0] and response[1] is not None
+            ),
             "last_lag": max(lags)[1] if lags else None, "max_lag": max((lag for _, lag in lags), default=None),
         })  # fmt: skip
-    everything = {(row["client"], row["group_id"]): row["fetches"] for row in expected if row["topic"] is None}
+    total_fetches = {(row["client"], row["group_id"]): row["fetches"] for row in expected if row["topic"] is None}
     expected.sort(key=lambda row: (
-        -everything[row["client"], row["group_id"]], row["client"], row["group_id"] or "", row["topic"] is not None,
+        -total_fetches[row["client"], row["group_id"]], row["client"], row["group_id"] or "", row["topic"] is not None,
         -row["fetches"], row["topic"] or "",
     ))  # fmt: skip
     assert any(row["per_fetch_bytes"] for row in expected)

@@ -1,4 +1,4 @@
-"""Stalls recorded in traces are reported once and as in the terminal UI."""
+"""Stalls recorded in traces are reported once, just as the terminal UI shows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REAL = ("application-does-not-poll", "frozen-process", "killed-member", "partit
 
 
 def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
-    """The rows of the job."""
+    """Return the stalls in the rows of the job, by group."""
     found: dict[str, list[DetectedStall]] = defaultdict(list)
     for row in rows.selectExpr("*", "unix_micros(since) as a", "unix_micros(until) as b").collect():
         stall = (
@@ -40,7 +40,7 @@ def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
 
 
 def traced(name: str, lines: list[Line], now: int) -> list[Line]:
-    """Lines and their stalls, as a separate proxy writes them about a group of this name."""
+    """Return lines and their stalls, as a separate proxy writes them for a group of this name."""
     numbers: dict[str, int] = defaultdict(count(1).__next__)
     named = [msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines]
     for line in named:
@@ -51,53 +51,53 @@ def traced(name: str, lines: list[Line], now: int) -> list[Line]:
 
 @pytest.fixture(scope="module")
 def stalls_by_group(spark: SparkSession) -> dict[str, list[Any]]:
-    """The rows of the job for all groups together, with their lines in any order."""
+    """Return the stalls that the job reports for all groups together, from lines in reverse order."""
     lines: list[Line] = []
     for name in CASES:
-        lines += traced(name, *story(name))
+        lines += traced(name, *story_lines(name))
     for name in _REAL:
-        lines += traced(name, *real(name))
+        lines += traced(name, *real_lines(name))
     return by_group(group_stalls(table(spark, *reversed(lines)).coalesce(1).cache()))
 
 
-def story(name: str) -> tuple[list[Line], int]:
+def story_lines(name: str) -> tuple[list[Line], int]:
     tell, now = CASES[name]
     story = Story(name)
     tell(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
-def real(name: str) -> tuple[list[Line], int]:
+def real_lines(name: str) -> tuple[list[Line], int]:
     lines = lines_of(name)
     return lines, time_of(lines[-1].ts)
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_reports_every_stall_once_as_it_ended(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
-    assert stalls_by_group.get(name, []) == detect_stalls(*_of(name, *story(name)))
+    assert stalls_by_group.get(name, []) == detect_stalls(*_detection_arguments(name, *story_lines(name)))
 
 
 @pytest.mark.parametrize("name", _REAL)
 def test_reports_stalls_of_real_groups(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
-    expected = detect_stalls(*_of("billing", *real(name)))
+    expected = detect_stalls(*_detection_arguments("billing", *real_lines(name)))
     assert expected
     assert stalls_by_group[name] == expected
 
 
-def _of(group: str, lines: list[Line], now: int) -> tuple[list[Line], str, int]:
+def _detection_arguments(group: str, lines: list[Line], now: int) -> tuple[list[Line], str, int]:
     return lines, group, now
 
 
 def test_trace_without_stall_lines_has_no_stalls(spark: SparkSession) -> None:
-    lines, _ = story("member_ignores_the_rebalance")
+    lines, _ = story_lines("member_ignores_the_rebalance")
     assert not group_stalls(table(spark, *lines)).collect()
 
 
 def test_every_proxy_reports_stalls_of_its_own_members(spark: SparkSession) -> None:
-    lines, now = story("leader_is_not_seen")
-    both = [*traced("one", lines, now), *traced("two", lines, now)]
-    for line in both:
+    lines, now = story_lines("leader_is_not_seen")
+    lines_of_both_proxies = [*traced("one", lines, now), *traced("two", lines, now)]
+    for line in lines_of_both_proxies:
         if getattr(line, "group_id", None) is not None:
             line.group_id = "billing"  # type: ignore[union-attr]
-    rows = group_stalls(table(spark, *both)).collect()
+    rows = group_stalls(table(spark, *lines_of_both_proxies)).collect()
     assert sorted(row["connection_id"] for row in rows) == ["one-1-1", "two-1-1"]

@@ -11,7 +11,7 @@ from tests.kproxy.spark.sample_lines import close, moment, request, response, ta
 
 
 def exchange(connection: str, until: float = 1) -> list[Line]:
-    """A request and its response, which arrives at `until`."""
+    """Return a request and its response, which arrives at `until`."""
     return [request(at=until - 0.001, connection_id=connection), response(at=until, connection_id=connection)]
 
 
@@ -23,7 +23,7 @@ def test_request_that_crosses_an_idle_close_is_a_race(spark: SparkSession) -> No
         request("Metadata", at=601.2, offset=2, connection_id="n-1-1"),
         close(at=602, connection_id="n-1-1", by="server", how="reset", unanswered=2),
         *exchange("n-1-2"),
-        close(at=541, connection_id="n-1-2", by="server", how="fin"),  # without any request
+        close(at=541, connection_id="n-1-2", by="server", how="fin"),  # no request crosses it
         *exchange("n-1-3"),
         close(at=31, connection_id="n-1-3", by="client", how="fin"),
     )
@@ -48,21 +48,21 @@ def test_request_that_crosses_an_idle_close_is_a_race(spark: SparkSession) -> No
 def test_busy_connections_are_neither_idle_closes_nor_races(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *exchange("n-1-1"),  # 29 s are not idle
+        *exchange("n-1-1"),  # 29 s do not count as idle
         request(at=30, connection_id="n-1-1"),
         close(at=30.1, connection_id="n-1-1", by="server", how="reset", unanswered=1),
         *exchange("n-1-2"),
-        *exchange("n-1-2", until=301),  # it was idle, and was answered: then the broker goes
+        *exchange("n-1-2", until=301),  # it was idle, but was answered; then the broker closes
         request(at=302, connection_id="n-1-2"),
         close(at=302.1, connection_id="n-1-2", by="server", how="reset", unanswered=1),
         *exchange("n-1-3"),
-        request(at=301, connection_id="n-1-3"),  # the broker works on it before it ends
+        request(at=301, connection_id="n-1-3"),  # the broker works on it before it closes
         close(at=311.1, connection_id="n-1-3", by="server", how="fin", unanswered=1),
         *exchange("n-1-4"),
         request(at=301, connection_id="n-1-4"),  # the client gives up
         close(at=302, connection_id="n-1-4", by="client", how="fin", unanswered=1),
         *exchange("n-1-5"),
-        # Without acks nothing is answered: the connection was not idle.
+        # Requests without acks get no response, but show that the connection was not idle.
         *(request("Produce", at=at, offset=at, connection_id="n-1-5", acks=0) for at in range(2, 300, 20)),
         request("Produce", at=301, connection_id="n-1-5", acks=-1),
         close(at=301.1, connection_id="n-1-5", by="server", how="fin", unanswered=1),
@@ -80,8 +80,8 @@ def test_idle_closes_of_captures_end_long_after_their_last_frame(captured: DataF
             last[line["connection_id"]] = line["ts"]
         elif line["kind"] == "close" and line["by"] in ("client", "server") and not line["unanswered"]:
             ended[line["connection_id"]] = line["ts"]
-    idle = [end - last[name] for name, end in ended.items() if name in last]
-    idle_us = [round(each.total_seconds() * 1e6) for each in idle if each.total_seconds() >= 30]
+    pauses = [end - last[name] for name, end in ended.items() if name in last]
+    idle_us = [round(pause.total_seconds() * 1e6) for pause in pauses if pause.total_seconds() >= 30]
     rows = idle_closes(captured).collect()
     assert sum(row["idle_closes"] for row in rows) == len(idle_us) > 0
     assert max(row["longest_idle_us"] for row in rows) == max(idle_us)

@@ -35,17 +35,17 @@ def test_interpolates_percentiles_and_counts_a_response_for_each_topic(spark: Sp
 
 
 def test_latency_matches_plain_python_for_captures(captured: DataFrame) -> None:
-    taken = defaultdict(list)
+    latencies_by_view = defaultdict(list)
     for line in captured.collect():
         if line["latency_us"] is not None and line["api"]:
             views = [("api", None), ("version", str(line["api_version"])), ("client", client_of(line))]
             views += [("broker", line["server"]), *{("topic", name) for name, _ in topics_of(line)}]
             for by, value in views:
-                taken[by, line["api"], value].append(line["latency_us"])
+                latencies_by_view[by, line["api"], value].append(line["latency_us"])
     order = ["api", "version", "client", "broker", "topic"]
     expected = [
-        (*key, len(each), *(percentile(each, share) for share in (0.5, 0.9, 0.99, 0.999)), max(each))
-        for key, each in taken.items()
+        (*key, len(latencies), *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)), max(latencies))
+        for key, latencies in latencies_by_view.items()
     ]
     expected.sort(key=lambda row: (order.index(row[0]), -row[6], row[1], row[2] or ""))
     assert len(expected) > 80

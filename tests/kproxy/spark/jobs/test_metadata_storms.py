@@ -25,10 +25,10 @@ def test_reports_a_loop_with_its_error_and_topic(spark: SparkSession) -> None:
     lines = table(
         spark,
         *metadata_responses(9, 0.1, topics=_TOPICS, errors=_MISSING, size=40),
-        # Behind the last by just less than 2 s, with another error, over another connection to another broker.
+        # Just under 2 s after the last one, with another error, on another connection to another broker.
         *metadata_responses(1, 1, begin=2.7, connection_id="n-1-2", server="10.0.0.0:9092",
                             errors=[ErrorEntry("topics[0].error_code", 5, "LEADER_NOT_AVAILABLE")]),
-        *metadata_responses(1, 1, begin=4.7),  # 2 s later: nothing to do with it
+        *metadata_responses(1, 1, begin=4.7),  # 2 s later: not part of the loop
         *metadata_responses(12, 0.5, begin=100, client_id="quiet", client="10.0.0.8:1", connection_id="n-1-3"),
     )  # fmt: skip
     assert_rows(
@@ -53,7 +53,7 @@ def test_startup_and_periodic_requests_are_not_a_loop(spark: SparkSession) -> No
         spark,
         *metadata_responses(9, 0.1, errors=_MISSING, topics=_TOPICS),  # one too few
         *metadata_responses(20, 2, begin=50, errors=_MISSING, topics=_TOPICS),  # too slow
-        # Twenty processes that start, with a client id in common: each asks once or twice.
+        # Twenty processes that start with the same client id; each asks twice.
         *(
             line
             for number in range(20)
@@ -75,11 +75,11 @@ def test_finds_the_loop_in_the_captures(captured: DataFrame) -> None:
     responses = captured.where("api = 'Metadata' and kind = 'response' and request_ts is not null")
     rows = sorted(responses.collect(), key=lambda row: row["request_ts"])
     for row in rows:
-        at, of_client = row["request_ts"].timestamp(), runs[row["client_id"], row["client"].split(":")[0]]
-        if of_client and at - of_client[-1][-1] < 2:
-            of_client[-1].append(at)
+        at, client_runs = row["request_ts"].timestamp(), runs[row["client_id"], row["client"].split(":")[0]]
+        if client_runs and at - client_runs[-1][-1] < 2:
+            client_runs[-1].append(at)
         else:
-            of_client.append([at])
+            client_runs.append([at])
     [row] = metadata_storms(captured).collect()
     assert row["connection_id"] == "metadata-retry-loop-0"
     [run] = runs[row["client"], row["host"]]

@@ -16,7 +16,7 @@ def test_partition_named_only_in_metadata_counts_in_the_mean(spark: SparkSession
         spark,
         response("Metadata", topics=[TopicEntry("orders", partitions=[0, 1, 2]), TopicEntry("idle", partitions=[0])]),
         request("Produce", topics=[orders]),
-        response("Produce", topics=[orders]),  # again, of its request
+        response("Produce", topics=[orders]),  # repeats the partitions of its request
         request("Fetch", topics=[TopicEntry("orders", partitions=[0])]),
         response("Fetch", topics=[TopicEntry("orders", partitions=[0], bytes=8, partition_bytes=[8])]),
         request("Produce", topics=[TopicEntry(topic_id="Y2FydHM", partitions=[4], bytes=5, partition_bytes=[5])]),
@@ -36,20 +36,22 @@ def test_partitions_match_plain_python_for_real_clients(real: DataFrame) -> None
     for line in real.collect():
         if line["kind"] in ("request", "response"):
             is_request = line["kind"] == "request"
-            carries = is_request == (line["api"] == "Produce")
+            carries_records = is_request == (line["api"] == "Produce")
             for name, entry in topics_of(line):
-                known = entry["partition_bytes"] or []
-                for at, partition in enumerate(entry["partitions"] or []):
-                    sizes[name, partition][not is_request] += known[at] if carries and at < len(known) else 0
+                partition_sizes = entry["partition_bytes"] or []
+                for index, partition in enumerate(entry["partitions"] or []):
+                    sizes[name, partition][not is_request] += (
+                        partition_sizes[index] if carries_records and index < len(partition_sizes) else 0
+                    )
     expected = []
     for (topic, partition), size in sizes.items():
-        against = []
-        for way in (0, 1):
-            all_of_it = [other[way] for (name, _), other in sizes.items() if name == topic]
-            part = size[way] / sum(all_of_it) if sum(all_of_it) else None
-            against.append((size[way], part, part * len(all_of_it) if part is not None else None))
-        if any(part is not None for _, part, _ in against):
-            expected.append((topic, partition, *against[0], *against[1]))
+        columns = []
+        for direction in (0, 1):
+            topic_sizes = [other[direction] for (name, _), other in sizes.items() if name == topic]
+            share = size[direction] / sum(topic_sizes) if sum(topic_sizes) else None
+            columns.append((size[direction], share, share * len(topic_sizes) if share is not None else None))
+        if any(share is not None for _, share, _ in columns):
+            expected.append((topic, partition, *columns[0], *columns[1]))
     expected.sort(key=lambda row: (-max(row[4] or 0, row[7] or 0), -(row[2] + row[5]), row[0], row[1]))
     assert len(expected) > 5
     assert_rows(partitions(real), expected)

@@ -14,7 +14,7 @@ from tests.kproxy.spark.sample_lines import table
 
 
 def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
-    """Generation, when it began and how long it took (s), by whom and why, members, in the minute before."""
+    """Return (generation, begin and duration in s, by whom, why, members, rebalances in the minute before, storm)."""
     rows = rebalances(table(spark, *story.lines)).selectExpr(
         "generation", "unix_micros(since)", "duration_us", "by", "why", "members", "a_minute", "storm"
     )
@@ -28,19 +28,19 @@ def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
     story.joined(0.1, "a")
-    story.beats(1, 10, "a")
-    b = story.ask(10, "b", "JoinGroup")  # a new one comes,
+    story.send_heartbeats(1, 10, "a")
+    b = story.ask(10, "b", "JoinGroup")  # a new member arrives,
     story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
-    a = story.ask(12, "a", "JoinGroup")  # and the old one joins
+    a = story.ask(12, "a", "JoinGroup")  # and the old one rejoins
     for member in (a, b):
         story.answer(member, 13, generation_id=2)
     story.synced(13.5, "a", "b", generation=2)
     story.say(20, "b", "LeaveGroup", generation_id=2)
     story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
     story.joined(22, "a", generation=3)
-    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # by whom is not seen
+    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause is not seen
     story.joined(82, "a", generation=4)
-    story.joined(90, "a", generation=5)  # by itself
+    story.joined(90, "a", generation=5)  # of its own accord
     story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # and no assignment follows
     assert rebalance_rows(spark, story) == [
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
@@ -90,10 +90,10 @@ def test_rejoin_into_the_same_generation_is_not_a_rebalance(spark: SparkSession)
 
 def test_epoch_ends_when_all_members_have_reached_it(spark: SparkSession) -> None:
     story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 26, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
-    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
+    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
     assert [row[:6] for row in rebalance_rows(spark, story)] == [
         (1, 0.001, 0.0, "a", "join", 1), (2, 6.001, 24.0, "b", "join", 2),
     ]  # fmt: skip
@@ -101,12 +101,12 @@ def test_epoch_ends_when_all_members_have_reached_it(spark: SparkSession) -> Non
 
 @pytest.fixture(scope="module")
 def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """Traces of real groups."""
+    """Return the traces of real groups, as TABLE."""
     return convert_files(spark, [str(DATA)], tmp_path_factory.mktemp("real"))
 
 
 def group_view(name: str) -> GroupView:
-    """The rebalances of a group in the terminal UI."""
+    """Return the rebalances of a group as the terminal UI shows them."""
     view = feed(GroupsOverview(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
     assert view is not None
     return view
@@ -114,11 +114,11 @@ def group_view(name: str) -> GroupView:
 
 @pytest.mark.parametrize("name", ["application-does-not-poll", "frozen-process", "killed-member"])
 def test_rebalances_of_real_groups_match_the_terminal(real: DataFrame, name: str) -> None:
-    of_one = rebalances(real.where(real["file"].contains(name)))
-    rows = of_one.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
+    group_rebalances = rebalances(real.where(real["file"].contains(name)))
+    rows = group_rebalances.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
     view = group_view(name)
     assert [row[0] for row in rows] == [boundary.generation for boundary in view.boundaries]
-    # A generation is first heard of in the first answer, and there with the last.
+    # The terminal UI dates a generation to the first response that names it, the job to the last.
     assert [row[2] for row in rows] == pytest.approx([boundary.at // 1000 for boundary in view.boundaries], abs=20_000)
     waits = [stall.since // 1000 for stall in view.stalls if stall.kind is StallKind.JOIN_WAITS]
     assert set(waits) <= {row[1] for row in rows}

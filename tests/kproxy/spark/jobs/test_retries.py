@@ -20,18 +20,18 @@ def produce_request(connection: int, at: float, **columns: Any) -> Line:
 
 
 def lost_request(connection: int, at: float, *, by: str | None = "client") -> list[Line]:
-    """A request without a response, and the end of its connection a second later."""
+    """Return a request without a response, and the end of its connection a second later."""
     return [produce_request(connection, at), close(at=at + 1, connection_id=f"n-1-{connection}", by=by, unanswered=1)]
 
 
 def refused_response(at: float, **columns: Any) -> Line:
-    what: dict[str, Any] = {"topics": _BATCH, "errors": _REFUSED, "request_size": 1000, "latency_us": 100_000}
-    return response("Produce", at=at, **what | columns)
+    fields: dict[str, Any] = {"topics": _BATCH, "errors": _REFUSED, "request_size": 1000, "latency_us": 100_000}
+    return response("Produce", at=at, **fields | columns)
 
 
 def rows_of(spark: SparkSession, *lines: Line) -> list[tuple[object, ...]]:
-    found_ = retries(table(spark, *lines)).select("api", "kind", "why", "retries", "shortest_us", "connection_id")
-    return [tuple(row) for row in found_.collect()]
+    selected = retries(table(spark, *lines)).select("api", "kind", "why", "retries", "shortest_us", "connection_id")
+    return [tuple(row) for row in selected.collect()]
 
 
 def test_finds_every_type_of_retry(spark: SparkSession) -> None:
@@ -71,14 +71,14 @@ def test_request_retries_at_most_one_lost_request(spark: SparkSession) -> None:
         produce_request(3, 2.2, correlation_id=3),
     ]
     [row] = rows_of(spark, *lines)
-    assert row[:4] == ("Produce", "lost", "client", 1)  # both lost ones are the first that comes: it is one request
+    assert row[:4] == ("Produce", "lost", "client", 1)  # the first later request retries only one lost request
 
 
 def test_response_is_matched_by_request_offset(spark: SparkSession) -> None:
-    answered, left = produce_request(1, 0), produce_request(1, 0, offset=1000)
+    answered, unanswered = produce_request(1, 0), produce_request(1, 0, offset=1000)
     ended = close(at=1, connection_id="n-1-1", by="client", unanswered=1)
-    answer = response("Produce", at=0.001, connection_id="n-1-1", topics=_BATCH, request_offset=0)
-    [row] = rows_of(spark, answered, left, answer, ended, produce_request(2, 1.5))
+    answer_line = response("Produce", at=0.001, connection_id="n-1-1", topics=_BATCH, request_offset=0)
+    [row] = rows_of(spark, answered, unanswered, answer_line, ended, produce_request(2, 1.5))
     assert row[:4] == ("Produce", "lost", "client", 1)
 
 
@@ -86,21 +86,21 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
     assert not rows_of(
         spark,
         *lost_request(1, 0), produce_request(2, 11.1),  # too late
-        *lost_request(3, 20, by=None), produce_request(4, 21.1),  # the watch ended, not the connection
+        *lost_request(3, 20, by=None), produce_request(4, 21.1),  # the observation ended, not the connection
         *lost_request(5, 40),
-        produce_request(6, 41.1, client_id="other"), produce_request(6, 41.2, client="10.0.0.8:1"),  # of other clients
-        request("Produce", at=41.3, connection_id="n-1-7", size=1001, topics=_BATCH, acks=-1),  # others
+        produce_request(6, 41.1, client_id="other"), produce_request(6, 41.2, client="10.0.0.8:1"),  # other clients
+        request("Produce", at=41.3, connection_id="n-1-7", size=1001, topics=_BATCH, acks=-1),  # other requests
         request("Produce", at=41.4, connection_id="n-1-7", size=1000, topics=[TopicEntry("carts")], acks=-1),
         produce_request(5, 40.5, correlation_id=9),
         response("Produce", at=40.6, connection_id="n-1-5", correlation_id=9),
         request("Metadata", at=60, connection_id="n-1-8"),
         close(at=61, connection_id="n-1-8", by="client", unanswered=1),
-        request("Metadata", at=61.1, connection_id="n-1-9"),  # everybody asks that first
+        request("Metadata", at=61.1, connection_id="n-1-9"),  # every client asks for that first
         request("Produce", at=80, connection_id="n-2-1", size=7, acks=0),
         close(at=81, connection_id="n-2-1", by="client"),
         request("Produce", at=81.1, connection_id="n-2-2", size=7, acks=0),
         refused_response(100), refused_response(110.2),  # too late for an automatic retry
-        refused_response(150), refused_response(150.05),  # sent before the answer was there
+        refused_response(150), refused_response(150.05),  # sent before the response arrived
         refused_response(200), refused_response(201, request_size=999),
         *(refused_response(300 + at,
                            errors=[ErrorEntry("responses[0].partition_responses[0].error_code", 6,
@@ -114,17 +114,17 @@ def test_finds_repeated_refusals_in_the_captures(captured: DataFrame) -> None:
     responses = (
         captured.where("kind = 'response' and size(errors) > 0 and request_ts is not null").orderBy("ts").collect()
     )
-    again: Counter[tuple[str, str]] = Counter()
-    for place, second in enumerate(responses):
-        for first in reversed(responses[:place]):
+    repeat_counts: Counter[tuple[str, str]] = Counter()
+    for index, second in enumerate(responses):
+        for first in reversed(responses[:index]):
             same = all(first[name] == second[name] for name in ("client_id", "api", "request_size", "topics"))
             if same and first["client"].split(":")[0] == second["client"].split(":")[0]:
                 pause = (second["request_ts"] - first["ts"]).total_seconds()
                 if first["errors"][0]["name"] == second["errors"][0]["name"] and 0 <= pause <= 10:
-                    again[second["api"], second["errors"][0]["name"]] += 1
+                    repeat_counts[second["api"], second["errors"][0]["name"]] += 1
                 break
     rows = retries(captured).where("kind = 'refused'").collect()
     assert {(row["api"], row["why"]): row["retries"] for row in rows} == {
-        key: count for key, count in again.items() if key[1] == "UNKNOWN_MEMBER_ID"
+        key: count for key, count in repeat_counts.items() if key[1] == "UNKNOWN_MEMBER_ID"
     }  # fmt: skip
     assert rows

@@ -13,7 +13,7 @@ from kproxy.trace.lines import ErrorEntry, Line, TopicEntry
 from tests.kproxy.spark.reference import assert_rows
 from tests.kproxy.spark.sample_lines import close, open_, request, response, table
 
-_MINUTE = 0.05  # a frame every 50 ms is 1200 a minute
+_INTERVAL_S = 0.05  # a frame every 50 ms is 1200 a minute
 
 
 def error_response(
@@ -26,8 +26,8 @@ def batches(*sizes: int) -> list[TopicEntry]:
     return [TopicEntry("orders", None, list(range(len(sizes))), sum(sizes), 9, len(sizes), [], list(sizes))]
 
 
-def single_record_request(records: int, number: int) -> Line:
-    return request("Produce", at=number * _MINUTE, topics=[TopicEntry("t", records=records, batches=1)])
+def single_batch_request(records: int, number: int) -> Line:
+    return request("Produce", at=number * _INTERVAL_S, topics=[TopicEntry("t", records=records, batches=1)])
 
 
 def values_request(*values: bytes | None, **columns: Any) -> Line:
@@ -37,12 +37,17 @@ def values_request(*values: bytes | None, **columns: Any) -> Line:
     return request("Produce", topics=topics, body={"topic_data": [entry]}, **columns)
 
 
-def connection_lines(connections: int, errands: int, *, every: float = 1) -> list[Line]:
+def connection_lines(connections: int, requests_each: int, *, every: float = 1) -> list[Line]:
     lines: list[Line] = []
     for number in range(connections):
-        at, ends = number * every, {"connection_id": f"n-1-{number}"}
-        work = [request("Produce", at=at + 0.1, **ends) for _ in range(errands)]
-        lines += [open_(at=at, **ends), request("Metadata", at=at, **ends), *work, close(at=at + 1, **ends)]
+        at, connection = number * every, {"connection_id": f"n-1-{number}"}
+        work = [request("Produce", at=at + 0.1, **connection) for _ in range(requests_each)]
+        lines += [
+            open_(at=at, **connection),
+            request("Metadata", at=at, **connection),
+            *work,
+            close(at=at + 1, **connection),
+        ]
     return lines
 
 
@@ -53,19 +58,19 @@ def repeated_errors(pause: float, times: int, name: str = "NOT_LEADER_OR_FOLLOWE
 _TELEMETRY: dict[str, Any] = {"errors": [ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")]}
 _TOO_LARGE = error_response(1, "MESSAGE_TOO_LARGE", topics=batches(10, 1000), connection_id="n-1-2")
 
-#: A rule, what breaks it, the client and broker that are named, how often, and a part of the sentence.
+#: A rule code, lines that break the rule, the client and broker of the finding, its count, and a part of its message.
 BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
     ("C018", connection_lines(20, 2), "app", "10.0.0.1:9092", 20,
      "opened 20 connections within an hour for 40 requests"),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(801, 10))], "app", "10.0.0.1:9092", 1,
      "batches of up to 801 bytes to orders, where one of 1000 was too large"),
-    ("R026", [single_record_request(1, number) for number in range(600)], "app", "10.0.0.1:9092", 1,
+    ("R026", [single_batch_request(1, number) for number in range(600)], "app", "10.0.0.1:9092", 1,
      "sent 600 Produce requests with one record a batch to 10.0.0.1:9092 in a minute, of 600"),
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None, client_id="registry"),
               values_request(b"{}", b"\0\0\0\0\0\0\0\7")], "app", "10.0.0.1:9092", 1,
      "wrote 2 values without a schema id to orders, where 10 of 12 have one"),
     ("S009", [response("Metadata", at=number / 2) for number in range(60)], "app", "10.0.0.1:9092", 1, "60 times"),
-    ("S031", [response(at=number * _MINUTE, latency_us=900) for number in range(600)], "app", "10.0.0.1:9092", 1,
+    ("S031", [response(at=number * _INTERVAL_S, latency_us=900) for number in range(600)], "app", "10.0.0.1:9092", 1,
      "got 600 immediate empty Fetch responses in a minute from 10.0.0.1:9092"),
     ("S036", [response(at=1, throttle_time_ms=200), response(at=2, throttle_time_ms=1000)], "app", "10.0.0.1:9092", 2,
      "was throttled by 10.0.0.1:9092 2 times, 1.2 s in total and at most 1000 ms"),
@@ -78,7 +83,7 @@ BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
     ("S050", repeated_errors(0.049, 11), "app", "10.0.0.1:9092", 1, "10 times in a second, each time after NOT_LEADER"),
 ]  # fmt: skip
 
-#: What comes near to a rule and does not break it.
+#: A rule code, and lines that come close to breaking the rule.
 NEAR: list[tuple[str, list[Line]]] = [
     ("C018", connection_lines(19, 1)),
     ("C018", connection_lines(20, 3)),
@@ -87,43 +92,43 @@ NEAR: list[tuple[str, list[Line]]] = [
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(800))]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(900), server="10.0.0.2:9092")]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(1200))]),  # the limit was raised
-    ("R026", [single_record_request(1, number) for number in range(599)]),
-    ("R026", [single_record_request(1 + number % 3, number) for number in range(1200)]),  # a third of them
+    ("R026", [single_batch_request(1, number) for number in range(599)]),
+    ("R026", [single_batch_request(1 + number % 3, number) for number in range(1200)]),  # a third of them
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None)]),  # a tombstone
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 9), values_request(b"{}")]),  # too few to tell
     ("R027", [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")]),  # numbers
     ("S009", [response("Metadata", at=number) for number in range(59)]),
     ("S009", [response("Metadata", at=number / 2, connection_id=f"n-1-{number % 2}") for number in range(100)]),
-    ("S031", [response(at=number * _MINUTE, latency_us=50_000) for number in range(600)]),
-    ("S031", [response(at=number * _MINUTE, topics=[TopicEntry("t", bytes=9)]) for number in range(600)]),
+    ("S031", [response(at=number * _INTERVAL_S, latency_us=50_000) for number in range(600)]),
+    ("S031", [response(at=number * _INTERVAL_S, topics=[TopicEntry("t", bytes=9)]) for number in range(600)]),
     ("S036", [response(throttle_time_ms=0)]),
     ("S044", [response("PushTelemetry", at=at, **_TELEMETRY) for at in range(2)]),
     ("S044", [response("PushTelemetry", at=at) for at in range(9)]),
     ("S047", [error_response(at, "NOT_ENOUGH_REPLICAS", topics=batches(9, 9)) for at in range(2)]),
     ("S048", [request(client_id=name) for name in ("orders", "consumer-billing-1", "rdkafka-orders", "")]),
     ("S050", repeated_errors(0.050, 19)),
-    ("S050", repeated_errors(0.049, 10)),  # the first is no repetition
-    ("S050", repeated_errors(0.01, 50, "INVALID_RECORD")),  # not retriable: the job retries
+    ("S050", repeated_errors(0.049, 10)),  # the first one is not a repetition
+    ("S050", repeated_errors(0.01, 50, "INVALID_RECORD")),  # not retriable: reported by the job "retries"
 ]
 
 
-def find(spark: SparkSession, code: str, lines: list[Line]) -> list[Row]:
+def rule_rows(spark: SparkSession, code: str, lines: list[Line]) -> list[Row]:
     [rule] = [rule for rule in fleet_rules() if rule.rule.code == code]
     return rule.findings(table(spark, *lines)).collect()
 
 
-def test_reports_what_breaks_a_rule(spark: SparkSession) -> None:
-    for code, lines, client, broker, findings, part in BROKEN:
-        rows = find(spark, code, lines)
+def test_reports_lines_that_break_a_rule(spark: SparkSession) -> None:
+    for code, lines, client, broker, findings, message_part in BROKEN:
+        rows = rule_rows(spark, code, lines)
         assert [(row["client"], row["broker"], row["findings"]) for row in rows] == [(client, broker, findings)], code
-        assert part in rows[0]["message"]
+        assert message_part in rows[0]["message"]
         assert rows[0]["hint"]
         assert rows[0]["connection_id"].startswith("n-1-")
 
 
-def test_ignores_what_almost_breaks_a_rule(spark: SparkSession) -> None:
+def test_ignores_lines_that_almost_break_a_rule(spark: SparkSession) -> None:
     for code, lines in NEAR:
-        assert not find(spark, code, lines), (code, lines[-1])
+        assert not rule_rows(spark, code, lines), (code, lines[-1])
 
 
 def test_findings_are_sorted_by_severity(spark: SparkSession) -> None:

@@ -41,7 +41,7 @@ def test_counts_schemas_by_topic_and_producer(spark: SparkSession) -> None:
         request("Produce", body=test_record_fields.UNDECODED["body"]),
         request("Produce"),
     )
-    where = ("orders", "value", "app")
+    orders_values = ("orders", "value", "app")
     assert_rows(
         schemas(lines),
         [
@@ -49,9 +49,9 @@ def test_counts_schemas_by_topic_and_producer(spark: SparkSession) -> None:
             ("carts", "value", "app", "protobuf", "guid", "89a", None, 1, 0, None),
             ("orders", "key", "app", "text", None, None, None, 4, 0, None),
             ("orders", "key", "other", "text", None, None, None, 1, 0, None),
-            (*where, "avro", "id", "17", "orders-value", 2, 1, "leftover bytes"),
-            (*where, "json", None, None, None, 1, 0, None),
-            (*where, "null", None, None, None, 1, 0, None),
+            (*orders_values, "avro", "id", "17", "orders-value", 2, 1, "leftover bytes"),
+            (*orders_values, "json", None, None, None, 1, 0, None),
+            (*orders_values, "null", None, None, None, 1, 0, None),
             ("orders", "value", "other", "avro", "id", "17", "orders-value", 1, 0, None),
         ],
     )

@@ -16,17 +16,17 @@ SESSION = ErrorEntry("error_code", 122, "SHARE_SESSION_NOT_FOUND")
 
 def test_counts_lost_acquisition_locks_of_members(spark: SparkSession) -> None:
     slow, fast = ({"group_id": "g", "member_id": name, "client_id": name} for name in ("slow", "fast"))
-    brought = [TopicEntry("a", bytes=70, records=3), TopicEntry("b", bytes=7, records=1)]
+    fetched_topics = [TopicEntry("a", bytes=70, records=3), TopicEntry("b", bytes=7, records=1)]
     lines = table(
         spark,
         response("ShareGroupHeartbeat", at=0, **slow),
-        request("ShareFetch", at=1, **slow), response("ShareFetch", at=1, topics=brought, latency_us=10, **slow),
+        request("ShareFetch", at=1, **slow), response("ShareFetch", at=1, topics=fetched_topics, latency_us=10, **slow),
         response("ShareFetch", at=2, latency_us=30, errors=[LOST, LOST], **slow),
         request("ShareAcknowledge", at=3, **slow), response("ShareAcknowledge", at=3, errors=[LOST], **slow),
-        response("ShareFetch", at=4, topics=brought[:1], **fast),
+        response("ShareFetch", at=4, topics=fetched_topics[:1], **fast),
         response("ShareFetch", at=5, errors=[SESSION], **(fast | {"member_id": "other"})),
-        response("ShareFetch", at=6, topics=brought, not_decoded="truncated", **fast),
-        response("Fetch", at=7, topics=brought, **fast), request("ShareFetch", at=8, client_id="nobody"),
+        response("ShareFetch", at=6, topics=fetched_topics, not_decoded="truncated", **fast),
+        response("Fetch", at=7, topics=fetched_topics, **fast), request("ShareFetch", at=8, client_id="nobody"),
     )  # fmt: skip
     rows = [tuple(row)[:12] for row in share_groups(lines).collect()]
     assert rows == [
@@ -37,7 +37,7 @@ def test_counts_lost_acquisition_locks_of_members(spark: SparkSession) -> None:
 
 def test_share_groups_match_plain_python_for_real_clients(real: DataFrame) -> None:
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    taken: dict[tuple[str, str], list[int]] = defaultdict(list)
+    latencies: dict[tuple[str, str], list[int]] = defaultdict(list)
     for line in real.collect():
         if line["kind"] not in ("request", "response") or not (line["api"] or "").startswith("Share"):
             continue
@@ -48,10 +48,10 @@ def test_share_groups_match_plain_python_for_real_clients(real: DataFrame) -> No
         if line["kind"] == "response" and line["api"] == "ShareFetch" and line["not_decoded"] is None:
             counts[key]["fetches"] += 1
             counts[key]["records"] += sum(entry["records"] or 0 for entry in line["topics"] or ())
-            taken[key].append(line["latency_us"])
+            latencies[key].append(line["latency_us"])
     rows = share_groups(real).collect()
     assert {(row["group_id"], row["client"]) for row in rows} == set(counts)
     for row in rows:
         key = row["group_id"], row["client"]
         assert {name: row[name] for name in counts[key]} == counts[key]
-        assert row["p50_fetch_us"] == percentile(taken[key], 0.5)
+        assert row["p50_fetch_us"] == percentile(latencies[key], 0.5)

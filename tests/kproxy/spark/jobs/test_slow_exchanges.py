@@ -13,7 +13,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 def test_reports_requests_ahead_of_a_slow_one(spark: SparkSession) -> None:
     lines = table(
         spark,
-        response("Metadata", at=1.0, offset=0, latency_us=1000),  # answered before it was asked
+        response("Metadata", at=1.0, offset=0, latency_us=1000),  # answered before the slow request was sent
         response("Produce", at=2.5, offset=100, latency_us=600_000, client_id=None),
         response("Fetch", at=3.0, offset=200, latency_us=2_000_000),
         response("Heartbeat", at=3.2, offset=300, latency_us=1_200_000, topics=[TopicEntry("orders")] * 2),
@@ -34,30 +34,30 @@ def test_reports_requests_ahead_of_a_slow_one(spark: SparkSession) -> None:
 
 
 def test_keeps_ten_per_api_and_the_earliest_of_ties(spark: SparkSession) -> None:
-    same = [response(at=at, offset=at, connection_id=f"n-1-{at % 3}") for at in range(12)]
-    rows = slow_exchanges(table(spark, *reversed(same), response("Metadata", at=1))).collect()
+    tied_responses = [response(at=at, offset=at, connection_id=f"n-1-{at % 3}") for at in range(12)]
+    rows = slow_exchanges(table(spark, *reversed(tied_responses), response("Metadata", at=1))).collect()
     assert [row["offset"] for row in rows if row["api"] == "Fetch"] == list(range(10))
     assert sum(row["api"] == "Metadata" for row in rows) == 1
 
 
 def test_slow_exchanges_match_plain_python_for_real_clients(real: DataFrame) -> None:
-    by_api, on = defaultdict(list), defaultdict(list)
+    by_api, by_connection = defaultdict(list), defaultdict(list)
     for line in real.collect():
         if line["latency_us"] is not None and line["api"]:
             by_api[line["api"]].append(line)
-            on[line["connection_id"]].append(line)
+            by_connection[line["connection_id"]].append(line)
     expected = []
-    for each in by_api.values():
-        each.sort(key=lambda line: (-line["latency_us"], line["ts"], line["connection_id"], line["offset"]))
-        for line in each[:10]:
-            ahead = [other for other in on[line["connection_id"]]
+    for responses in by_api.values():
+        responses.sort(key=lambda line: (-line["latency_us"], line["ts"], line["connection_id"], line["offset"]))
+        for line in responses[:10]:
+            ahead = [other for other in by_connection[line["connection_id"]]
                      if other["offset"] < line["offset"] and other["ts"] > line["request_ts"]]  # fmt: skip
-            until = max((other["ts"] - line["request_ts"] for other in ahead), default=None)
+            ahead_time = max((other["ts"] - line["request_ts"] for other in ahead), default=None)
             expected.append((
                 line["api"], line["api_version"], line["latency_us"], client_of(line), line["server"],
                 list(dict.fromkeys(name for name, _ in topics_of(line))), line["request_ts"], line["ts"],
                 line["connection_id"], line["correlation_id"], line["offset"], len(ahead),
-                until and round(until.total_seconds() * 1e6),
+                ahead_time and round(ahead_time.total_seconds() * 1e6),
                 [other["api"] for other in sorted(ahead, key=lambda other: other["offset"])[:10]],
             ))  # fmt: skip
     expected.sort(key=lambda row: (-row[2], row[7], row[8], row[10]))

@@ -10,7 +10,7 @@ from kproxy.spark.jobs.throttling import throttling
 from tests.kproxy.spark.reference import assert_rows, client_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
-FIVE = datetime(2026, 11, 21, 5, tzinfo=UTC)
+FIVE_OCLOCK = datetime(2026, 11, 21, 5, tzinfo=UTC)
 BROKER = "10.0.0.1:9092"
 
 
@@ -30,16 +30,16 @@ def test_reports_throttling_in_total_and_per_hour(spark: SparkSession) -> None:
     )
     expected = [
         ("10.0.0.9", BROKER, None, 1, 1, 1.0, 100_000, 100_000),
-        ("10.0.0.9", BROKER, FIVE, 1, 1, 1.0, 100_000, 100_000),
+        ("10.0.0.9", BROKER, FIVE_OCLOCK, 1, 1, 1.0, 100_000, 100_000),
         ("app", BROKER, None, 6, 3, 0.5, 90_000, 50_000),
-        ("app", BROKER, FIVE, 2, 2, 1.0, 40_000, 30_000),
-        ("app", BROKER, FIVE + timedelta(hours=1), 3, 1, 1 / 3, 50_000, 50_000),
+        ("app", BROKER, FIVE_OCLOCK, 2, 2, 1.0, 40_000, 30_000),
+        ("app", BROKER, FIVE_OCLOCK + timedelta(hours=1), 3, 1, 1 / 3, 50_000, 50_000),
     ]
     assert_rows(throttling(lines), expected)
 
 
 def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> None:
-    """No client is throttled in the captures, so the test marks every Fetch response as throttled."""
+    """No client is throttled in the captures, so the test marks Fetch responses as throttled."""
     throttled = F.when(F.col("api") == "Fetch", F.col("correlation_id") % 3).otherwise(F.col("throttle_time_ms"))
     lines = real.withColumn("throttle_time_ms", throttled)
     throttle_times = defaultdict(list)
@@ -49,9 +49,16 @@ def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> No
             for since in (None, hour):
                 throttle_times[client_of(line), line["server"], since].append((line["throttle_time_ms"] or 0) * 1000)
     expected = [
-        (*key, len(each), sum(us > 0 for us in each), sum(us > 0 for us in each) / len(each), sum(each), max(each))
-        for key, each in throttle_times.items()
-        if any(each)
+        (
+            *key,
+            len(times_us),
+            sum(us > 0 for us in times_us),
+            sum(us > 0 for us in times_us) / len(times_us),
+            sum(times_us),
+            max(times_us),
+        )
+        for key, times_us in throttle_times.items()
+        if any(times_us)
     ]
     expected.sort(
         key=lambda row: (-sum(throttle_times[row[0], row[1], None]), row[0], row[1], row[2] is not None, row[2])

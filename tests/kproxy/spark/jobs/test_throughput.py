@@ -54,30 +54,32 @@ def test_periods_below_a_second_count_as_one(spark: SparkSession) -> None:
 
 def test_throughput_matches_plain_python_for_real_clients(real: DataFrame) -> None:
     frames = [line for line in real.collect() if line["kind"] in ("request", "response")]
-    seen = defaultdict(list)
+    frames_by_view = defaultdict(list)
     for line in frames:
         for by, value in (("api", line["api"]), ("client", client_of(line)), ("broker", line["server"])):
             if value is not None:
-                seen[by, value].append((line["kind"], line["ts"], line["size"]))
+                frames_by_view[by, value].append((line["kind"], line["ts"], line["size"]))
         for name, entry in topics_of(line):
-            carries = line["kind"] == ("request" if line["api"] == "Produce" else "response")
-            seen["topic", name].append((line["kind"], line["ts"], entry["bytes"] if carries else None))
-    used = sorted({at for each in seen.values() for _, at, _ in each})
-    pauses = [(after - before).total_seconds() for before, after in pairwise(used)]
+            carries_records = line["kind"] == ("request" if line["api"] == "Produce" else "response")
+            frames_by_view["topic", name].append(
+                (line["kind"], line["ts"], entry["bytes"] if carries_records else None)
+            )
+    times = sorted({at for view_frames in frames_by_view.values() for _, at, _ in view_frames})
+    pauses = [(after - before).total_seconds() for before, after in pairwise(times)]
     seconds = sum(pause for pause in pauses if pause <= 600)
     assert max(pauses) > 600
     expected = []
-    for (by, value), each in seen.items():
+    for (by, value), view_frames in frames_by_view.items():
         row = {
             "by": by,
             "value": value,
-            "first_at": min(at for _, at, _ in each),
-            "last_at": max(at for _, at, _ in each),
+            "first_at": min(at for _, at, _ in view_frames),
+            "last_at": max(at for _, at, _ in view_frames),
         }
         for kind in ("request", "response"):
-            sizes = [size for of, _, size in each if of == kind and size is not None]
+            sizes = [size for frame_kind, _, size in view_frames if frame_kind == kind and size is not None]
             row |= {
-                f"{kind}s": sum(of == kind for of, _, _ in each),
+                f"{kind}s": sum(frame_kind == kind for frame_kind, _, _ in view_frames),
                 f"{kind}_total_bytes": sum(sizes),
                 f"{kind}_p50_bytes": percentile(sizes, 0.5),
                 f"{kind}_p99_bytes": percentile(sizes, 0.99),

@@ -1,4 +1,4 @@
-"""Figures made by hand, for tests of the page."""
+"""Hand-made figures for tests of the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FACTS = Facts(
     brokers=1, proxies=1, first_us=BEGIN_US, last_us=BEGIN_US + _HOUR_US,
 )  # fmt: skip
 
-#: The columns that a page reads of a table.
+#: The columns that the page reads from each table.
 COLUMNS = {
     "anomalies": "by api value since:time measure actual:number usual:number sentence",
     "clients": "client software_name software_version api api_version:number hosts:number connections:number "
@@ -35,14 +35,14 @@ COLUMNS = {
 
 
 def listed(name: str, *rows: dict[str, Any], more: bool = False) -> JobTable:
-    """A table with these rows; columns that a row omits are null."""
-    columns = [(part.partition(":")[0], part.partition(":")[2] or "text") for part in COLUMNS[name].split()]
+    """Return a table with these rows; columns that a row omits are null."""
+    columns = [(spec.partition(":")[0], spec.partition(":")[2] or "text") for spec in COLUMNS[name].split()]
     return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
 
 
 def figures(*tables: JobTable, name: str = "orders") -> Figures:
-    """Figures with these tables and empty others; `name` is the name of everything in the charts."""
-    there = {table.name: table for table in tables}
+    """Return figures with these tables and otherwise empty ones; `name` names everything in the charts."""
+    tables_by_name = {table.name: table for table in tables}
     return Figures(
         facts=FACTS,
         axis=Axis(_HOUR_US, (BEGIN_US, BEGIN_US + 24 * _HOUR_US)),
@@ -55,5 +55,5 @@ def figures(*tables: JobTable, name: str = "orders") -> Figures:
         topics=[ChartSeries(name, [[0, 90], [1, 40]])],
         lags=[ChartSeries(name, [[1, 40]])],
         connections=[ChartSeries(name, [[0, 3]])],
-        tables={column: there.get(column) or listed(column) for column in COLUMNS},
+        tables={job: tables_by_name.get(job) or listed(job) for job in COLUMNS},
     )

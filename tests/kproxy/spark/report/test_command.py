@@ -11,7 +11,7 @@ from kproxy.errors import UserError
 from kproxy.spark import jobs
 from kproxy.spark.ingest.lines import Lines
 from tests.kproxy.cli.conftest import Run, kproxy
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark.sample_lines import request, response, table
 
 __all__ = ["kproxy"]
@@ -22,7 +22,7 @@ def test_writes_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     page = tmp_path / "report.html"
     lines = table(spark, request(), response(latency_us=70_000))
     tables._write_report(spark, Lines(lines, []), {}, Namespace(html=str(page), traces=["/home/me/kproxy-trace/"]))
-    data = Opened(page.read_text()).data
+    data = ParsedPage(page.read_text()).data
     assert data["sources"] == ["kproxy-trace"]
     assert data["facts"]["responses"] == 1
     [latency] = data["tables"]

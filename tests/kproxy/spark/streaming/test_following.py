@@ -1,4 +1,4 @@
-"""Complete runs over growing traces match the jobs, also with late or torn lines and after a kill."""
+"""Complete runs over growing traces match the jobs, even with late or torn lines and after a kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.files import write
 from tests.kproxy.spark.sample_lines import BEGIN_NS, finding_entry, request, response
 from tests.kproxy.spark.streaming.traces import (
-    EVERY,
+    POLL_S,
     SECOND,
     TENS,
     QueryResults,
@@ -43,13 +43,15 @@ ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
 def traffic(second: int) -> list[Line]:
-    """The lines of one second: requests with their responses, an error, a finding, a client."""
-    asks = request("ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1")
-    odd = [finding_entry("L001")] if second % 5 == 0 else []
+    """Return the lines of one second: requests with their responses, an error, a finding, a client."""
+    client_request = request(
+        "ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1"
+    )
+    findings = [finding_entry("L001")] if second % 5 == 0 else []
     return [
-        asks,
+        client_request,
         request("Fetch", at=second + 0.1),
-        response("Fetch", at=second + 0.2, latency_us=100 + second, findings=odd),
+        response("Fetch", at=second + 0.2, latency_us=100 + second, findings=findings),
         response("Metadata", at=second + 0.3, latency_us=second, errors=ERROR * (second % 3 == 0)),
     ]
 
@@ -61,7 +63,7 @@ def rows_of_query(events: list[QueryRows | MicroBatch], query: str) -> list[dict
 
 
 def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
-    """The results for all existing lines."""
+    """Return the results for all existing lines."""
     for query in running.queries.values():
         wait_until_processed(query)
     events = []
@@ -71,51 +73,51 @@ def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
 
 
 def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_path: Path) -> None:
-    """The trace has several files, which are renamed, and the hour ends; results are tables and rows."""
+    """The trace has several files, which are renamed, and crosses an hour; results are tables and rows."""
     folder, out = tmp_path / "traces", tmp_path / "out"
     traces = Traces(folder, max_bytes=20_000)
     events: list[QueryRows | MicroBatch] = []
-    with RunningQueries(spark, every=EVERY) as running:
+    with RunningQueries(spark, every=POLL_S) as running:
         running.to_rows(build_query(spark, folder, "latency", TENS), "latency")
-        for name, form in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
-            drain(running)  # one begins after the other, for small machines
-            running.to_files(build_query(spark, folder, name, TENS), name, TableFiles(str(out), form))
+        for name, file_format in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
+            drain(running)  # start one at a time, for small machines
+            running.to_files(build_query(spark, folder, name, TENS), name, TableFiles(str(out), file_format))
         for second in range(3570, 3640):
             traces.write(*traffic(second), at=second)
             if second == 3599:
                 events += drain(running)
-        traces.write(request("Heartbeat", at=4000), at=4000)  # closes the windows before it
+        traces.write(request("Heartbeat", at=4000), at=4000)  # closes the earlier windows
         traces.close(at=4000)
         events += drain(running)
     assert len(list(folder.rglob("*.jsonl"))) > 3
-    whole = (
+    all_lines = (
         with_dates(read_files(spark, find_files(spark, [str(folder)]), CaptureOptions()))
         .where("api <> 'Heartbeat'")
         .cache()
     )
-    expected = {row["api"]: row for row in job("latency").run(whole).where("by = 'api'").collect()}
+    expected = {row["api"]: row for row in job("latency").run(all_lines).where("by = 'api'").collect()}
     latency = rows_of_query(events, "latency")
     assert len({row["window_start"] for row in latency}) == 7
     for api, row in expected.items():
-        mine = [each for each in latency if each["api"] == api]
-        assert sum(each["responses"] for each in mine) == row["responses"]
-        assert max(each["max_us"] for each in mine) == row["max_us"]
-    [error] = job("errors").run(whole).where("by = 'client'").collect()
+        windows = [window for window in latency if window["api"] == api]
+        assert sum(window["responses"] for window in windows) == row["responses"]
+        assert max(window["max_us"] for window in windows) == row["max_us"]
+    [error] = job("errors").run(all_lines).where("by = 'client'").collect()
     rows = spark.read.parquet(f"{out}/errors").collect()
     assert sum(row["responses"] for row in rows) == error["responses"]
     assert {(row["client"], row["error"], row["code"]) for row in rows} == {("app", error["error"], 3)}
     assert {str(row["date"]) for row in rows} == {"2026-11-21"}
-    counted = [(row["code"], row["client"], row["broker"]) for row in job("findings").run(whole).collect()]
+    counted = [(row["code"], row["client"], row["broker"]) for row in job("findings").run(all_lines).collect()]
     results = [(row["code"], row["client"], row["broker"]) for row in spark.read.parquet(f"{out}/findings").collect()]
     assert results == counted == [("L001", "app", "10.0.0.1:9092")]
     software = spark.read.json(f"{out}/clients").select("client", "software_name").collect()
     assert sorted(map(tuple, software)) == [(f"c{number}", "lib") for number in range(7)]
-    whole.unpersist()
+    all_lines.unpersist()
 
 
 def test_counts_late_and_unreadable_lines_and_waits_for_timely_ones(spark: SparkSession, tmp_path: Path) -> None:
     traces, other = Traces(tmp_path), Traces(tmp_path, node="slow")
-    with RunningQueries(spark, every=EVERY) as running:
+    with RunningQueries(spark, every=POLL_S) as running:
         running.to_rows(build_query(spark, tmp_path, "latency", TENS), "latency")
         traces.write(request(at=1), request(at=12), at=12)
         assert rows_of_query(drain(running), "latency") == []
@@ -126,7 +128,7 @@ def test_counts_late_and_unreadable_lines_and_waits_for_timely_ones(spark: Spark
         other.write(request("Produce", at=3), request("Produce", at=4), at=16)
         write(tmp_path / "date=2026-11-21" / "hour=05" / "bad.jsonl", b"no line\n{}\n")
         batches = [event for event in drain(running) if isinstance(event, MicroBatch)]
-        assert sum(batch.late for batch in batches) == 1  # of a window and an API: two lines
+        assert sum(batch.late for batch in batches) == 1  # two lines, but of one window and API
         assert (sum(batch.lines for batch in batches), sum(batch.corrupt for batch in batches)) == (2, 2)
         [example] = filter(None, (batch.example for batch in batches))
         assert "bad.jsonl: " in example
@@ -142,9 +144,9 @@ def test_line_from_the_future_does_not_make_others_late(spark: SparkSession, tmp
     assert results.rows() == []
     good.write(*(request("Fetch", at=now + second) for second in (1, 2, 11)), at=now)
     assert results.rows() == []
-    progress = [each for each in results.query.recentProgress if each.numInputRows]
-    assert sum(each.observedMetrics["counted"]["ahead"] for each in progress) == 1
-    assert not any(state.numRowsDroppedByWatermark for each in progress for state in each.stateOperators)
+    progress = [update for update in results.query.recentProgress if update.numInputRows]
+    assert sum(update.observedMetrics["counted"]["ahead"] for update in progress) == 1
+    assert not any(state.numRowsDroppedByWatermark for update in progress for state in update.stateOperators)
 
 
 def test_update_mode_updates_windows_as_lines_arrive(spark: SparkSession, tmp_path: Path) -> None:
@@ -156,19 +158,19 @@ def test_update_mode_updates_windows_as_lines_arrive(spark: SparkSession, tmp_pa
     assert [row["requests"] for row in results.rows()] == [1, 1, 2, 2]
 
 
-def test_old_traces_are_read_by_the_hour_without_late_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_old_traces_are_read_hour_by_hour_without_late_lines(spark: SparkSession, tmp_path: Path) -> None:
     for node in ("a", "b"):
         traces = Traces(tmp_path, node=node)
         for hour in range(3):
             traces.write(*(request(at=hour * 3600 + second) for second in range(5)), at=hour * 3600)
         traces.close(at=2 * 3600)
-    with RunningQueries(spark, every=EVERY) as running:
+    with RunningQueries(spark, every=POLL_S) as running:
         span = Span(3600 * SECOND, 3600 * SECOND, SECOND)
         running.to_rows(build_query(spark, tmp_path, "latency", span), "latency")
         events = drain(running)
     assert [row["requests"] for row in rows_of_query(events, "latency")] == [10, 10]
-    read = [event.lines for event in events if isinstance(event, MicroBatch) and event.lines]
-    assert read == [10, 10, 10]
+    lines_per_batch = [event.lines for event in events if isinstance(event, MicroBatch) and event.lines]
+    assert lines_per_batch == [10, 10, 10]
     assert sum(event.late for event in events if isinstance(event, MicroBatch)) == 0
 
 
@@ -178,8 +180,8 @@ def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
     def add(second: int) -> None:
         path = write(tmp_path / "in" / f"{second}.jsonl", b"")
         Traces(path.parent / str(second)).write(*traffic(second), at=second)
-        part = next((path.parent / str(second)).rglob(".*.part"))
-        part.rename(path)
+        unfinished_path = next((path.parent / str(second)).rglob(".*.part"))
+        unfinished_path.rename(path)
         convert(spark, find_files(spark, [str(path)]), str(table), CaptureOptions())
 
     add(1)
@@ -193,7 +195,7 @@ def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
-    """Run a command line on the session of the tests; it ends by itself only on an error."""
+    """Return a function that runs a command on the session of the tests; it ends by itself only on an error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> tuple[int, str, str]:
@@ -205,7 +207,7 @@ def analyze(
 
 
 @pytest.mark.parametrize(
-    ("args", "says"),
+    ("args", "message"),
     [
         (["/nothing/here"], "/nothing/here: no such directory"),
         ([__file__], "--follow needs a directory of traces"),
@@ -221,18 +223,18 @@ def analyze(
         (["x", "--late", "3h"], "--late 3h: use us, µs, ms, s, m"),
     ],
 )
-def test_invalid_usage_is_one_sentence(analyze: Callable[..., Any], args: list[str], says: str) -> None:
+def test_invalid_usage_is_reported_in_one_sentence(analyze: Callable[..., Any], args: list[str], message: str) -> None:
     status, out, err = analyze(*args)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert says in err
+    assert message in err
 
 
-def run_before_next_event(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
+def run_before_next_event(monkeypatch: pytest.MonkeyPatch, action: Callable[[RunningQueries], object]) -> None:
     """Run a function each time before the command waits for the next event."""
     wait = RunningQueries.next_event
 
     def next_event(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
-        first(self)
+        action(self)
         return wait(self, seconds)
 
     monkeypatch.setattr(RunningQueries, "next_event", next_event)
@@ -250,7 +252,7 @@ def test_writes_json_lines_until_interrupted(
     Traces(tmp_path).write(*traffic(5), at=5)
     write(tmp_path / "bad.jsonl", b"a\x1b[2Jb\n")
     run_before_next_event(monkeypatch, interrupt_when_done)
-    monkeypatch.setattr(follow, "_SCREEN_S", EVERY)
+    monkeypatch.setattr(follow, "_SCREEN_S", POLL_S)
     status, out, err = analyze(tmp_path, "--job", "findings", "--where", "api=Fetch")
     assert (status, err) == (
         0, f"kproxy: 1 line could not be read and were skipped, as in file:{tmp_path}/bad.jsonl: a\\x1b[2Jb\n"
@@ -278,10 +280,10 @@ def test_removed_directory_ends_the_run_and_options_must_match_to_resume(
     )
 
 
-def wait_for(what: Callable[[], object], *, seconds: float = 200) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until
+def wait_for(condition: Callable[[], object], *, seconds: float = 200) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
@@ -294,17 +296,17 @@ def test_sigkill_neither_loses_nor_duplicates_rows(
     for second in range(20):
         traces.write(*traffic(second), at=second)
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "spark", "--follow", *args]
-    with subprocess.Popen(command, start_new_session=True) as run:
-        wait_for(lambda: list(out.glob("findings/date=*/*.parquet")) or run.poll() is not None)
+    with subprocess.Popen(command, start_new_session=True) as process:
+        wait_for(lambda: list(out.glob("findings/date=*/*.parquet")) or process.poll() is not None)
         for second in range(20, 40):
             traces.write(*traffic(second), at=second)
-        os.killpg(run.pid, signal.SIGKILL)  # Java as well
-    assert run.returncode == -signal.SIGKILL
+        os.killpg(process.pid, signal.SIGKILL)  # Java as well
+    assert process.returncode == -signal.SIGKILL
     for second in range(40, 60):
         traces.write(*traffic(second), at=second)
     traces.close(at=60)
     run_before_next_event(monkeypatch, interrupt_when_done)
-    monkeypatch.setattr(follow, "_FILES_S", EVERY)
+    monkeypatch.setattr(follow, "_FILES_S", POLL_S)
     status, _, err = analyze(*args)
     assert (status, err) == (0, f"incomplete windows are written to {out} when you run --follow on it again\n")
     assert spark.read.parquet(f"{out}/findings").count() == 1

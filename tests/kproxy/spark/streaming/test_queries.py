@@ -15,8 +15,8 @@ from tests.kproxy.spark.sample_lines import finding, finding_entry, request, res
 from tests.kproxy.spark.streaming.traces import SECOND, TENS, QueryResults, Traces
 
 
-def times(rows: DataFrame) -> DataFrame:
-    """A timestamp as in the trace, to the second."""
+def with_short_times(rows: DataFrame) -> DataFrame:
+    """Return rows with the start and end of their windows as minutes and seconds."""
     return rows.selectExpr(
         "date_format(window_start, 'mm:ss') start", "date_format(window_end, 'mm:ss') end", "*"
     ).drop("window_start", "window_end")
@@ -39,16 +39,17 @@ def test_latency_has_a_row_per_window_and_api(spark: SparkSession) -> None:
         "start string, end string, api string, requests long, responses long, per_s double, p50_us double, "
         "p90_us double, p99_us double, max_us long",
     )
-    assertDataFrameEqual(times(find("latency").run(lines, TENS)), expected)
+    assertDataFrameEqual(with_short_times(find("latency").run(lines, TENS)), expected)
     overlapping = find("latency").run(lines, Span(10 * SECOND, 2 * SECOND, 0)).where("api = 'Produce' and requests = 1")
     assert overlapping.count() == 5
 
 
-def test_errors_are_shares_of_the_responses_of_a_client(spark: SparkSession) -> None:
-    both = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION"), ErrorEntry("b", 5, "LEADER_NOT_AVAILABLE")]
+def test_error_share_is_relative_to_the_responses_of_the_client(spark: SparkSession) -> None:
+    two_errors = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION"), ErrorEntry("b", 5, "LEADER_NOT_AVAILABLE")]
     lines = table(
         spark,
-        response("Metadata", at=1, errors=[*both, both[0]]), response("Metadata", at=2, errors=both[:1]),
+        response("Metadata", at=1, errors=[*two_errors, two_errors[0]]),
+        response("Metadata", at=2, errors=two_errors[:1]),
         response("Metadata", at=3), response("Metadata", at=4, errors=[ErrorEntry("a", 31_000, "UNKNOWN_ERROR_31000")]),
         response("Metadata", at=5, client_id=None), response("Metadata", at=6, not_decoded="no schema"),
         response("Fetch", at=12, client_id="", errors=[ErrorEntry("a", -1, "UNKNOWN_SERVER_ERROR")]),
@@ -62,7 +63,7 @@ def test_errors_are_shares_of_the_responses_of_a_client(spark: SparkSession) -> 
         ],
         "start string, end string, api string, client string, error string, code int, responses long, share double",
     )
-    assertDataFrameEqual(times(find("errors").run(lines, TENS)), expected)
+    assertDataFrameEqual(with_short_times(find("errors").run(lines, TENS)), expected)
 
 
 def test_counts_many_different_errors(spark: SparkSession) -> None:
@@ -77,15 +78,15 @@ def test_counts_many_different_errors(spark: SparkSession) -> None:
 
 
 def test_queries_match_the_jobs_for_captures(captured: DataFrame) -> None:
-    """One window over all lines."""
+    """A single window covers all lines."""
     century = Span(window=100 * 365 * 24 * 3600 * SECOND, step=100 * 365 * 24 * 3600 * SECOND)
-    mine = {row["api"]: row for row in find("latency").run(captured, century).where("responses > 0").collect()}
-    theirs = {row["api"]: row for row in job("latency").run(captured).where("by = 'api'").collect()}
-    assert set(mine) == set(theirs)
-    for api, row in theirs.items():
-        assert (mine[api]["responses"], mine[api]["max_us"]) == (row["responses"], row["max_us"])
+    query_rows = {row["api"]: row for row in find("latency").run(captured, century).where("responses > 0").collect()}
+    job_rows = {row["api"]: row for row in job("latency").run(captured).where("by = 'api'").collect()}
+    assert set(query_rows) == set(job_rows)
+    for api, row in job_rows.items():
+        assert (query_rows[api]["responses"], query_rows[api]["max_us"]) == (row["responses"], row["max_us"])
         for name in ("p50_us", "p90_us", "p99_us"):
-            assert abs(mine[api][name] - row[name]) <= row[name] * 0.005 + 0.001, (api, name)
+            assert abs(query_rows[api][name] - row[name]) <= row[name] * 0.005 + 0.001, (api, name)
     errors = find("errors").run(captured, century).groupBy("client", "error", "code").sum("responses").collect()
     by_client = job("errors").run(captured).where("by = 'client'").collect()
     assert sorted(map(tuple, errors)) == sorted(
@@ -114,7 +115,7 @@ def test_findings_repeat_only_after_the_horizon(spark: SparkSession, tmp_path: P
         response(at=50, findings=[finding_entry("L001")]), finding("C016", at=51, connection_id="n-1-2"), at=51
     )
     assert [(row["code"], row["connection_id"]) for row in results.rows()[4:]] == [("C016", "n-1-2")]
-    for at in (70, 71):  # what is beyond the horizon is forgotten at the end of the next batch
+    for at in (70, 71):  # findings beyond the horizon are forgotten at the end of the next batch
         traces.write(request(at=at), at=at)
         results.rows()
     traces.write(response(at=72, findings=[finding_entry("L001")]), at=72)

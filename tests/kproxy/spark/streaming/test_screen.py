@@ -25,24 +25,28 @@ class Terminal(io.StringIO):
         return True
 
 
-def at(seconds: float) -> datetime:
-    """A time as Spark returns it: naive, in the time zone of this process."""
+def spark_time(seconds: float) -> datetime:
+    """Return a time as Spark returns it: naive, in the time zone of this process."""
     return (BEGIN + timedelta(seconds=seconds)).astimezone().replace(tzinfo=None)
 
 
-def latency(start: float, api: str = "Fetch", **more: Any) -> Row:
+def latency(start: float, api: str = "Fetch", **columns: Any) -> Row:
     times = {"p50_us": 100.0, "p90_us": 200.0, "p99_us": 2100.0, "max_us": 30_500_000}
-    return Row(window_start=at(start), window_end=at(start + 50), api=api, per_s=4.0, **(times | more))
+    return Row(
+        window_start=spark_time(start), window_end=spark_time(start + 50), api=api, per_s=4.0, **(times | columns)
+    )
 
 
 def errors(start: float, client: str = "shop", responses: int = 5) -> Row:
-    return Row(window_start=at(start), api="Fetch", client=client, error="NOT_LEADER", code=6, responses=responses,
-               share=0.25)  # fmt: skip
+    columns = {"client": client, "error": "NOT_LEADER", "code": 6, "responses": responses, "share": 0.25}
+    return Row(window_start=spark_time(start), api="Fetch", **columns)
 
 
-def finding(code: str, severity: str, **more: Any) -> Row:
+def finding(code: str, severity: str, **columns: Any) -> Row:
     fields = {"client": "shop", "broker": "b:1", "connection_id": "n-1", "direction": "response", "offset": 7}
-    return Row(at=at(1), severity=severity, code=code, name="rule", message=f"{code} is wrong", **(fields | more))
+    return Row(
+        at=spark_time(1), severity=severity, code=code, name="rule", message=f"{code} is wrong", **(fields | columns)
+    )
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def strip_escapes(text: str) -> str:
 
 
 def batch_until(seconds: float) -> MicroBatch:
-    return MicroBatch("latency", 1, 0, None, at(seconds), 0)
+    return MicroBatch("latency", 1, 0, None, spark_time(seconds), 0)
 
 
 def test_shows_the_fullest_window_that_has_the_newest_line(terminal: Terminal) -> None:
@@ -80,17 +84,20 @@ def test_shows_the_fullest_window_that_has_the_newest_line(terminal: Terminal) -
         QueryRows("errors", []),
     )
     assert "tr\\x1baces  as of 05:01:55 UTC" in text
-    assert "1.1 ms" in text  # of the window from 70 on: the newest line is in 70 to 110
+    assert "1.1 ms" in text  # from the window that starts at 70; the windows from 70 to 110 have the newest line
     assert "1.2 ms" not in text
     assert text.count("2.1 ms") == 2  # p99, now and before
     assert "no errors, last 50 s" in text
 
 
-def test_sorts_rows_and_counts_those_that_do_not_fit(terminal: Terminal) -> None:
+def test_sorts_rows_and_counts_the_rows_that_do_not_fit(terminal: Terminal) -> None:
     apis = [latency(-40, f"Api{number:02}", p99_us=float(number)) for number in range(30)]
-    many = [errors(-40, f"c{number:02}", number) for number in range(30)]
+    client_errors = [errors(-40, f"c{number:02}", number) for number in range(30)]
     text = render(
-        terminal, batch_until(1), QueryRows("latency", [*apis, latency(0)]), QueryRows("errors", [*many, errors(0)])
+        terminal,
+        batch_until(1),
+        QueryRows("latency", [*apis, latency(0)]),
+        QueryRows("errors", [*client_errors, errors(0)]),
     )
     lines = text.splitlines()
     assert len(lines) <= 32
@@ -105,9 +112,9 @@ def test_prints_findings_by_severity_and_escapes_hostile_text(terminal: Terminal
         hostile = finding("S001", "error", client="a\x1b[2J[b]")
         screen.handle(QueryRows("findings", [finding("L001", "info"), hostile, nobody]))
         screen.handle(QueryRows("clients", [
-            Row(at=at(2), client="shop", broker="b:1", software_name="java", software_version="3.9", api=None,
+            Row(at=spark_time(2), client="shop", broker="b:1", software_name="java", software_version="3.9", api=None,
                 api_version=None, refused_from=None),
-            Row(at=at(3), client="old", broker="b:1", software_name=None, software_version=None, api="Fetch",
+            Row(at=spark_time(3), client="old", broker="b:1", software_name=None, software_version=None, api="Fetch",
                 api_version=2, refused_from="4.0"),
         ]))  # fmt: skip
     text = strip_escapes(terminal.getvalue())

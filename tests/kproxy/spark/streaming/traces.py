@@ -14,8 +14,8 @@ from kproxy.trace.writer import TraceWriter
 from tests.kproxy.spark.sample_lines import BEGIN_NS
 
 SECOND = 1_000_000
-#: How often queries of tests look, in seconds; without a pause they would do nothing else.
-EVERY = 0.1
+#: How often the queries of tests poll, in seconds; without a pause, they would do nothing else.
+POLL_S = 0.1
 #: Windows of ten seconds.
 TENS = Span(window=10 * SECOND, step=10 * SECOND, late=5 * SECOND)
 
@@ -47,7 +47,7 @@ def build_query(spark: SparkSession, folder: Path, name: str, span: Span) -> Dat
 def wait_until_processed(query: StreamingQuery) -> None:
     """Wait until a query has processed all data and its listeners are notified.
 
-    It is asked twice, the second time for what its new watermark closes.
+    The query is asked twice, the second time for the windows that its new watermark closes.
     """
     for _ in range(2):
         query.processAllAvailable()
@@ -62,9 +62,9 @@ class QueryResults:
         self._spark = spark
         table = build_query(spark, folder, name, span)
         writer = table.writeStream.format("memory").queryName(self.name).outputMode(mode)
-        self.query = writer.trigger(processingTime=f"{EVERY * 1000:.0f} milliseconds").start()
+        self.query = writer.trigger(processingTime=f"{POLL_S * 1000:.0f} milliseconds").start()
 
     def rows(self) -> list[Row]:
-        """The results so far, after all existing lines are processed."""
+        """Return the results so far, after all existing lines are processed."""
         wait_until_processed(self.query)
         return list(self._spark.table(self.name).collect())

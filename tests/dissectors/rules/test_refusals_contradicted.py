@@ -1,0 +1,40 @@
+"""Errors that the request, its version or the response contradicts: they are blamed on the broker."""
+
+from __future__ import annotations
+
+import json
+
+from tests.dissectors.rules.refusal_stories import error_findings
+
+
+def test_error_contradicted_by_the_request_is_blamed_on_the_broker() -> None:
+    request = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "member_id": "%s"}\n'
+    loop = 9 * (request.replace("%s", "m-1") + '< {"error_code": 79, "member_id": "m-1"}\n+500ms\n')
+    [finding] = error_findings(loop)
+    assert (finding.code, finding.blame) == ("E002", "broker")
+    assert "requires a member id although the request has one" in finding.message
+    assert not error_findings(request.replace("%s", "") + '< {"error_code": 79, "member_id": "m-1"}\n')
+    [finding] = error_findings(request.replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E001", "broker")
+    [finding] = error_findings(request.replace('"g"', '""').replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E003", "client")
+
+
+def test_error_contradicted_by_its_own_response_is_blamed_on_the_broker() -> None:
+    def metadata_with_leader(leader: int) -> str:
+        row = {"error_code": 5, "partition_index": 0, "leader_id": leader}
+        topics = [{"name": "orders", "partitions": [row]}]
+        return f'> Metadata v8 {{"topics": [{{"name": "orders"}}]}}\n< {json.dumps({"topics": topics})}\n'
+
+    [finding] = error_findings(metadata_with_leader(3))
+    assert (finding.code, finding.blame, finding.severity) == ("E001", "broker", "warning")
+    assert "names a leader of the partition nevertheless" in finding.message
+    assert not error_findings(metadata_with_leader(-1))
+
+
+def test_refusal_of_a_supported_codec_is_blamed_on_the_broker() -> None:
+    fetch = '> Fetch v{} {{"topics": [{{"topic": "t", "partitions": [{{}}]}}]}}\n'
+    response = '< {"responses": [{"topic": "t", "partitions": [{"error_code": 76}]}]}\n'
+    [finding] = error_findings(fetch.format(11) + response)
+    assert (finding.code, finding.blame) == ("E001", "broker")
+    assert not error_findings(fetch.format(4) + response), "R013 reports that this codec needs a newer version"
