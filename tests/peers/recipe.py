@@ -94,7 +94,7 @@ class Machine:
         return process.stdout
 
     def start(self, command: str, *, ready: str) -> subprocess.Popen[bytes]:
-        """Run a shell command in the background; return when it has printed `ready`."""
+        """Run a program in the background; return when it has printed `ready`, at once if that is empty."""
         log = self.directory / f"log-{len(self._processes)}.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -175,10 +175,7 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
         command = ["kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path), *users]
         machine.run(shlex.join([*java, *quiet, *command]))
     for number in settings:
-        machine.start(
-            f"{shlex.join([*java, *quiet, 'kafka.Kafka', f'server-{number}.properties'])} & echo started; wait",
-            ready="started",
-        )
+        machine.start(shlex.join([*java, *quiet, "kafka.Kafka", f"server-{number}.properties"]), ready="")  # see below
     for directory in range(len(settings)):
         log = machine.directory / f"log-{directory}.txt"
         until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), seconds=180, every=0.1)  # type: ignore[misc]
