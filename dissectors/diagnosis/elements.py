@@ -9,7 +9,7 @@ from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.struct_reader import Array, NestedStruct, StructSteps, compiled_struct
 
-#: A field is odd if it costs more than this, fixed and per byte: about what random bytes cost.
+#: A field is odd if it costs more than this fixed cost plus this cost per byte: about what random bytes cost.
 ODD_BITS = 6.0
 ODD_BITS_PER_BYTE = 6.5
 
@@ -63,7 +63,7 @@ class Elements:
             pass
 
     def suspects(self, max_count: int) -> list[Element]:
-        """Return the elements that may have been written in another layout, likeliest first.
+        """Return the elements that may have been written in another layout, most likely first.
 
         After such an element, bytes are read at a wrong offset. So it is the element with the first odd value or one
         before it or, if the values after it happen to be possible, one of the last elements that could be read.

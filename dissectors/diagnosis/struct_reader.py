@@ -1,7 +1,7 @@
 """Compile layouts struct by struct, so that the steps of one struct can be replaced.
 
 Each struct of a layout is compiled once. An edit changes one struct: that struct is read with other steps
-(`Replacement`), all others as before. An array without a replaced struct is read only once at each position.
+(`Replacement`), all other structs as before. An array without a replaced struct is read only once at each position.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Array:
         return start
 
     def read_rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
-        """Read the elements from index `first_index` on, and return the end of the array."""
+        """Read the elements beginning at `first_index`, and return the end of the array."""
         read = self.compiled.read
         for index in range(first_index, count):
             pos = read(frame, pos) if index != self.exception_index else self.exception.read(frame, pos)
@@ -162,7 +162,7 @@ def step_of(field: Field) -> Step:
 
 
 def inner_of(field: Field) -> Array | NestedStruct | None:
-    """Return the reader of the struct or structs in a field; None for other fields."""
+    """Return the reader of the struct or structs in a field; None if it has none."""
     return _step(field)[1]
 
 

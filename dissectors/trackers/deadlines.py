@@ -24,7 +24,7 @@ class _Entry(Generic[SubjectT]):
 
 
 class Deadlines(Generic[SubjectT]):
-    """One queue of deadlines for all connections of a run (the subjects). Time comes from the events, not from a clock.
+    """The queue of deadlines for all connections of a run (the subjects). Time comes from the events, not from a clock.
 
     A capture therefore gives the same findings as the live traffic that it recorded.
 

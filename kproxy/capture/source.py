@@ -16,7 +16,7 @@ _HEADER_SIZE = 24  # the size of a pcap header, so that the first read returns t
 
 
 class Capture:
-    """Iterates once over the packets of a capture, in the order of the file, in constant memory.
+    """Iterates once over the packets of a capture, in file order, in constant memory.
 
     Close it, or use it as a context manager. Closing closes a file that `open_capture` opened, but not a stream.
 

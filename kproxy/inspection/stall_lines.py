@@ -28,7 +28,7 @@ _MEMBERS_PER_SECOND = 100
 #: Creates a named tuple without running Python code, since this happens for each request of a group.
 _new_tuple: Final = tuple.__new__
 
-_Id: TypeAlias = tuple[str, StallKind, int, int]
+_StallId: TypeAlias = tuple[str, StallKind, int, int]
 
 
 class _StallRequest(NamedTuple):
@@ -66,8 +66,8 @@ class StallLines:
         self.due = 0
         self._groups = ConsumerGroups(timeline=False)
         self._row = 0
-        self._requests: dict[int, _StallRequest] = {}  # of the latest requests
-        self._lasting: dict[_Id, _OngoingStall] = {}
+        self._requests: dict[int, _StallRequest] = {}  # the latest requests
+        self._lasting: dict[_StallId, _OngoingStall] = {}
         self._state = ConnectionState()  # for findings outside any connection
 
     def observe(self, line: Line, *, at: int) -> list[Line]:
@@ -98,15 +98,15 @@ class StallLines:
         for key in [key for key in self._lasting if key not in ongoing]:
             lines += self._vanished_stall_lines(self._lasting.pop(key), at)
         for key, (group, stall) in ongoing.items():
-            last = self._lasting.get(key)
-            if last is None:
+            previous = self._lasting.get(key)
+            if previous is None:
                 self._lasting[key] = _OngoingStall(group, stall, at, at)
             else:
-                is_severity_changed = stall.severity != last.stall.severity
-                last.group, last.stall, last.seen_at = group, stall, at
-                if not is_severity_changed and at - stall.since < 2 * (last.written_at - stall.since):
+                is_severity_changed = stall.severity != previous.stall.severity
+                previous.group, previous.stall, previous.seen_at = group, stall, at
+                if not is_severity_changed and at - stall.since < 2 * (previous.written_at - stall.since):
                     continue
-                last.written_at = at
+                previous.written_at = at
             lines += self._finding_and_stall_lines(group, stall, at, at)
         return lines
 
@@ -176,7 +176,7 @@ class StallLines:
         )
 
 
-def _stall_id(group: GroupHistory, stall: Stall) -> _Id:
+def _stall_id(group: GroupHistory, stall: Stall) -> _StallId:
     return group.id, stall.kind, stall.since, stall.row
 
 

@@ -1,4 +1,4 @@
-"""The connections that the next inspector needs to know about if the present one is lost."""
+"""The connections that the next inspector needs to know about if the current one is lost."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from kproxy.verdict.causes import Causes
 
 #: If more bytes than this are waiting, their inspection begins by itself.
 _MAX_WAITING: Final = 16 * 1024 * 1024
-#: The number of frames that are kept, the last ones. Findings cover all frames.
+#: The last frames, up to this number, are kept. Findings cover all frames.
 FRAMES_KEPT: Final = 100_000
 
 
@@ -154,7 +154,7 @@ class _MemoryOutbox:
         buffered, self._waiting, self._scheduled = bytes(self._waiting), bytearray(), False
         return buffered
 
-    async def close(self, within: float) -> bool:
+    async def close(self, timeout_s: float) -> bool:
         """Do nothing: the messages are read in this process."""
         return True
 

@@ -26,7 +26,7 @@ from kproxy.tui.tree import FieldTree
 from kproxy.tui.value_window import ValueWindow
 
 #: Lines larger than this many bytes are read in a thread, so that keys stay responsive.
-_LARGE = 1 << 15
+_LARGE_BYTES = 1 << 15
 
 _MAX_ERRORS = 5
 
@@ -135,7 +135,7 @@ class DetailPane(Vertical):
             self._show_sides(None, None)
             return
         frame_size = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
-        if frame_size < _LARGE:
+        if frame_size < _LARGE_BYTES:
             self._show_sides(*_sides(exchange))
         else:
             self._read_sides(exchange)
@@ -155,7 +155,7 @@ class DetailPane(Vertical):
         panes[1].show(response, "not seen" if request is None else "no response yet")
         self._show_findings()
         worst = max(
-            (shown_side for shown_side in (response, request) if shown_side is not None), key=_severity, default=None
+            (shown_side for shown_side in (response, request) if shown_side is not None), key=_worst_rank, default=None
         )
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
@@ -167,8 +167,10 @@ class DetailPane(Vertical):
     def _show_findings(self) -> None:
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
-        full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
-        text = _exchange_text(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
+        is_full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
+        text = _exchange_text(
+            self._exchange, request, response, self._clock, self._findings.size.width if is_full else 0
+        )
         if self._note:
             text = Text.assemble(("note: ", "bold"), f"{safe(self._note)}\n", text)
         self._findings.update(truncate_lines(text))
@@ -264,7 +266,7 @@ def _bytes_to_show(detail: FrameDetail | None) -> tuple[bytes, int]:
     return (b"", 0) if finding_excerpt is None else (excerpt_bytes(finding_excerpt), finding_excerpt.start)
 
 
-def _severity(detail: FrameDetail) -> int:
+def _worst_rank(detail: FrameDetail) -> int:
     return max((RANK.get(finding.severity, 0) + 1 for finding in detail.findings), default=0)
 
 
@@ -284,14 +286,14 @@ def _exchange_text(
         text.append_text(_repeat_text(repeat, exchange.line.connection_id))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
-        for name, text_of_field in (
+        for name, value in (
             ("", event.message),
             ("expected: ", event.expected),
             ("got: ", event.got),
             ("hint: ", event.hint),
         ):
-            if text_of_field:
-                text.append(name, "dim").append(f"{safe(text_of_field)}\n")
+            if value:
+                text.append(name, "dim").append(f"{safe(value)}\n")
     elif exchange.event is not None:
         for name, fact in msgspec.to_builtins(exchange.event).items():
             if name not in _IN_HEAD and fact:

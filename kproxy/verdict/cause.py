@@ -1,4 +1,4 @@
-"""A cause of findings: the first of the most severe ones, how often and where they were found, and if it lasts."""
+"""A cause of findings: the first of the most severe ones, how often and where they were found, and whether it lasts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code shared by ShareFetch and ShareAcknowledge, for the member and its acknowledgements."""
+"""Code shared by ShareFetch and ShareAcknowledge: finds the member, and applies its acknowledgements."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, 
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).find_led(request.node, body["group_id"], (topic_id, index))
         if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
-            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, even if another broker leads it
         if acknowledgements and share is not None:
             share.acknowledge(body["member_id"], acknowledgements)
     except ApiError as api_error:

@@ -16,7 +16,7 @@ from kproxy.spark.sentences import host
 
 #: A request with the same API, size and topics within this time (us) after another was lost is a retry: clients
 #: reconnect within seconds (reconnect.backoff.max.ms).
-_AGAIN_US = 10_000_000
+_RETRY_US = 10_000_000
 #: The columns that identify a repeated request of a client; topics with their partitions and bytes.
 _IDENTITY_COLUMNS: Final = ("cluster", "host", "client_id", "api", "size", "names")
 
@@ -24,7 +24,7 @@ _RETRIABLE = [error.name for error in schemas.errors() if error.retriable]
 
 
 def resent_requests(lines: DataFrame) -> DataFrame:
-    """Return the first requests that repeat one that was unanswered when its connection closed.
+    """Return the requests that first repeat a request left unanswered when its connection closed.
 
     Metadata and log-in requests are left out: every new connection sends the same ones.
 
@@ -41,7 +41,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     connection_ends = ended_connections.select(
         "connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by")
     )
-    ended_lines = lines.join(connection_ends, "connection_id")  # with the end, so that it is joined only once
+    ended_lines = lines.join(connection_ends, "connection_id")  # with the ends, so that these are joined only once
     columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
@@ -50,7 +50,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
                 F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
     is_same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _IDENTITY_COLUMNS]
-    is_soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
+    is_soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _RETRY_US)
     pairs = requests.join(lost, [*is_same, is_soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
     by_lost_request = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
@@ -87,7 +87,7 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
             F.unix_micros("request_ts").alias("again_us"), F.unix_micros("ts").alias("us"),
         )
         .withColumn("refused_us", F.lag("us").over(by_request))
-        .where((F.col("again_us") >= F.col("refused_us")) & (F.col("again_us") - F.col("refused_us") <= _AGAIN_US))
+        .where((F.col("again_us") >= F.col("refused_us")) & (F.col("again_us") - F.col("refused_us") <= _RETRY_US))
         .drop("offset", "size", "names", "us")
     )  # fmt: skip
 

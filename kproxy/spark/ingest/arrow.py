@@ -19,7 +19,7 @@ _BATCH_LINES = 4096
 _BATCH_BYTES = 8 << 20
 #: Fewer lines than this are parsed one by one if they cannot be parsed together.
 _FEW_LINES = 32
-#: Characters kept of a text that is not a line.
+#: The maximum number of characters kept of a text that is not a line.
 MAX_CORRUPT = 4096
 
 
@@ -33,12 +33,12 @@ class Batches:
         self._has_all = set(TRACE.names) <= self._types.keys()
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
+        """Yield the batches for lines (bytes) of one file and sentences about damage (str)."""
         for portion in _portions(texts):
             yield from self._portion_batches(portion, file)
 
     def _portion_batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Parse lines together if possible; if a line is special, divide them to parse most of the others together."""
+        """Parse lines together if possible; if a line prevents it, split them so that most still are."""
         lines = [text for text in texts if isinstance(text, bytes)] if self._has_all else []
         if len(lines) < len(texts):
             yield from self._batches(texts, file)
@@ -52,7 +52,7 @@ class Batches:
             yield from self._portion_batches(lines[half:], file)
 
     def of_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
-        """Yield batches, given a block of whole lines of one file."""
+        """Yield the batches for a block of whole lines of one file."""
         if self._has_all and (table := parse_block(block)) is not None:
             yield from self._with_file(table, file)
         else:
@@ -121,12 +121,12 @@ def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
         yield portion
 
 
-def _fit_value(value: Any, kind: T.DataType) -> Any:
+def _fit_value(value: Any, data_type: T.DataType) -> Any:
     """Convert a JSON value for its column: values without fixed fields become text."""
-    if isinstance(kind, T.StringType):
+    if isinstance(data_type, T.StringType):
         return value if value is None or isinstance(value, str) else encode_json(value).decode()
-    if isinstance(kind, T.ArrayType):
-        return [_fit_value(element, kind.elementType) for element in value] if value else value
-    if isinstance(kind, T.StructType) and value is not None:
-        return {field.name: _fit_value(value.get(field.name), field.dataType) for field in kind}
+    if isinstance(data_type, T.ArrayType):
+        return [_fit_value(element, data_type.elementType) for element in value] if value else value
+    if isinstance(data_type, T.StructType) and value is not None:
+        return {field.name: _fit_value(value.get(field.name), field.dataType) for field in data_type}
     return value

@@ -30,7 +30,7 @@ def retry_storm(lines: DataFrame) -> DataFrame:
     )
     rows = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
-    ).agg(*occurrence_columns(), F.max("until").alias("until"), F.max("count").alias("most"))
+    ).agg(*occurrence_columns(), F.max("until").alias("until"), F.max("count").alias("max_count"))
     text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
-                "broker", "most", "error")  # fmt: skip
+                "broker", "max_count", "error")  # fmt: skip
     return finding_rows(rows, message=text, last_at=F.col("until"), got=F.col("error"))

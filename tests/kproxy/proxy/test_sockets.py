@@ -100,7 +100,7 @@ async def test_unix_socket_taken_over_by_a_different_process_is_not_removed(tmp_
         assert path.exists()
 
 
-def test_active_unix_socket_is_in_use(tmp_path: Path) -> None:
+def test_active_unix_socket_is_reported_as_in_use(tmp_path: Path) -> None:
     address = UnixAddress(str(tmp_path / "kproxy.sock"))
     [sock] = listen(address)
     with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is already in use: stop"):
@@ -119,7 +119,7 @@ def test_missing_directory_is_reported(tmp_path: Path) -> None:
         listen(UnixAddress(str(tmp_path / "missing" / "kproxy.sock")))
 
 
-def test_occupied_port_is_in_use() -> None:
+def test_occupied_port_is_reported_as_in_use() -> None:
     [sock] = listen(parse_listen("127.0.0.1:0"))
     with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is already in use: stop the process on it"):
         listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
