@@ -117,9 +117,7 @@ def test_compose_publishes_every_advertised_port() -> None:
     for port in services["kproxy"]["ports"]:
         first_port, _, last_port = port.rpartition(":")[2].partition("-")
         published |= set(range(int(first_port), int(last_port or first_port) + 1))
-    other_brokers = [
-        name for name in services if name not in ("kproxy", "broker-1")
-    ]  # broker-1 is the upstream
+    other_brokers = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is the upstream
     ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in other_brokers]
     http = relay._tcp(args.http, "--http")
     assert http is not None

@@ -27,7 +27,15 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> Any:
 def trace(*more_lines: Line, requests: int = 2) -> list[Line]:
     """Return the trace of a connection with frames of 10 bytes."""
     common_columns: dict[str, Any] = {"v": FORMAT, "ts": TS, "connection_id": "n-1-1", "client": CLIENT, "server": "s"}
-    frame_columns = {**common_columns, "api": "Metadata", "api_key": 3, "api_version": 1, "correlation_id": 1, "size": 10, "offset": 0}
+    frame_columns = {
+        **common_columns,
+        "api": "Metadata",
+        "api_key": 3,
+        "api_version": 1,
+        "correlation_id": 1,
+        "size": 10,
+        "offset": 0,
+    }
     return [
         OpenLine(**common_columns, listener="l"),
         *(RequestLine(**frame_columns) for _ in range(requests)),

@@ -13,7 +13,9 @@ class SecretSearch:
     """Find parts of named secrets as plain bytes, in hex, and in base64 at each of its three alignments."""
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
-        self._spellings: dict[int, dict[bytes, str]] = {}  # keyed by length, so that each text is split only once per length
+        self._spellings: dict[
+            int, dict[bytes, str]
+        ] = {}  # keyed by length, so that each text is split only once per length
         for name, secret in secrets.items():
             for spelling in _spellings(secret):
                 self._spellings.setdefault(len(spelling), {})[spelling] = name

@@ -20,7 +20,11 @@ DETAILS = ("summary", "full")
 
 def dissected_lines(capture: Path, detail: str) -> bytes:
     """Return the trace lines of a capture, as the command prints them."""
-    with io.BytesIO() as buffer, io.TextIOWrapper(buffer, encoding="utf-8") as output, contextlib.redirect_stdout(output):
+    with (
+        io.BytesIO() as buffer,
+        io.TextIOWrapper(buffer, encoding="utf-8") as output,
+        contextlib.redirect_stdout(output),
+    ):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
         output.flush()
         return buffer.getvalue()

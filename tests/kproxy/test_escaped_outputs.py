@@ -273,7 +273,9 @@ def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> No
     assert "[@click=app.quit]" in _assert_harmless(error_output)
     assert "[red]" in error_output
     assert "Traceback" not in error_output
-    text = "".join(file.read_text() for file in trace_files(directory))  # there are two files if the hour ended during the test
+    text = "".join(
+        file.read_text() for file in trace_files(directory)
+    )  # there are two files if the hour ended during the test
     assert text
     for line in _assert_harmless(text).splitlines():
         json.loads(line)

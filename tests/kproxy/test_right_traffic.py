@@ -32,7 +32,7 @@ CORRECT_FINDINGS = {
 
 
 def is_incompatible(row: dict[str, Any]) -> bool:
-    """Return whether a row belongs to an early-access API of 3.9.1 that was later changed without a new version number."""
+    """Return whether a row belongs to an early-access API of 3.9.1 that later changed without a new version number."""
     return row["release"] == "3.9.1" and row["api"] == "ReadShareGroupStateSummaryResponse"
 
 

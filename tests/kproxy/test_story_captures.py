@@ -61,7 +61,9 @@ def test_frame_alone_has_the_expected_finding(name: str, expected: Expected) -> 
     known_api = api_by_name(deviating_response.api)
     assert known_api is not None
     explanation = explain(deviating_response.frame(2), answered_request=(known_api.key, deviating_response.version))
-    best_finding, *other_findings = best_first(finding_entry(finding, explanation.frame) for finding in explanation.findings)
+    best_finding, *other_findings = best_first(
+        finding_entry(finding, explanation.frame) for finding in explanation.findings
+    )
     assert expected_from(best_finding) == expected
     assert {finding.severity for finding in other_findings} <= {"info"}
 
@@ -81,7 +83,9 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
         (8, edit("body_version", body_version=4, header=None), [93, 93], "topics[0].partitions[0].leader_epoch"),
     ],
 )
-def test_fixed_layout_is_diagnosed_for_each_version(version: int, expected_edit: object, span: object, path: str) -> None:
+def test_fixed_layout_is_diagnosed_for_each_version(
+    version: int, expected_edit: object, span: object, path: str
+) -> None:
     explanation = explain(FIXED, answered_request=(3, version))
     first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explanation.findings))
     assert (first["edit"], first["span"], first["path"]) == (expected_edit, span, path)

@@ -119,7 +119,9 @@ def test_generations_software_and_batches_match_tshark(name: str) -> None:
     batches: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for line in frames_of(name):
         is_request = isinstance(line, RequestLine)
-        if line.generation_id is not None and is_request == (line.api != "JoinGroup"):  # of JoinGroup, only the response has one
+        if line.generation_id is not None and is_request == (
+            line.api != "JoinGroup"
+        ):  # of JoinGroup, only the response has one
             generations[line.api, line.generation_id] += 1
         if is_request and line.software_name is not None:
             software[line.software_name, line.software_version] += 1

@@ -77,7 +77,9 @@ async def test_built_in_broker_shows_the_bug(case: Case) -> None:
         broker = await stack.enter_async_context(Broker(quirks=(case.quirk,), topics={"orders": 1}))
         [port] = broker.ports
         setup_client = _Client(port, stack)
-        await setup_client.exchange(0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0)
+        await setup_client.exchange(
+            0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0
+        )
         client = _Client(port, stack)
         for number, frame, sent_at in story.sent:
             await client.exchange(number, frame, sent_at)

@@ -194,7 +194,11 @@ def advertise_broker_address() -> list[object]:
 
 def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
     lines, dissector = dissect(
-        [*advertise_broker_address(), *failed_connection_attempt(1, 9092, "refused"), *failed_connection_attempt(2, 80, "refused")]
+        [
+            *advertise_broker_address(),
+            *failed_connection_attempt(1, 9092, "refused"),
+            *failed_connection_attempt(2, 80, "refused"),
+        ]
     )
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
     close_line = lines[-1]

@@ -393,7 +393,13 @@ def test_reading_stops_when_a_file_continues_with_only_zeros(compress: Callable[
 
 
 def test_packets_between_zeros_reset_the_zero_count() -> None:
-    data = pcap(TWO_PACKETS) + zero_records(65_535) + pcap(TWO_PACKETS[:1])[24:] + zero_records(65_535) + pcap(TWO_PACKETS[:1])[24:]
+    data = (
+        pcap(TWO_PACKETS)
+        + zero_records(65_535)
+        + pcap(TWO_PACKETS[:1])[24:]
+        + zero_records(65_535)
+        + pcap(TWO_PACKETS[:1])[24:]
+    )
     packets, truncated = read_capture(data)
     assert len(packets) == 4
     assert truncated == "it has zeros in the place of 131070 packets"

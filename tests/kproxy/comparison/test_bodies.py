@@ -102,7 +102,9 @@ def test_special_timestamps_are_compared_but_times_are_not() -> None:
         return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
 
     pairs = [(-1, -2), (-1, 1_700_000_000_000), (1_600_000_000_000, 1_700_000_000_000), (-1, -1)]
-    difference_counts = [len(compare_bodies("ListOffsetsRequest", list_offsets(a), list_offsets(b)).differences) for a, b in pairs]
+    difference_counts = [
+        len(compare_bodies("ListOffsetsRequest", list_offsets(a), list_offsets(b)).differences) for a, b in pairs
+    ]
     assert difference_counts == [1, 1, 0, 0]
 
 

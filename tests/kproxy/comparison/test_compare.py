@@ -156,7 +156,10 @@ def test_polls_that_only_one_side_sends_are_a_difference() -> None:
 
 def test_connections_are_matched_by_their_requests() -> None:
     creating_exchanges, joining_exchanges = [API_VERSIONS, METADATA, CREATE, CREATE], [API_VERSIONS, JOIN]
-    assert differences(traffic(creating_exchanges, joining_exchanges), traffic(joining_exchanges, creating_exchanges)) == []
+    assert (
+        differences(traffic(creating_exchanges, joining_exchanges), traffic(joining_exchanges, creating_exchanges))
+        == []
+    )
     renamed_clients = traffic(creating_exchanges, joining_exchanges, client_ids=("app-77", "app"))
     assert differences(traffic(creating_exchanges, joining_exchanges), renamed_clients) == []
 

@@ -13,7 +13,7 @@ from kproxy.control import paths
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets() -> Iterator[Path]:
-    """Return a directory for this module's control sockets; it is short because the path of a Unix socket is limited."""
+    """Return a directory for this module's control sockets; its path is short because Unix socket paths are limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", directory)
         patch.setenv("TMPDIR", directory)

@@ -193,13 +193,15 @@ async def test_pending_and_later_calls_fail_when_the_proxy_ends(path: Path) -> N
             await client.ask("connections")
 
 
-async def test_unread_lines_pause_the_proxy_but_do_not_delay_replies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_lines_pause_the_proxy_but_do_not_delay_replies(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_module, "_BUFFER_BYTES", 100_000)
     count = 1000
     last_number = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal sent
+        nonlocal last_number
         writer.write(HELLO)
         for last_number in range(count):
             writer.write(line(last_number, 10_000))

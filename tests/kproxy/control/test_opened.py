@@ -31,9 +31,7 @@ def upstream(broker: Broker) -> tuple[str, ...]:
     return "--upstream", f"127.0.0.1:{broker.port}", "-q", "--no-trace"
 
 
-def test_two_proxies_have_separate_private_sockets(
-    tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
-) -> None:
+def test_two_proxies_have_separate_private_sockets(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
         assert sorted(proxy.greeting.pid for proxy in list_proxies()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):

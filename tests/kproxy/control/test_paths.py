@@ -126,9 +126,13 @@ def test_servers_without_a_proxy_greeting_are_skipped(reply: bytes, socket_dir: 
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_silent_server_delays_listing_the_proxies_only_briefly(socket_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_delays_listing_the_proxies_only_briefly(
+    socket_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def greet_quickly(path: Path) -> Greeting:
-        monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # the other thread may be slow to reply
+        monkeypatch.setattr(
+            paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10
+        )  # the other thread may be slow to reply
         return original_greeting(path)
 
     original_greeting = paths._greeting

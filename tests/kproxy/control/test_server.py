@@ -197,7 +197,9 @@ def test_other_users_are_rejected_even_if_file_permissions_allow_them(loop: Serv
         assert viewer.read_rest() == [{"error": "this proxy belongs to another user"}]
 
 
-def test_without_peer_credentials_the_directory_permissions_suffice(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peer_credentials_the_directory_permissions_suffice(
+    loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with loop.connect_viewer() as viewer:
         assert viewer.read_line()["protocol"] == 1
@@ -226,7 +228,11 @@ def test_watching_viewers_are_sent_current_and_new_late_responses(loop: ServerLo
 
 def test_watching_viewers_are_sent_changed_listeners(loop: ServerLoop) -> None:
     listeners_change = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
-    with loop.connect_viewer() as watching_viewer, loop.connect_viewer() as late_viewer, loop.connect_viewer() as other_viewer:
+    with (
+        loop.connect_viewer() as watching_viewer,
+        loop.connect_viewer() as late_viewer,
+        loop.connect_viewer() as other_viewer,
+    ):
         watching_viewer.read_line(), late_viewer.read_line(), other_viewer.read_line()
         assert loop.ask(watching_viewer, id=1, do="watch") == {"id": 1, "watching": True}
         loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])

@@ -241,7 +241,9 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
         (b"x" * 80_000, "a request is limited to 65536 bytes"),
     ],
 )
-def test_invalid_request_is_answered_with_an_error_and_a_disconnect(proxy: WatchedProxy, data: bytes, message: str) -> None:
+def test_invalid_request_is_answered_with_an_error_and_a_disconnect(
+    proxy: WatchedProxy, data: bytes, message: str
+) -> None:
     with RawViewer(proxy.path) as viewer:
         viewer.read_line()
         viewer.socket.sendall(data)

@@ -46,7 +46,10 @@ def test_all_time_is_counted_in_equal_buckets(event_times: list[int]) -> None:
     assert clock.all_time(series) == tuple(map(buckets.count, range(min(buckets), max(buckets) + 1)))
     assert max(buckets) - min(buckets) < BUCKETS
     narrower_width = clock.width // 2
-    assert clock.width == SECOND // 1000 or max(event_times) // narrower_width - min(event_times) // narrower_width >= BUCKETS
+    assert (
+        clock.width == SECOND // 1000
+        or max(event_times) // narrower_width - min(event_times) // narrower_width >= BUCKETS
+    )
 
 
 @given(times, times)

@@ -246,7 +246,9 @@ def test_terms_can_be_combined_by_and_or_and_not(terms: list[str], line: dict[st
 
 
 @given(first=TERMS, second=TERMS, third=TERMS, line=LINES)
-def test_not_binds_tighter_than_and_which_binds_tighter_than_or(first: str, second: str, third: str, line: dict[str, Any]) -> None:
+def test_not_binds_tighter_than_and_which_binds_tighter_than_or(
+    first: str, second: str, third: str, line: dict[str, Any]
+) -> None:
     a, b, c = (parse(term).matches(line) for term in (first, second, third))
     assert parse(f"{first} or {second} and not {third}").matches(line) == (a or (b and not c))
     assert parse(f"not {first} and {second} or {third}").matches(line) == ((not a and b) or c)

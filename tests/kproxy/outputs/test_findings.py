@@ -178,7 +178,11 @@ def test_elements_of_an_array_share_a_cause() -> None:
 
 def test_frames_truncated_at_the_same_field_share_a_cause() -> None:
     truncated_by_one, truncated_by_two = (EditEntry("truncated", "*", {"bytes": number}) for number in (1, 2))
-    assert _cause_key("name", truncated_by_one) == _cause_key("name", truncated_by_two) != _cause_key("id", truncated_by_one)
+    assert (
+        _cause_key("name", truncated_by_one)
+        == _cause_key("name", truncated_by_two)
+        != _cause_key("id", truncated_by_one)
+    )
 
 
 def test_key_of_a_cause_is_stable_for_code_scanning() -> None:

@@ -67,7 +67,7 @@ def test_filtered_report_recognises_that_a_wait_has_ended() -> None:
         report = Report(file, parse("finding=C020"), "text", Selection())
         report.begin("a.pcap")
         report.write_all([request(0), waiting_finding, *responses])
-        report.close_line()
+        report.close()
         return next(line for line in file.getvalue().splitlines() if "seen: " in line)
 
     assert count_row().endswith("seen: once, it lasts")
@@ -114,14 +114,20 @@ def test_cause_shows_its_first_finding_and_a_count() -> None:
     ],
 )
 def test_different_api_version_field_or_edit_is_a_different_cause(different_line: Line) -> None:
-    assert [cause.count for cause in collect_causes(response("c-1", trailing_bytes_finding()), different_line).sorted_causes()] == [
+    assert [
+        cause.count
+        for cause in collect_causes(response("c-1", trailing_bytes_finding()), different_line).sorted_causes()
+    ] == [
         1,
         1,
     ]
 
 
 def test_confidence_does_not_distinguish_causes() -> None:
-    lines = [response("c-1", trailing_bytes_finding(edit=EditEntry("x", "y"), confidence=confidence)) for confidence in (0.9, 0.95)]
+    lines = [
+        response("c-1", trailing_bytes_finding(edit=EditEntry("x", "y"), confidence=confidence))
+        for confidence in (0.9, 0.95)
+    ]
     assert len(collect_causes(*lines).sorted_causes()) == 1
 
 
@@ -132,7 +138,10 @@ def test_ambiguous_repeats_are_assigned_to_no_cause() -> None:
 
 
 def test_worst_and_most_frequent_causes_come_first() -> None:
-    lines = [WARNING] * 9 + [response("c-1", trailing_bytes_finding("a")), *[response("c-1", trailing_bytes_finding("b"))] * 2]
+    lines = [WARNING] * 9 + [
+        response("c-1", trailing_bytes_finding("a")),
+        *[response("c-1", trailing_bytes_finding("b"))] * 2,
+    ]
     order = [(cause.finding.code, cause.finding.path) for cause in collect_causes(*lines).sorted_causes()]
     assert order == [("L001", "b"), ("L001", "a"), ("C002", None)]
 
@@ -269,7 +278,9 @@ def test_sarif_is_valid_and_points_into_the_stream() -> None:
 
 def test_sarif_fingerprints_do_not_depend_on_location() -> None:
     def fingerprint(*lines: Line, file: str) -> str:
-        [result] = json.loads(sarif.report(collect_causes(*lines, file=file), analysed_inputs(*lines)))["runs"][0]["results"]
+        [result] = json.loads(sarif.report(collect_causes(*lines, file=file), analysed_inputs(*lines)))["runs"][0][
+            "results"
+        ]
         return str(result["partialFingerprints"]["kproxyCause/v1"])
 
     expected = fingerprint(response("c-1", trailing_bytes_finding()), file="a.pcap")

@@ -5,7 +5,7 @@ import io
 import msgspec
 import pytest
 
-from kproxy.outputs.line_text import TextOutput, topics_text
+from kproxy.outputs.text import TextOutput, topics_text
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     CloseLine,
@@ -127,7 +127,9 @@ def test_control_characters_from_a_client_are_escaped() -> None:
 
 def test_open_and_close_rows_show_the_endpoints() -> None:
     assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in line_text(OpenLine(**COMMON, **ENDPOINTS))
-    closed = line_text(CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1))
+    closed = line_text(
+        CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1)
+    )
     assert "reset by client" in closed
     assert "1 unanswered" in closed
 
@@ -219,7 +221,9 @@ def test_sizes_have_units(count: int, expected: str) -> None:
     assert size(count) == expected
 
 
-@pytest.mark.parametrize(("duration_us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
+@pytest.mark.parametrize(
+    ("duration_us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")]
+)
 def test_durations_have_units(duration_us: int | None, expected: str) -> None:
     assert duration(duration_us) == expected
 

@@ -167,7 +167,7 @@ async def test_check_result_is_that_of_its_first_failed_task() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(fail_check())
 
-    async def expect_nothing() -> None:
+    async def fail_check() -> None:
         raise CheckFailed("the broker is wrong")
 
     target = Target(parse_upstream("localhost:1"), 1)
@@ -201,7 +201,9 @@ async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
         await target.learn_versions()
         selected = [check for check in checks() if check.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        results_by_id = {result.check.id: result async for result in run_checks(target, selected, writes=False, at_once=1)}
+        results_by_id = {
+            result.check.id: result async for result in run_checks(target, selected, writes=False, at_once=1)
+        }
     outcomes = [result.outcome for result in results_by_id.values()]
     assert outcomes == ["pass", *(["fail", "skip"] if reporting_check == "kills" else ["pass", "fail"]), "skip"]
     assert results_by_id[reporting_check].sentence.endswith(

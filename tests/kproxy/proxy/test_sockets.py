@@ -203,7 +203,7 @@ async def test_check_times_out_if_the_upstream_drops_packets() -> None:
         async def record(awaited: Awaitable[Any]) -> None:
             results.append(await awaited)
 
-        checking = asyncio.ensure_future(record(check_upstream(listener_to(address), within=0.1)))
+        checking = asyncio.ensure_future(record(check_upstream(listener_to(address), timeout_s=0.1)))
         await asyncio.sleep(0)  # its timeout has started
         timer = asyncio.ensure_future(record(asyncio.sleep(1, "a second later")))
         await checking

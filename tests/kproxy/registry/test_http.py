@@ -151,9 +151,7 @@ def test_unknown_id_is_looked_up_again_after_a_minute(registry: FakeRegistry) ->
         ((200, b"x" * ((4 << 20) + 1)), "answered more than 4 MiB"),
     ],
 )
-def test_client_backs_off_after_the_registry_fails(
-    registry: FakeRegistry, response: Response, reason: str
-) -> None:
+def test_client_backs_off_after_the_registry_fails(registry: FakeRegistry, response: Response, reason: str) -> None:
     registry.responses = {"/schemas/ids/17": response}
     client = registry.client()
     failure = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}

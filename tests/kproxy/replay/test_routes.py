@@ -92,7 +92,9 @@ def test_new_topics_keep_their_captured_leaders() -> None:
     > CreatePartitions v3 {"topics": [{"name": "orders", "count": 3, "assignments": null}]}
     """
     replayer = Replayer(routes=ClusterRoutes(steps(CLUSTER), {2: TWO, 7: ONE}))
-    created_topics, extended_topics = [read_request(replayer.frame(exchange)).body["topics"] for exchange in exchanges(story)]
+    created_topics, extended_topics = [
+        read_request(replayer.frame(exchange)).body["topics"] for exchange in exchanges(story)
+    ]
     assert created_topics == [
         {"name": "orders", "num_partitions": -1, "replication_factor": -1, "configs": [], "assignments": [
             {"partition_index": 0, "broker_ids": [2, 7]}, {"partition_index": 1, "broker_ids": [7, 2]}]},

@@ -80,7 +80,9 @@ async def test_request_is_retried_if_the_broker_is_not_ready() -> None:
 async def test_late_response_is_not_taken_for_that_of_the_next_request() -> None:
     log: list[str] = []
     timeout_error = NoResponse("no response within 1 s", closed=False)
-    results = await run_replay("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", connect_in_turn(log, [timeout_error, 25, 0]))
+    results = await run_replay(
+        "> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", connect_in_turn(log, [timeout_error, 25, 0])
+    )
     assert [(exchange.outcome, exchange.sentence) for exchange in results] == [
         (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
     ]  # fmt: skip

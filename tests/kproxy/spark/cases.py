@@ -168,7 +168,7 @@ def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a group that gets a new member: one member rejoins at once, another only after 40 s of work."""
+    """Yield the lines of a group with a new member: one old member rejoins at once, another only after 40 s of work."""
     group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
     swift, busy, newcomer = (
         Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
@@ -213,7 +213,7 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a member that leaves and rejoins every two seconds, which makes the other one rejoin as well."""
+    """Yield the lines of a member that leaves and rejoins every two seconds, which makes the other one rejoin too."""
     group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
     steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
     end_at = at + (2 * PLANTED.storm_rounds + 1) * SECOND

@@ -204,11 +204,18 @@ class Oracle:
             peak = max(minutes.count(minute) for minute in set(minutes))
             short = sum(lifetime_us < _SHORT_US for lifetime_us in lifetimes_us)
             unanswered = sum(connection["unanswered"] for connection in client_connections)
-            table[key] = (len(client_connections), len(client_connections), peak, short, unanswered, percentile(lifetimes_us, 0.5))
+            table[key] = (
+                len(client_connections),
+                len(client_connections),
+                peak,
+                short,
+                unanswered,
+                percentile(lifetimes_us, 0.5),
+            )
         return table
 
     def heat(self, step_us: int, waiting: Sequence[str]) -> dict[str, Table]:
-        """Return the number of responses by API, bucket (us) and latency row; "" stands for all APIs not in `waiting`."""
+        """Return the number of responses by API, bucket (us) and latency row; "" stands for APIs not in `waiting`."""
         counts_by_api: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
         for at, api, _, latency_us, _ in self._answers:
             row = next(row for row in range(40) if latency_us < 10 ** ((row + 1) / 4))
@@ -222,7 +229,10 @@ class Oracle:
         for at, api, broker, latency_us, _ in self._answers:
             if api not in waiting:
                 latencies[broker, at // step_us * step_us].append(latency_us)
-        return {key: (len(bucket_latencies), percentile(sorted(bucket_latencies), 0.99)) for key, bucket_latencies in latencies.items()}
+        return {
+            key: (len(bucket_latencies), percentile(sorted(bucket_latencies), 0.99))
+            for key, bucket_latencies in latencies.items()
+        }
 
     def refusals(self, step_us: int) -> Table:
         """error, bucket: responses."""

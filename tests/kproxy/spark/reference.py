@@ -40,7 +40,9 @@ def assert_rows(table: DataFrame, expected: Iterable[Mapping[str, Any] | tuple[A
     unknown_columns = {name for row in expected if isinstance(row, Mapping) for name in row} - set(table.columns)
     assert not unknown_columns
     actual_rows = [_rounded(tuple(row)) for row in table.collect()]
-    assert actual_rows == [_rounded(tuple(row)) for row in table.sparkSession.createDataFrame(rows, table.schema).collect()]
+    assert actual_rows == [
+        _rounded(tuple(row)) for row in table.sparkSession.createDataFrame(rows, table.schema).collect()
+    ]
 
 
 def _rounded(value: Any) -> Any:

@@ -126,7 +126,7 @@ def python_without_kproxy(folder: Path) -> Path:
 
 @contextmanager
 def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
-    """Run a Spark process; yield the text in its log that is matched by the group in the regular expression `pattern`."""
+    """Run a Spark process; yield the text in its log that matches the group in the regular expression `pattern`."""
     home = Path(pyspark.__path__[0])
     with java_launcher(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}

@@ -94,7 +94,9 @@ def test_filters_and_times_select_the_lines(analyze: Analyze, trace: Path) -> No
     assert response_counts("--sample", "0.000001") == {}
 
 
-def test_json_csv_and_files_have_the_same_rows(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
+def test_json_csv_and_files_have_the_same_rows(
+    analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path
+) -> None:
     _, out, _ = analyze(trace, "--job", "latency", "--format", "json")
     expected = [json.loads(line) for line in out.splitlines()]
     assert {row.pop("job") for row in expected} == {"latency"}
@@ -198,7 +200,9 @@ def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tm
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
     assert (status, out) == (2, "")
     empty_file_warnings, (bad_lines, bad_files, reports) = err.splitlines()[:-3], err.splitlines()[-3:]
-    assert sorted(empty_file_warnings) == [f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty_files[:1]]
+    assert sorted(empty_file_warnings) == [
+        f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty_files[:1]
+    ]
     assert bad_lines == (
         f"kproxy: 4 of 7 lines could not be read and were skipped, as in file:{traces[0]}: no line; "
         f"file:{traces[0]}, file:{traces[1]} have such lines"

@@ -86,7 +86,9 @@ def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
         (("--since", "2026-11-21", "--history", "0"), "use 1 or more"),
     ],
 )
-def test_invalid_options_are_rejected(options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_rejected(
+    options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:  # raised by argparse, or here with the status that main returns
         sys.exit(main(["analyze", "trace", "--job", "anomalies", *options]))
     assert ended.value.code == 2

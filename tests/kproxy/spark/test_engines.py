@@ -79,7 +79,9 @@ def test_engines_produce_equal_tables(
     spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # including jobs whose tables are only stored
+    all_jobs = [
+        word for name in jobs.names() for word in ("--job", name)
+    ]  # including jobs whose tables are only stored
     embedded_run = run_embedded("--format", "json", *all_jobs, inputs)
     capfd.readouterr()
     status = main(["analyze", "--engine", "spark", "--format", "json", *all_jobs, str(inputs)])

@@ -134,7 +134,10 @@ def test_file_given_by_path_is_read_whatever_its_name(spark: SparkSession, tmp_p
 def test_growing_trace_is_read_once_before_and_after_its_rename(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "date=2026-11-21" / "hour=05"
     unfinished_path = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
-    assert read_lines(spark, tmp_path, growing=True) == (list(range(19)), [])  # the incomplete last line is still being written
+    assert read_lines(spark, tmp_path, growing=True) == (
+        list(range(19)),
+        [],
+    )  # the incomplete last line is still being written
     assert read_lines(spark, unfinished_path, growing=True) == (list(range(19)), [])
     with pytest.raises(UserError):  # no file is complete
         find_files(spark, [str(tmp_path)])

@@ -54,7 +54,9 @@ class Fleet:
     def table(self, job: str, key_columns: str, columns: str, is_wanted: RowFilter = lambda row: True) -> Table:
         """Return the given columns of a table, keyed by the columns that identify its rows."""
         rows = [row for row in self.rows(job) if is_wanted(row)]
-        rows_by_key = {tuple(row[name] for name in key_columns.split()): tuple(map(row.get, columns.split())) for row in rows}
+        rows_by_key = {
+            tuple(row[name] for name in key_columns.split()): tuple(map(row.get, columns.split())) for row in rows
+        }
         assert len(rows_by_key) == len(rows)
         return rows_by_key
 
@@ -323,7 +325,11 @@ def test_two_clusters_with_equal_names_are_separated(
             expected = json.loads(encode_json(single_table.rows).replace(b"10.1.", network.encode()))
             assert _sorted_texts(actual) == _sorted_texts(expected), job
     single_facts, facts = fleet.figures.facts, both_figures.facts
-    assert (facts.lines, facts.clients, facts.brokers) == (2 * single_facts.lines, 2 * single_facts.clients, 2 * single_facts.brokers)
+    assert (facts.lines, facts.clients, facts.brokers) == (
+        2 * single_facts.lines,
+        2 * single_facts.clients,
+        2 * single_facts.brokers,
+    )
     texts = [headline.text for headline in headlines(fleet.figures)]
     expected = [f"Cluster 10.1.0.1:9092: {text}" for text in texts]
     expected += [text.replace("10.1.", "10.2.") for text in expected]
@@ -333,7 +339,7 @@ def test_two_clusters_with_equal_names_are_separated(
 def _sorted_texts(rows: list[list[Any]]) -> list[str]:
     """Return rows as sorted texts, without the last digits of numbers and the prefixes of proxies, which can differ."""
 
-    def plain(value: Any) -> Any:
+    def normalize(value: Any) -> Any:
         return f"{value:.9g}" if isinstance(value, float) else re.sub("lab-|web-", "", str(value))
 
     return sorted(str(list(map(normalize, row))) for row in rows)

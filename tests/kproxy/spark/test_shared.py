@@ -56,7 +56,9 @@ def is_cached(rows: DataFrame) -> bool:
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
 
 
-def test_next_job_is_planned_ahead_until_the_iterator_is_closed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_job_is_planned_ahead_until_the_iterator_is_closed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = table(spark, request("Fetch", at=0))
     planned: list[str] = []
     released, started = threading.Event(), threading.Event()

@@ -66,9 +66,9 @@ def test_directory_is_read_with_selected_columns(spark: SparkSession, tmp_path: 
     assert count_by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
     selected_columns = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
     assert selected_columns.count() == count  # the invalid line is omitted, because its column is not selected
-    assert [row["ts"] for row in selected_columns.collect()] == [row["ts"] for row in rows.where("ts is not null").collect()][
-        :count
-    ]
+    assert [row["ts"] for row in selected_columns.collect()] == [
+        row["ts"] for row in rows.where("ts is not null").collect()
+    ][:count]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,9 @@ def test_directory_is_read_with_selected_columns(spark: SparkSession, tmp_path: 
         (None, ROW, "no path: pass files"),
     ],
 )
-def test_unreadable_paths_and_schemas_are_rejected(spark: SparkSession, path: str | None, schema: str, message: str) -> None:
+def test_unreadable_paths_and_schemas_are_rejected(
+    spark: SparkSession, path: str | None, schema: str, message: str
+) -> None:
     with pytest.raises(PySparkException, match=message):
         spark.read.format("kproxy").schema(schema).load(path).collect()
 
@@ -123,7 +125,9 @@ def test_stream_yields_every_line_once_while_traces_grow(spark: SparkSession, st
     (hour / ".c.jsonl.zst.part").rename(hour / "c.jsonl.zst")
     assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
     query.stop()
-    write(stream_folder / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30])  # this line stays incomplete
+    write(
+        stream_folder / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30]
+    )  # this line stays incomplete
     query = start_stream(spark, stream_folder)  # the query resumes from its checkpoint
     assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
 

@@ -69,7 +69,10 @@ def test_rows_summarise_each_transactional_id() -> None:
         (init("pay", 1, 1, 2), "fenced"),
         ("1 lose > 100 frames=1\n", "unknown"),
         ("2> Metadata v9 {}\n2 lose > 100 frames=1\n", "open"),
-        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),  # fenced by the coordinator after the timeout
+        (
+            read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")),
+            "fenced",
+        ),  # fenced by the coordinator after the timeout
         (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),  # the marker of an earlier transaction
         (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # the marker of another producer
     ],

@@ -45,9 +45,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
     app = KproxyApp(session)
     with (
         patch.object(exchanges, "_CURSOR_REST_S", _CURSOR_REST_S),
-        patch(
-            "textual.app.wait_for_idle", wait_until_idle
-        ),  # the original waits for an idle processor, at least 20 ms
+        patch("textual.app.wait_for_idle", wait_until_idle),  # the original waits for an idle processor, at least 20 ms
         patch("textual.pilot.wait_for_idle", wait_until_idle),
     ):
         async with app.run_test(size=size) as pilot:

@@ -138,7 +138,7 @@ def kproxy(
 
 
 def environment(directory: Path) -> Mapping[str, str]:
-    """Return an environment with separate caches and control sockets, which hides proxies of the user and other tests."""
+    """Return an environment with new caches and control sockets that hides proxies of the user and of other tests."""
     directory.chmod(0o700)
     return {"XDG_RUNTIME_DIR": str(directory), "TMPDIR": str(directory), "XDG_CACHE_HOME": str(directory / "cache")}
 

@@ -182,7 +182,9 @@ async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
     session = session_of([join_request], phase=SourcePhase.LIVE)
     async with running(session) as pilot:
         assert "late:" not in text(pilot)
-        session.source.late[join_request.connection_id] = late_response(request(2), WHY)  # this is about a different request
+        session.source.late[join_request.connection_id] = late_response(
+            request(2), WHY
+        )  # this is about a different request
         await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
         for why in (WHY, "the broker has not answered on this connection yet"):

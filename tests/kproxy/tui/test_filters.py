@@ -20,8 +20,8 @@ def mixed_session() -> BrowseSession:
     for number in range(12):
         client_id = "audit" if number % 3 == 0 else "shop"
         api, key = ("Heartbeat", 12) if number % 2 else ("Fetch", 1)
-        request_line = request(number, at=number, client_id=client_id, api=api, api_key=key, connection_id=f"n-{number % 3}",
-                               group_id=f"group-of-{client_id}")  # fmt: skip
+        request_line = request(number, at=number, client_id=client_id, api=api, api_key=key,
+                               connection_id=f"n-{number % 3}", group_id=f"group-of-{client_id}")  # fmt: skip
         lines += [request_line, response(request_line, findings=[finding()] if number == 3 else [])]
     return session_of(lines)
 

@@ -49,7 +49,9 @@ def test_wait_is_ongoing_until_its_response_or_the_end_of_its_connection() -> No
     wait_finding = waiting_finding("C020", "warning", request_line.offset, request_line.connection_id)
     close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(request_line, wait_finding).verdict()] == [1]
-    assert [cause.lasting for cause in collect_causes(request_line, wait_finding, response(request_line)).verdict()] == [0]
+    assert [
+        cause.lasting for cause in collect_causes(request_line, wait_finding, response(request_line)).verdict()
+    ] == [0]
     assert [cause.lasting for cause in collect_causes(request_line, wait_finding, close_line).verdict()] == [0]
 
 
@@ -245,7 +247,9 @@ def test_consequence_of_a_transaction_is_listed_below_its_cause() -> None:
         return finding_line
 
     transaction_text = "the transaction of transactional id 'pay' (producer 1, epoch 0)"
-    held_records = transaction_finding("T001", "reader", f"t[0]: read_committed consumers wait: {transaction_text} holds it")
+    held_records = transaction_finding(
+        "T001", "reader", f"t[0]: read_committed consumers wait: {transaction_text} holds it"
+    )
     [cause] = collect_causes(
         held_records, transaction_finding("T002", "writer", f"{transaction_text} has been open for 45 s")
     ).verdict()
@@ -269,6 +273,8 @@ def test_repeats_are_counted_once() -> None:
     close_line = CloseLine(
         v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDPOINTS, repeated=[RepeatEntry("L003", "wrong", 5)]
     )
-    causes = collect_causes(first, response(first, findings=[finding("error", "L003")]), second, repeat_line, close_line)
+    causes = collect_causes(
+        first, response(first, findings=[finding("error", "L003")]), second, repeat_line, close_line
+    )
     assert [cause.count for cause in causes.verdict()] == [6]
     assert [cause.count for cause in causes.verdict()] == [6]

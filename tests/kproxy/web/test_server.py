@@ -46,7 +46,9 @@ class Client:
         status, body, response = await self.read(path, with_key=with_key, **headers)
         return status, body.decode(response.get_encoding(), errors="replace"), response
 
-    async def read(self, path: str, *, with_key: bool = True, **headers: str) -> tuple[int, bytes, aiohttp.ClientResponse]:
+    async def read(
+        self, path: str, *, with_key: bool = True, **headers: str
+    ) -> tuple[int, bytes, aiohttp.ClientResponse]:
         """Return the status, the body as bytes, and the response."""
         if with_key:
             headers["Cookie"] = f"{self.access.cookie}={self.access.token}"
@@ -77,7 +79,12 @@ class Client:
 def lines() -> list[Any]:
     slow_request = request(1, api="Fetch")
     request_with_finding = request(2, api="Metadata", api_key=3, at=1, client_id=EVIL, findings=[finding(code="L005")])
-    return [slow_request, request_with_finding, response(request_with_finding, after_us=10), response(slow_request, after_us=900_000)]
+    return [
+        slow_request,
+        request_with_finding,
+        response(request_with_finding, after_us=10),
+        response(slow_request, after_us=900_000),
+    ]
 
 
 @pytest.fixture
@@ -230,7 +237,9 @@ async def test_events_require_the_cookie_and_the_origin(client: Client, with_key
     with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
         await client.events(with_key=with_key, origin=origin)
     assert raised.value.status == 403
-    status, _, _ = await client.get("/api/events", Upgrade="websocket", Connection="Upgrade")  # no browser sends such a request
+    status, _, _ = await client.get(
+        "/api/events", Upgrade="websocket", Connection="Upgrade"
+    )  # no browser sends such a request
     assert status == 403
 
 

@@ -27,7 +27,9 @@ def entry(topic: str | None = "orders", *, partitions: tuple[int, ...] = (0,), *
     return TopicEntry(topic, partitions=list(partitions), **more)  # type: ignore[arg-type]
 
 
-def produce_exchange(number: int, *entries: TopicEntry, at: float = 0, error_paths: str = "", **more: object) -> list[Line]:
+def produce_exchange(
+    number: int, *entries: TopicEntry, at: float = 0, error_paths: str = "", **more: object
+) -> list[Line]:
     """Return a Produce request and its response, which repeats the entries of the request."""
     request_line = request(number, at=at, api="Produce", api_key=0, topics=list(entries), **more)
     errors = [ErrorEntry(path, 1, "NOT_LEADER_OR_FOLLOWER") for path in error_paths.split()]
@@ -79,9 +81,7 @@ def test_counts_of_real_captures_equal_a_simple_recount() -> None:
             expected = totals[name]
             transferred = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
             assert (*transferred, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
-            assert (
-                traffic.requests >= expected["requests"]
-            )  # also counts fetch session requests that name no topic
+            assert traffic.requests >= expected["requests"]  # also counts fetch session requests that name no topic
             assert traffic.requests - traffic.empty == expected["requests"] - expected["empty"]
             assert sum(traffic.all_time) == traffic.records
 
@@ -402,7 +402,9 @@ def test_records_fetched_before_their_produce_response_are_not_unread() -> None:
 
 
 def test_batch_fetched_long_before_its_produce_request_is_another_batch() -> None:
-    assert single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after_s=1)).delivery_us is None
+    assert (
+        single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after_s=1)).delivery_us is None
+    )
 
 
 def test_reader_shows_the_age_of_its_oldest_record_until_it_catches_up() -> None:

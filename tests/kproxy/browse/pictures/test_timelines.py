@@ -40,7 +40,9 @@ def test_timelines_of_groups_show_generations_and_members() -> None:
         assert timeline.lanes[0].label == "generations"
     kinds = {span.kind for timeline in timelines for lane in timeline.lanes for span in lane.spans}
     assert {"generation", "member", "rebalance", "refused", "commit"} <= kinds
-    refused = [span for timeline in timelines for lane in timeline.lanes for span in lane.spans if span.kind == "refused"]
+    refused = [
+        span for timeline in timelines for lane in timeline.lanes for span in lane.spans if span.kind == "refused"
+    ]
     for span in refused:
         exchange = session.exchange(span.row)
         assert exchange is not None

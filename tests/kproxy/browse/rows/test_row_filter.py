@@ -45,7 +45,9 @@ def sessions() -> list[BrowseSession]:
 
 
 @pytest.mark.parametrize("filter_text", FILTERS)
-def test_filter_gives_the_same_result_for_a_row_and_its_exchange(filter_text: str, sessions: list[BrowseSession]) -> None:
+def test_filter_gives_the_same_result_for_a_row_and_its_exchange(
+    filter_text: str, sessions: list[BrowseSession]
+) -> None:
     row_filter = parse(filter_text)
     for session in sessions:
         matches = row_matcher(row_filter, session.index, session.source.store)

@@ -61,7 +61,9 @@ def test_older_traces_are_paired_by_correlation_id_and_time(spark: SparkSession)
         ("", "", ""),
     ],
 )
-def test_source_is_read_from_the_connection_id(spark: SparkSession, connection_id: str, expected_run: str, expected_node: str) -> None:
+def test_source_is_read_from_the_connection_id(
+    spark: SparkSession, connection_id: str, expected_run: str, expected_node: str
+) -> None:
     rows = spark.createDataFrame([(connection_id,)], "connection_id string")
     [row] = rows.select(source().alias("run"), source(across_runs=True).alias("node")).collect()
     assert (row.run, row.node) == (expected_run, expected_node)

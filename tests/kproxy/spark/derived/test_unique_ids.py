@@ -88,7 +88,9 @@ def test_ids_stay_unique_if_the_clock_is_set_back_between_two_runs(spark: SparkS
 
 def test_restarted_inspector_keeps_the_connection_id(spark: SparkSession) -> None:
     reopened = open_(at=0.05, midstream=True, connection_id="vm-1-1", client="10.0.0.9:1")
-    lines = table_of_files(spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [reopened, *connection(1, at=0)][2:]})
+    lines = table_of_files(
+        spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [reopened, *connection(1, at=0)][2:]}
+    )
     assert {row.connection_id for row in with_unique_ids(lines).collect()} == {"vm-1-1"}
 
 

@@ -17,7 +17,7 @@ from kproxy.spark.ingest.convert import batches, convert, grown_files, read_tabl
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
-from kproxy.write_trace.lines import RequestLine
+from kproxy.trace.lines import RequestLine
 from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request
 

@@ -165,8 +165,8 @@ def test_table_with_duplicate_lines_must_be_repaired(
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     error = (
-        f"kproxy: {damaged} has duplicate lines, because two runs of convert wrote to it at once: "
-        f"run kproxy analyze convert --repair --out {damaged}\n"
+        f"kproxy: {damaged_table} has duplicate lines, because two runs of convert wrote to it at once: "
+        f"run kproxy analyze convert --repair --out {damaged_table}\n"
     )
     traces = str(tmp_path / "in")
 
@@ -178,23 +178,28 @@ def test_table_with_duplicate_lines_must_be_repaired(
     assert run("convert", traces, "--out", str(damaged_table)) == (2, error)
     record = next((damaged_table / "_files" / "batch=2").glob("*.json"))
     record.unlink()  # now the record is valid, but the table contains the rows twice
-    for read_lines in (lambda: read_table(spark, str(damaged_table)), lambda: follow_lines(spark, [str(damaged_table)])):
+    for read_lines in (
+        lambda: read_table(spark, str(damaged_table)),
+        lambda: follow_lines(spark, [str(damaged_table)]),
+    ):
         with pytest.raises(UserError, match="has duplicate lines"):
             read_lines()
     assert run("convert", "--repair", "--out", str(damaged_table)) == (
         0,
-        f"6 lines were removed from 1 batches of {damaged}\n",
+        f"6 lines were removed from 1 batches of {damaged_table}\n",
     )
     assert count_lines(spark, damaged_table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     assert [(batch.lines, len(batch.files)) for batch in batches(spark, str(damaged_table)) or ()] == [(3, 1), (6, 2)]
     assert run("convert", traces, "--out", str(damaged_table)) == (
         0,
-        f"0 of 3 files were new: 0 lines added to {damaged}\n",
+        f"0 of 3 files were new: 0 lines added to {damaged_table}\n",
     )
-    assert run("convert", "--repair", "--out", str(damaged_table)) == (0, f"{damaged} has no duplicate lines\n")
+    assert run("convert", "--repair", "--out", str(damaged_table)) == (0, f"{damaged_table} has no duplicate lines\n")
 
 
-def test_repair_rereads_files_of_a_batch_that_lost_lines(spark: SparkSession, tmp_path: Path, damaged_table: Path) -> None:
+def test_repair_rereads_files_of_a_batch_that_lost_lines(
+    spark: SparkSession, tmp_path: Path, damaged_table: Path
+) -> None:
     for path in (damaged_table / "batch=2").glob("date=*/hour=07/*.parquet"):
         path.unlink()
     shutil.copytree(damaged_table, tmp_path / "elsewhere")

@@ -58,7 +58,9 @@ def offsets(rows: DataFrame) -> list[int]:
         (Period(november(22, 9), november(21, 9)), ()),
     ],
 )
-def test_period_selects_the_lines_within_it(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
+def test_period_selects_the_lines_within_it(
+    spark: SparkSession, table: str, period: Period, expected: Iterable[int]
+) -> None:
     assert offsets(read_table(spark, table).where(period.column())) == list(expected)
 
 
@@ -146,7 +148,9 @@ def test_missing_traces_and_traces_that_a_cluster_cannot_read_are_rejected(
         pass
     original_get = spark.conf.get
     cluster_settings = {"spark.master": "spark://elsewhere:7077"}
-    monkeypatch.setattr(type(spark.conf), "get", lambda _, name, *default: cluster_settings.get(name) or original_get(name, *default))
+    monkeypatch.setattr(
+        type(spark.conf), "get", lambda _, name, *default: cluster_settings.get(name) or original_get(name, *default)
+    )
     with (
         pytest.raises(UserError, match="kproxy analyze convert"),
         open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),

@@ -65,7 +65,9 @@ FUTURE_LINES = b"""
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
-def test_new_columns_are_ignored_and_unknown_lines_kept_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_new_columns_are_ignored_and_unknown_lines_kept_as_corrupt(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     path = write(tmp_path / name, FUTURE_LINES)
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()

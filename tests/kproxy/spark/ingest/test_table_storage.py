@@ -18,7 +18,7 @@ from kproxy.spark.ingest.convert import batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import find_files
 from kproxy.spark.ingest.schema import TABLE
-from kproxy.write_trace.lines import TopicEntry
+from kproxy.trace.lines import TopicEntry
 from tests.kproxy.spark import sample_lines
 from tests.kproxy.spark.files import TRACE_1, lines_in, parse_lines, trace_bytes, write
 from tests.kproxy.spark.sample_lines import request, response
@@ -107,7 +107,7 @@ def test_table_of_an_earlier_release_accepts_new_columns(
     table = str(tmp_path / "table")
     rows = sample_lines.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
     topic = TABLE["topics"].dataType.elementType
-    older_schema = T.StructType([column for column in TABLE if column.name not in ("topics", "latency_us")]).convert_new_files(
+    older_schema = T.StructType([column for column in TABLE if column.name not in ("topics", "latency_us")]).add(
         "topics", T.ArrayType(T.StructType([column for column in topic if column.name != "lag"]))
     )
     with monkeypatch.context() as patch:
@@ -145,7 +145,10 @@ def test_invalid_format_is_reported_in_one_sentence(
     if not spark.conf.get("spark.jars.packages", ""):
         convert_to_new_table = ("convert", traces, "--out", f"{table}2", "--format")
         package = "; add its package: --conf spark.jars.packages="
-        messages |= {(*convert_to_new_table, table_format): package for table_format in (table_storage.DELTA, table_storage.ICEBERG)}
+        messages |= {
+            (*convert_to_new_table, table_format): package
+            for table_format in (table_storage.DELTA, table_storage.ICEBERG)
+        }
     for args, message in messages.items():
         capfd.readouterr()
         assert main(["analyze", "--engine", "spark", *args]) == 2

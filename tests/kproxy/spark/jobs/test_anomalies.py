@@ -152,7 +152,9 @@ def test_amount_formats_numbers_of_every_size(spark: SparkSession) -> None:
 
 def regular_requests(begin: float, end: float, api: str, interval_s: float = 12, **columns: Any) -> list[Line]:
     """Return requests at regular intervals between two times."""
-    return [request(api, at=begin + number * interval_s, **columns) for number in range(int((end - begin) / interval_s))]
+    return [
+        request(api, at=begin + number * interval_s, **columns) for number in range(int((end - begin) / interval_s))
+    ]
 
 
 def test_only_observed_times_are_compared(spark: SparkSession) -> None:

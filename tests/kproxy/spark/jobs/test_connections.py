@@ -28,7 +28,8 @@ def connection_lines(number: int, at: float, lifetime_s: float, request_count: i
 def test_connections_are_counted_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # two in one minute, one in the next
+        # two in one minute, one in the next
+        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),
         *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s is not short
         *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
         open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # no frames, and still open

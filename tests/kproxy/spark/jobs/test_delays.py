@@ -17,7 +17,9 @@ NO_DELIVERY = {"deliveries": 0, "p50_delivery_us": None, "p99_delivery_us": None
 def assert_rows(table: DataFrame, expected: list[dict[str, Any]]) -> None:
     """Assert that the table has the expected rows; only the expected columns are compared."""
     rows = [row.asDict() for row in table.collect()]
-    assert [{name: row[name] for name in expected_row} for row, expected_row in zip(rows, expected, strict=True)] == expected
+    assert [
+        {name: row[name] for name in expected_row} for row, expected_row in zip(rows, expected, strict=True)
+    ] == expected
 
 
 def batches(*offsets: int | None, **fields: Any) -> list[TopicEntry]:
@@ -97,7 +99,9 @@ def test_delays_match_plain_python_for_real_clients(real: DataFrame) -> None:
                 name = entry["topic"] or entry["topic_id"]
                 reader = name, number, client_of(line)
                 ages[reader].append(entry["ages_ms"][index] if entry["ages_ms"] else None)
-                earlier_writes = [at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]]
+                earlier_writes = [
+                    at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]
+                ]
                 if earlier_writes:
                     delivery_seconds[reader].append((line["ts"] - max(earlier_writes)).total_seconds())
     rows_by_reader: dict[Any, list[Any]] = defaultdict(list)

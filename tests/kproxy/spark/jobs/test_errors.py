@@ -58,7 +58,9 @@ def test_produce_errors_are_attributed_to_topics_only_if_all_failed(spark: Spark
         response("Produce", at=2, topics=[ORDERS, CARTS], errors=[first, second]),
         response("Produce", at=3, topics=[ORDERS], errors=[first]),
     )
-    topic_errors = {row["value"]: (row["responses"], row["share"]) for row in errors(lines).where("by = 'topic'").collect()}
+    topic_errors = {
+        row["value"]: (row["responses"], row["share"]) for row in errors(lines).where("by = 'topic'").collect()
+    }
     assert topic_errors == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
 
 
@@ -79,7 +81,9 @@ def test_errors_are_attributed_to_topics_with_unusual_names(spark: SparkSession)
 
 def test_first_and_last_time_of_an_error_are_reported(spark: SparkSession) -> None:
     failed_errors = [error_entry("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
-    lines = table(spark, *(response("FindCoordinator", at=at, errors=failed_errors if at != 9 else []) for at in (3, 1, 2, 9)))
+    lines = table(
+        spark, *(response("FindCoordinator", at=at, errors=failed_errors if at != 9 else []) for at in (3, 1, 2, 9))
+    )
     [row, *_] = errors(lines).collect()
     assert (row["responses"], row["share"], row["last_at"] - row["first_at"]) == (3, 0.75, timedelta(seconds=2))
 

@@ -55,7 +55,9 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
     endpoints: dict[str, tuple[str, str]] = {}
     for line in lines:
         if line["client_id"] is not None:
-            last_client_ids[line["connection_id"]] = max(last_client_ids.get(line["connection_id"], ()), (line["ts"], line["client_id"]))
+            last_client_ids[line["connection_id"]] = max(
+                last_client_ids.get(line["connection_id"], ()), (line["ts"], line["client_id"])
+            )
         if line["client"] is not None:
             endpoints[line["connection_id"]] = line["client"], line["server"]
     occurrences_by_key: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
@@ -63,7 +65,11 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
         connection_id = line["connection_id"]
         address, broker = endpoints.get(connection_id, (None, None))
         last_client_id = last_client_ids.get(connection_id, (None, None))[1]
-        client = client_of({"client_id": line["client_id"] or last_client_id, "client": address}) if address else last_client_id
+        client = (
+            client_of({"client_id": line["client_id"] or last_client_id, "client": address})
+            if address
+            else last_client_id
+        )
         findings_of_line = [line] if line["kind"] == "finding" else line["findings"] or []
         direction = line["kind"] if line["kind"] in ("request", "response") else line["direction"]
         for entry in findings_of_line:
@@ -72,7 +78,9 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
             example = (*sort_key, line["offset"], entry["message"])
             occurrences_by_key[key].append((1, entry["severity"], line["ts"], example))
         for entry in line["repeated"] or []:
-            occurrences_by_key[entry["code"], entry["name"], client, broker].append((entry["count"], None, line["ts"], None))
+            occurrences_by_key[entry["code"], entry["name"], client, broker].append(
+                (entry["count"], None, line["ts"], None)
+            )
     rule_severities = {rule.code: rule.severity.value for rule in rules()}
     order = [severity.value for severity in Severity]
     expected = []

@@ -42,7 +42,9 @@ def detected_by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
 def with_stall_lines(name: str, lines: list[Line], now: int) -> list[Line]:
     """Return lines and their stalls as a separate proxy would write them for a group of this name."""
     numbers: dict[str, int] = defaultdict(count(1).__next__)
-    renamed_lines = [msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines]
+    renamed_lines = [
+        msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines
+    ]
     for line in renamed_lines:
         if getattr(line, "group_id", None) is not None:
             line.group_id = name  # type: ignore[union-attr]

@@ -20,7 +20,11 @@ def test_percentiles_are_interpolated_and_responses_count_for_each_topic(spark: 
         response(latency_us=None, request_ts=None),  # without a request there is no latency
         response(None, latency_us=5),  # a SASL token
     )
-    both_responses, fast_response, slow_response = (2, 20.0, 28.0, 29.8, 29.98, 30), (1, *[10.0] * 4, 10), (1, *[30.0] * 4, 30)
+    both_responses, fast_response, slow_response = (
+        (2, 20.0, 28.0, 29.8, 29.98, 30),
+        (1, *[10.0] * 4, 10),
+        (1, *[30.0] * 4, 30),
+    )
     expected = [
         ("api", "Fetch", None, *both_responses),
         ("version", "Fetch", "13", *slow_response),
@@ -44,7 +48,12 @@ def test_latency_matches_plain_python_for_captures(captured: DataFrame) -> None:
                 latencies_by_view[by, line["api"], value].append(line["latency_us"])
     order = ["api", "version", "client", "broker", "topic"]
     expected = [
-        (*key, len(latencies), *(percentile(latencies, quantile) for quantile in (0.5, 0.9, 0.99, 0.999)), max(latencies))
+        (
+            *key,
+            len(latencies),
+            *(percentile(latencies, quantile) for quantile in (0.5, 0.9, 0.99, 0.999)),
+            max(latencies),
+        )
         for key, latencies in latencies_by_view.items()
     ]
     expected.sort(key=lambda row: (order.index(row[0]), -row[6], row[1], row[2] or ""))

@@ -17,7 +17,8 @@ _TOPICS = [TopicEntry("orders"), TopicEntry("reports")]
 
 def metadata_responses(count: int, interval_s: float, *, begin: float = 0, **columns: Any) -> list[Line]:
     return [
-        response("Metadata", at=begin + number * interval_s + 0.001, offset=number, **columns) for number in range(count)
+        response("Metadata", at=begin + number * interval_s + 0.001, offset=number, **columns)
+        for number in range(count)
     ]
 
 

@@ -117,7 +117,9 @@ def test_repeated_refusals_in_the_captures_are_found(captured: DataFrame) -> Non
     repeat_counts: Counter[tuple[str, str]] = Counter()
     for index, second in enumerate(responses):
         for first in reversed(responses[:index]):
-            is_same_request = all(first[name] == second[name] for name in ("client_id", "api", "request_size", "topics"))
+            is_same_request = all(
+                first[name] == second[name] for name in ("client_id", "api", "request_size", "topics")
+            )
             if is_same_request and first["client"].split(":")[0] == second["client"].split(":")[0]:
                 pause = (second["request_ts"] - first["ts"]).total_seconds()
                 if first["errors"][0]["name"] == second["errors"][0]["name"] and 0 <= pause <= 10:

@@ -96,7 +96,10 @@ NEAR: list[tuple[str, list[Line]]] = [
     ("R026", [single_batch_request(1 + number % 3, number) for number in range(1200)]),  # only a third have one record
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None)]),  # a tombstone
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 9), values_request(b"{}")]),  # too few values to tell
-    ("R027", [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")]),  # eight-byte numbers, not schema ids
+    (
+        "R027",
+        [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")],
+    ),  # eight-byte numbers, not schema ids
     ("S009", [response("Metadata", at=number) for number in range(59)]),
     ("S009", [response("Metadata", at=number / 2, connection_id=f"n-1-{number % 2}") for number in range(100)]),
     ("S031", [response(at=number * _INTERVAL_S, latency_us=50_000) for number in range(600)]),

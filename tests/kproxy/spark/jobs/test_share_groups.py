@@ -20,9 +20,11 @@ def test_lost_acquisition_locks_of_members_are_counted(spark: SparkSession) -> N
     lines = table(
         spark,
         response("ShareGroupHeartbeat", at=0, **slow_member),
-        request("ShareFetch", at=1, **slow_member), response("ShareFetch", at=1, topics=fetched_topics, latency_us=10, **slow_member),
+        request("ShareFetch", at=1, **slow_member),
+        response("ShareFetch", at=1, topics=fetched_topics, latency_us=10, **slow_member),
         response("ShareFetch", at=2, latency_us=30, errors=[LOST, LOST], **slow_member),
-        request("ShareAcknowledge", at=3, **slow_member), response("ShareAcknowledge", at=3, errors=[LOST], **slow_member),
+        request("ShareAcknowledge", at=3, **slow_member),
+        response("ShareAcknowledge", at=3, errors=[LOST], **slow_member),
         response("ShareFetch", at=4, topics=fetched_topics[:1], **fast_member),
         response("ShareFetch", at=5, errors=[SESSION], **(fast_member | {"member_id": "other"})),
         response("ShareFetch", at=6, topics=fetched_topics, not_decoded="truncated", **fast_member),

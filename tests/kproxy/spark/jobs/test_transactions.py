@@ -1,4 +1,4 @@
-"""Transactions in trace lines: the story also used in tests of the view, and real transactions counted independently."""
+"""Transactions in trace lines: the story that tests of the view use, and real transactions counted independently."""
 
 from __future__ import annotations
 

@@ -34,10 +34,12 @@ COLUMNS = {
 }
 
 
-def job_table(name: str, *rows: dict[str, Any], has_more: bool = False) -> JobTable:
+def listed(name: str, *rows: dict[str, Any], has_more: bool = False) -> JobTable:
     """Return a table with these rows; columns that a row omits are null."""
     columns = [(spec.partition(":")[0], spec.partition(":")[2] or "text") for spec in COLUMNS[name].split()]
-    return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], has_more)
+    return JobTable(
+        name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], has_more
+    )
 
 
 def figures(*tables: JobTable, name: str = "orders") -> Figures:
@@ -55,5 +57,5 @@ def figures(*tables: JobTable, name: str = "orders") -> Figures:
         topics=[ChartSeries(name, [[0, 90], [1, 40]])],
         lags=[ChartSeries(name, [[1, 40]])],
         connections=[ChartSeries(name, [[0, 3]])],
-        tables={job: tables_by_name.get(job) or job_table(job) for job in COLUMNS},
+        tables={job: tables_by_name.get(job) or listed(job) for job in COLUMNS},
     )

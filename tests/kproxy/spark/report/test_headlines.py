@@ -8,7 +8,7 @@ from kproxy.filters import parse
 from kproxy.spark.report.headlines import Headline, Stage, headlines
 from kproxy.spark.report.tables import JobTable
 from kproxy.spark.routine_errors import is_routine
-from tests.kproxy.spark.report.pages import BEGIN_US, figures, job_table
+from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 DAY_US = 86_400_000_000
 
@@ -25,7 +25,7 @@ def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
     def client(name: str, **columns: Any) -> dict[str, Any]:
         return {"client": name, "verdict": "refused", "refused_from": "4.0", **columns}
 
-    table = job_table(
+    table = listed(
         "clients",
         *map(client, "abcd"),
         client("a", software_name="sarama"),  # the same client id with different software counts as one client
@@ -45,25 +45,25 @@ def stall(day: int, hour: int = 0, **columns: Any) -> dict[str, Any]:
 
 
 def test_stalls_at_the_same_hour_of_three_days_are_reported_as_daily() -> None:
-    assert headline_texts(job_table("group-stalls", stall(0), stall(1, duration_us=40_000_000), stall(2))) == [
+    assert headline_texts(listed("group-stalls", stall(0), stall(1, duration_us=40_000_000), stall(2))) == [
         (
             "error",
             "Group g stalls every day at 05:00 UTC (3 days), for up to 40.0 s, waiting for b, "
             "2026-11-21 05:00 to 2026-11-23 05:00 UTC.",
         )
     ]
-    assert headline_texts(job_table("group-stalls", stall(0), stall(0), stall(1), stall(2, hour=1))) == [
+    assert headline_texts(listed("group-stalls", stall(0), stall(0), stall(1), stall(2, hour=1))) == [
         ("error", "Group g stalls 4 times, for up to 30.0 s, waiting for b, 2026-11-21 05:00 to 2026-11-23 06:00 UTC.")
     ]
 
 
 def test_short_and_informational_stalls_are_omitted() -> None:
-    table = job_table("group-stalls", stall(0, duration_us=4_000_000), stall(0, severity="info"))
+    table = listed("group-stalls", stall(0, duration_us=4_000_000), stall(0, severity="info"))
     assert headline_texts(table)[0][1] == "No problems found."
 
 
 def test_findings_are_sorted_by_severity_unless_covered_by_other_tables() -> None:
-    findings_table = job_table(
+    findings_table = listed(
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
         {"severity": "error", "code": "L005", "name": "newer", "client": None, "findings": 2},
@@ -90,14 +90,14 @@ def test_failures_that_affect_most_clients_come_first() -> None:
         *finding("L002", "error", "a", times=9),
         *finding("L003", "error", "a", "b"),
     ]
-    upgrade = job_table("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
+    upgrade = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
     times = {"by": "api", "first_at": BEGIN_US, "last_at": BEGIN_US}
-    errors = job_table(
+    errors = listed(
         "errors",
         times | {"value": "Produce", "error": "NOT_ENOUGH_REPLICAS", "responses": 26, "share": 1.0},
         times | {"value": "Fetch", "error": "OFFSET_OUT_OF_RANGE", "responses": 3, "share": 0.01},
     )
-    sorted_headlines = headlines(figures(upgrade, job_table("findings", *rows), errors))
+    sorted_headlines = headlines(figures(upgrade, listed("findings", *rows), errors))
     assert [(headline.stage, headline.title) for headline in sorted_headlines] == [
         (Stage.FAILS, "Name of L003"),
         (Stage.FAILS, "Produce fails"),
@@ -119,7 +119,7 @@ def test_error_explained_by_a_finding_has_one_headline() -> None:
         "first_at": BEGIN_US, "last_at": BEGIN_US,
     }  # fmt: skip
     assert [
-        headline.about for headline in headlines(figures(job_table("findings", finding), job_table("errors", errors)))
+        headline.about for headline in headlines(figures(listed("findings", finding), listed("errors", errors)))
     ] == ["findings"]
 
 
@@ -128,7 +128,7 @@ def test_routine_errors_of_groups_are_omitted() -> None:
         return {"by": "api", "value": "Produce", "error": name, "responses": 3, "share": share, "first_at": BEGIN_US,
                 "last_at": BEGIN_US + 1_000_000}  # fmt: skip
 
-    table = job_table(
+    table = listed(
         "errors",
         error("NOT_LEADER_OR_FOLLOWER", 0.015),
         error("REQUEST_TIMED_OUT", 0.0001),
@@ -148,15 +148,15 @@ def test_burst_of_errors_is_reported_whatever_its_share() -> None:
         return {"by": "api", "value": "Produce", "error": name, "responses": count, "share": 0.0001,
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
 
-    [(_, text)] = headline_texts(job_table("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
+    [(_, text)] = headline_texts(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
     assert text.startswith("Produce got A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
 
 
 def test_hot_partitions_and_throttled_clients_are_reported() -> None:
-    hot_partitions = job_table(
+    hot_partitions = listed(
         "partitions", {"topic": "t", "partition": 5, "written_share": 0.9, "written_skew": 5.4, "read_skew": 1.0}
     )
-    throttled_clients = job_table(
+    throttled_clients = listed(
         "throttling",
         {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000},
         {"client": "a", "broker": "b:1", "since": BEGIN_US, "throttled": 4, "total_throttle_us": 2_000_000},
@@ -188,23 +188,23 @@ def test_slow_broker_is_reported_once_without_its_clients() -> None:
         anomaly("api", None, 20),
     ]
     broker_headline = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
-    assert headline_texts(job_table("anomalies", *anomalies)) == [broker_headline]
+    assert headline_texts(listed("anomalies", *anomalies)) == [broker_headline]
     slow_client = anomaly("client", "d", 90)  # much slower than the slowness of its broker explains
-    assert headline_texts(job_table("anomalies", slow_client, *anomalies)) == [
+    assert headline_texts(listed("anomalies", slow_client, *anomalies)) == [
         ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
         broker_headline,
     ]
     # No client has enough responses.
-    assert headline_texts(job_table("anomalies", anomaly("broker", "b:1", 25))) == [broker_headline]
+    assert headline_texts(listed("anomalies", anomaly("broker", "b:1", 25))) == [broker_headline]
     longer_anomalies = [*anomalies, *({**row, "since": row["since"] + 3_600_000_000} for row in anomalies)]
-    assert headline_texts(job_table("anomalies", *longer_anomalies)) == [
+    assert headline_texts(listed("anomalies", *longer_anomalies)) == [
         (broker_headline[0], broker_headline[1].replace("14:00", "15:00"))
     ]
 
 
 def test_slow_client_is_reported_with_its_broker() -> None:
     rows = [anomaly("client", "a", 9), anomaly("broker", "b:1", 8), anomaly("api", None, 7)]
-    assert headline_texts(job_table("anomalies", *rows)) == [
+    assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a at b:1: p99 is 70.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC.")
     ]
 
@@ -215,15 +215,15 @@ def test_unusual_errors_are_reported_once_and_rates_omitted() -> None:
         anomaly("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
         anomaly("api", None, 9, measure="rate"),
     ]
-    assert headline_texts(job_table("anomalies", *rows)) == [
+    assert headline_texts(listed("anomalies", *rows)) == [
         ("warning", "Produce of a: errors in 2.00 % of responses, usually 1.00 % (2.0x), "
          "2026-11-21 13:00-14:00 UTC.")
     ]  # fmt: skip
 
 
 def test_current_problems_come_before_upgrades() -> None:
-    refused_clients = job_table("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
-    throttled_clients = job_table(
+    refused_clients = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
+    throttled_clients = listed(
         "throttling", {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000}
     )
     assert [text[:9] for _, text in headline_texts(refused_clients, throttled_clients)] == ["a was thr", "1 client "]

@@ -11,24 +11,24 @@ import pytest
 from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.pages import MAX_SIZE, report
 from tests.kproxy.html.pages import ParsedPage
-from tests.kproxy.spark.report.pages import BEGIN_US, figures, job_table
+from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 
 def _figures_named(name: str) -> Figures:
     """Return figures in which every name from the traffic is `name`."""
     return figures(
-        job_table("clients",
+        listed("clients",
                {"client": name, "software_name": name, "software_version": name, "requests": 3, "hosts": 1,
                "connections": 1, "verdict": "refused", "refused_from": "4.0", "reason": name}),
-        job_table("errors",
+        listed("errors",
                {"by": "topic", "value": name, "error": name, "responses": 1, "share": 0.1, "first_at": BEGIN_US,
                "last_at": BEGIN_US},
                {"by": "api", "value": name, "error": name, "responses": 1, "share": 0.1, "first_at": BEGIN_US,
                "last_at": BEGIN_US}),
-        job_table("findings",
+        listed("findings",
                {"severity": "error", "code": "L005", "name": name, "client": name, "broker": name, "findings": 2,
                "first_at": BEGIN_US, "message": name, "connection_id": name, "offset": 4}),
-        job_table("group-stalls",
+        listed("group-stalls",
                {"group_id": name, "stall": "join-waits", "severity": "error", "since": BEGIN_US,
                "until": BEGIN_US + 9_000_000, "duration_us": 9_000_000, "blamed": [name], "sentence": name,
                "look": name}),
@@ -84,7 +84,7 @@ def test_page_with_many_clients_and_groups_is_small_enough() -> None:
     stalls = [{"group_id": f"group-{n}", "stall": "join-waits", "severity": "error", "since": BEGIN_US, "until": None,
                "duration_us": 50_000_000, "blamed": ["a", "b"], "sentence": "they wait for each other " * 12,
                "look": "the poll loop " * 6} for n in range(300)]  # fmt: skip
-    page = report(figures(job_table("clients", *clients), job_table("group-stalls", *stalls)), [])
+    page = report(figures(listed("clients", *clients), listed("group-stalls", *stalls)), [])
     assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in ParsedPage(page).data["tables"]}
     assert len(tables["clients"]["rows"]) == 400
@@ -104,7 +104,7 @@ def test_very_long_names_truncate_the_tables() -> None:
          "findings": n, "first_at": BEGIN_US, "message": long_name}
         for n in range(300)
     ]  # fmt: skip
-    page = report(figures(job_table("errors", *errors), job_table("findings", *findings)), [])
+    page = report(figures(listed("errors", *errors), listed("findings", *findings)), [])
     assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in ParsedPage(page).data["tables"]}
     assert tables["errors"]["more"]

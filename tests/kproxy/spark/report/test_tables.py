@@ -26,15 +26,13 @@ def test_values_are_converted_and_column_types_inferred(spark: SparkSession) -> 
         "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
         "on boolean, nested struct<x:int>"
     )
-    job_table = build_table(
-        spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns)
-    )
-    assert job_table.columns == [
+    listed = build_table(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
+    assert listed.columns == [
         ("name", "text"), ("took_us", "duration"), ("at", "time"), ("sum_bytes", "size"), ("a_share", "share"),
         ("count", "number"), ("names", "list"), ("on", "text"), ("nested", "text"),
     ]  # fmt: skip
-    assert job_table.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
-    assert not job_table.more
+    assert listed.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
+    assert not listed.more
 
 
 def test_first_rows_of_each_group_are_kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

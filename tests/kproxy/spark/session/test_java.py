@@ -124,7 +124,9 @@ def test_second_run_writes_the_archive(
     make_writer: Callable[[], ArchiveWriter],
     start_command: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
 ) -> None:
-    assert make_writer().options(tmp_path, real_java, "key") == ""  # the first run leaves a note that an archive is wanted
+    assert (
+        make_writer().options(tmp_path, real_java, "key") == ""
+    )  # the first run leaves a note that an archive is wanted
     assert archive_options(tmp_path, "key") == ""
     second_writer = make_writer()
     partial_archive = archive_path(second_writer.options(tmp_path, real_java, "key"))
@@ -175,7 +177,9 @@ def test_failed_run_leaves_no_process_and_no_partial_archive(
     next_writer = make_writer()
     partial_archive = archive_path(next_writer.options(tmp_path, real_java, "key"))
     assert not leftover_archive.exists()
-    start_command(next_writer, f"printf '\\0\\0\\0\\0' > {partial_archive}")  # Java was killed before it wrote the header
+    start_command(
+        next_writer, f"printf '\\0\\0\\0\\0' > {partial_archive}"
+    )  # Java was killed before it wrote the header
     next_writer.finish(lambda: None, lambda message: None)
     assert archive_options(tmp_path, "key") == ""
     assert not partial_archive.exists()

@@ -177,7 +177,7 @@ def test_old_traces_are_read_hour_by_hour_without_late_lines(spark: SparkSession
 def test_converted_table_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "table"
 
-    def add(second: int) -> None:
+    def convert_second(second: int) -> None:
         path = write(tmp_path / "in" / f"{second}.jsonl", b"")
         Traces(path.parent / str(second)).write(*traffic(second), at=second)
         unfinished_path = next((path.parent / str(second)).rglob(".*.part"))
@@ -195,7 +195,7 @@ def test_converted_table_is_followed(spark: SparkSession, tmp_path: Path) -> Non
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
-    """Return a function that runs a command on the session of the tests; the command ends by itself only on an error."""
+    """Return a function that runs a command in the tests' session; the command ends by itself only on an error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> tuple[int, str, str]:

@@ -40,7 +40,9 @@ def test_latency_query_returns_a_row_per_window_and_api(spark: SparkSession) -> 
         "p90_us double, p99_us double, max_us long",
     )
     assertDataFrameEqual(with_short_times(find("latency").run(lines, TENS)), expected)
-    overlapping_windows = find("latency").run(lines, Span(10 * SECOND, 2 * SECOND, 0)).where("api = 'Produce' and requests = 1")
+    overlapping_windows = (
+        find("latency").run(lines, Span(10 * SECOND, 2 * SECOND, 0)).where("api = 'Produce' and requests = 1")
+    )
     assert overlapping_windows.count() == 5
 
 
