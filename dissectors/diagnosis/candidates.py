@@ -159,7 +159,7 @@ def _nested_locations(location: StructLocation) -> Iterator[StructLocation]:
     names = [field.name for field in (*layout.fields, *layout.tagged)]
     for index, field in enumerate((*layout.fields, *layout.tagged)):
         inner = inner_of(field)
-        if field.struct is None or inner is None or field.exception is not None or names.count(field.name) > 1:
+        if field.struct is None or inner is None or field.deviating_element is not None or names.count(field.name) > 1:
             continue
         path, enclosing_steps = (
             (*location.path, field.name + "[]" * field.array),

@@ -224,7 +224,7 @@ class Trace:
                 self._openable.add(array)
             pos = array.check_count(frame, start, count, pos, array.min_size)
             for index in range(count):
-                if index == 0 and array.exception_index != 0:
+                if index == 0 and array.deviating_index != 0:
                     pos = self._read_struct(array.compiled, pos, entry, step_index, array, count)
                 else:
                     pos = array.read_rest(frame, pos, index, index + 1)

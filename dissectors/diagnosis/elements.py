@@ -31,7 +31,7 @@ class Element(NamedTuple):
     array: Array
     element_count: int
     start: Checkpoint
-    inside: _StepLocation
+    enclosing: _StepLocation
     indexes: tuple[int, ...]
 
     def has(self, location: StructLocation) -> bool:
@@ -100,7 +100,7 @@ class Elements:
         while enclosing is not None:
             if isinstance(enclosing, Element):
                 pos = enclosing.array.read_rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.element_count)
-                enclosing = enclosing.inside
+                enclosing = enclosing.enclosing
             for step in enclosing.compiled.steps[enclosing.step_index + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:
@@ -135,14 +135,14 @@ class Elements:
                     self.odd = len(self.found) - 1
         return pos
 
-    def _read_array(self, array: Array, pos: int, inside: _StepLocation, indexes: tuple[int, ...]) -> int:
+    def _read_array(self, array: Array, pos: int, enclosing: _StepLocation, indexes: tuple[int, ...]) -> int:
         frame = self._frame
         count, first_start = array.read_count(frame, pos)
         pos = array.check_count(frame, pos, count, first_start, 1)  # one element may be smaller than the others
         for index in range(count):
             start = Checkpoint(pos, frame.cost, frame.work)
-            element = Element(array, count, start, inside, (*indexes, index))
+            element = Element(array, count, start, enclosing, (*indexes, index))
             self.found.append(element)
-            compiled = array.compiled if index != array.exception_index else array.exception
+            compiled = array.compiled if index != array.deviating_index else array.deviating_compiled
             pos = self._read_struct(compiled, pos, element, element.indexes)
         return pos

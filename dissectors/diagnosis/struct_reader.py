@@ -95,13 +95,13 @@ class NestedStruct:
 
 
 class Array:
-    """An array of structs; the element at `exception_index` may have a different layout."""
+    """An array of structs; the element at `deviating_index` may have a different layout."""
 
     __slots__ = (
         "compiled",
+        "deviating_compiled",
+        "deviating_index",
         "empty_cost",
-        "exception",
-        "exception_index",
         "min_size",
         "null_cost",
         "nullable",
@@ -117,9 +117,10 @@ class Array:
         self.empty_cost = value_costs.empty_array_cost(field)
         self.compiled = compiled_struct(field.struct)
         self.min_size = max(self.compiled.min_size, 1)
-        self.exception_index, self.exception = -1, self.compiled
-        if field.exception is not None:
-            self.exception_index, self.exception = field.exception[0], compiled_struct(field.exception[1])
+        self.deviating_index, self.deviating_compiled = -1, self.compiled
+        if field.deviating_element is not None:
+            self.deviating_index, deviating_layout = field.deviating_element
+            self.deviating_compiled = compiled_struct(deviating_layout)
             self.min_size = 1
 
     def check_count(self, frame: FrameReading, pos: int, count: int, start: int, min_size: int) -> int:
@@ -138,7 +139,7 @@ class Array:
         """Read the elements beginning at `first_index`, and return the end of the array."""
         read = self.compiled.read
         for index in range(first_index, count):
-            pos = read(frame, pos) if index != self.exception_index else self.exception.read(frame, pos)
+            pos = read(frame, pos) if index != self.deviating_index else self.deviating_compiled.read(frame, pos)
         return pos
 
     def read_elements(self, frame: FrameReading, pos: int) -> int:

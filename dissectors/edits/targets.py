@@ -177,7 +177,7 @@ def _change_inner_struct(struct: Layout, name: str, change: ChangeStruct) -> Lay
         if not field.array:
             raise EditError(f"{field.name} is not an array")
         index = int(indexed[2])
-        return replace(field, exception=(index, change(layout_of_element(field, index))))
+        return replace(field, deviating_element=(index, change(layout_of_element(field, index))))
 
     return _replace_field(struct, indexed[1] if indexed else name, change_inner)
 

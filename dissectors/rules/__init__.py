@@ -91,7 +91,7 @@ def rule(
         code: Family letter and three digits.
         severity: Severity of its findings. A problem may override it.
         events: Event classes that the rule checks. With `DeadlinePassed`, only deadlines set by
-            `connection.expect` under the rule's code, or under `deadline`.
+            `connection.set_deadline` under the rule's code, or under `deadline`.
         apis: Kafka's names of the APIs whose frames the rule checks. Empty means all.
         broken: Whether the rule also gets frames that do not decode or whose API or version is not in the schemas, and
             responses without a request.

@@ -354,7 +354,7 @@ class InFlight:
 
     def _set_deadline(self, code: str, due: int, connection: ConnectionState) -> None:
         self._pending_deadlines.add(code)
-        connection.expect(code, connection.connection_id, by=due)
+        connection.set_deadline(code, connection.connection_id, by=due)
 
 
 def request_text(request: RequestReceived) -> str:

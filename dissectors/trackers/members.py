@@ -196,4 +196,4 @@ def _set_deadline(member: Member, api: str, connection: ConnectionState) -> None
     """Set the deadline for the next sign of life of an active member."""
     if api in _SIGNS_OF_LIFE and member.must_heartbeat:
         key = member.group, member.id
-        connection.expect(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)
+        connection.set_deadline(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)

@@ -65,7 +65,8 @@ class ProducedRecords:
 
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
-        # By connection and correlation id; with the `id` of the message, which would itself keep the frame in memory.
+        # Keyed by connection and correlation id. Stores the `id` of the message, because the message itself would keep
+        # the frame in memory.
         self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MAX_BYTES)
         self._produced: SizedDict[RecordLocation, tuple[KeptRecord, int]] = SizedDict(
             MAX_BYTES

@@ -271,13 +271,13 @@ class ConnectionState:
             state = self._states[kind] = kind()
         return state
 
-    def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
+    def set_deadline(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
         """Set a deadline: `code` gets `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
 
         A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
         new deadline replaces the one with the same key.
         """
-        self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
+        self.run.deadlines.set_deadline((code, key), self, DeadlinePassed(by, code, about))
 
     def meet_deadline(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""

@@ -221,7 +221,7 @@ class OpenTransactions:
         if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
             return
         producer.refused = FirstRefusal(request.api or "", code, at)
-        connection.expect(NOT_ENDED_DEADLINE, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
+        connection.set_deadline(NOT_ENDED_DEADLINE, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
     def _observe_success(
         self,
@@ -263,7 +263,7 @@ class OpenTransactions:
         producer.begun_at = at
         if producer.timeout_ms:
             deadline = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
-            connection.expect(OPEN_DEADLINE, producer.name, by=deadline, about=(producer, at))
+            connection.set_deadline(OPEN_DEADLINE, producer.name, by=deadline, about=(producer, at))
 
 
 def _by_topic_name(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:

@@ -52,7 +52,7 @@ def _is_compilable(layout: Layout) -> bool:
         return False
     return all(
         {field.length, field.element_length} <= _ENCODINGS
-        and field.exception is None
+        and field.deviating_element is None
         and (field.struct is None or _is_compilable(field.struct))
         for field in (*layout.fields, *layout.tagged)
     )

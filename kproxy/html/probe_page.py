@@ -69,8 +69,8 @@ def _add_failure(section: Element, result: CheckResult) -> None:
     if check.page:
         add(article, "p", " ".join(check.page.split()))
     add(article, "p", f"Source: {', '.join(check.sources)}", **{"class": "about"})
-    needing_clients = ", ".join(clients_of(check.id))
-    add(article, "p", f"Clients that need it: {needing_clients or 'none known'}", **{"class": "about"})
+    client_names = ", ".join(clients_of(check.id))
+    add(article, "p", f"Clients that need it: {client_names or 'none known'}", **{"class": "about"})
     if result.evidence:
         details = SubElement(article, "details")
         add(details, "summary", "Request and response, byte by byte")

@@ -131,7 +131,7 @@ class EventInspection:
 
     def _expect_rest(self, state: InspectedConnection, direction: Direction) -> None:
         key, deadline = (state.connection_id, direction), state.received_at[direction] + INCOMPLETE_AFTER
-        state.connection_state.expect(_REST_OF_FRAME, key, by=deadline, about=(state, direction))
+        state.connection_state.set_deadline(_REST_OF_FRAME, key, by=deadline, about=(state, direction))
 
     def _incomplete_frame(self, state: InspectedConnection, direction: Direction, *, at: int) -> FrameIncomplete | None:
         if not state.connection.is_within_frame(direction):

@@ -111,7 +111,7 @@ class LocalSource:
         self._sink.take(map(SharedLine, self.watched.tick(at=self.at - IDLE_NS)))
 
     def close(self) -> None:
-        """Close the connections, because the relay has ended."""
+        """Close the connections once the relay has ended."""
         self.flush()
         self._sink.take(map(SharedLine, self.watched.close_all(at=self.at, how="proxy ended")))
 

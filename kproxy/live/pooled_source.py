@@ -120,7 +120,7 @@ class PooledSource:
         self.local.idle()
 
     def close(self) -> None:
-        """Close the connections and workers, because the relay has ended."""
+        """Close the connections and workers once the relay has ended."""
         self.watched.drain()
         self._pass_on(self._find_stalls("tick", at=self.local.at))
         for number in self.watched.open_numbers:

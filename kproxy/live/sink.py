@@ -190,7 +190,7 @@ class InspectionSink:
             self._control.close(remove=False)
 
     def close(self) -> None:
-        """Close connections, trace and viewers, and show the summary, because the relay has ended."""
+        """Once the relay has ended, close connections, trace and viewers, and show the summary."""
         self._source.close()
         self._terminal.close()
         if self._trace is not None:

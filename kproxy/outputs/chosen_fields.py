@@ -69,7 +69,9 @@ def _value_at(line: Mapping[str, Any], path: str) -> Any:
         if isinstance(value, Mapping):
             value = value.get(part)
         elif isinstance(value, list):
-            value = [value.get(part) for value in value if isinstance(value, Mapping) and value.get(part) is not None]
+            value = [
+                element.get(part) for element in value if isinstance(element, Mapping) and element.get(part) is not None
+            ]
         else:
             return None
     return None if value == [] else value
@@ -83,6 +85,6 @@ def _cell_text(value: Any) -> str:
         return str(value)
     if value is None:
         return ""
-    if isinstance(value, list) and all(isinstance(value, str | int) for value in value):
-        return ",".join(safe(str(value)) for value in value)
+    if isinstance(value, list) and all(isinstance(element, str | int) for element in value):
+        return ",".join(safe(str(element)) for element in value)
     return encode_json(value).decode()

@@ -55,7 +55,7 @@ RECORD_CHARACTERS = 400
 
 #: The expected and actual values are shown if together they have at most this many characters.
 SIDES_CHARACTERS = 80
-#: How many lasting stalls to remember with their findings, so that their ends need only one short row.
+#: How many ongoing stalls to remember with their findings, so that their ends need only one short row.
 MAX_STALLS = 1_000
 #: Columns for the name of a frame and its correlation id; longer ones move the rest of their row.
 _NAME_WIDTH = 28

@@ -279,7 +279,7 @@ class Tap:
         missed = self._missed.take_back(self._table.missed())
         self._unseen = [missed.size, missed.frames, missed.connections]
         self._send_missed()
-        self.connections.begin_inspector()
+        self.connections.queue_announcements()
         self._announce_some(self.inspector)
 
     def _announce_all(self) -> None:

@@ -86,7 +86,7 @@ class InspectedTraffic:
         return self._causes.verdict()
 
     def end(self) -> None:
-        """Inspect the rest and close all connections, because the relay has ended."""
+        """Inspect the rest and close all connections once the relay has ended."""
         self._inspect()
         self._add(self._inspector.close_all(at=time.time_ns(), how="proxy ended"))
         self._ended = True

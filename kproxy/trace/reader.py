@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from kproxy.errors import UserError
-from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, decompress
+from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, open_compressed
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FORMAT, Line
@@ -65,7 +65,7 @@ def open_trace(
 
 def _decompressed_start(data: bytes) -> bytes:
     """Return the first bytes of a file, decompressed and without leading whitespace; empty if more input is needed."""
-    if compressed := decompress(io.BytesIO(data), data):
+    if compressed := open_compressed(io.BytesIO(data), data):
         try:
             data = compressed.file.read1(64)
         except (EOFError, *DAMAGE):
@@ -159,7 +159,7 @@ def _decompressed_chunks(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[bytes]:
     """Yield decompressed chunks. If compressed data is damaged, yield everything before the damage."""
-    compressed = decompress(source, source.peek(4))
+    compressed = open_compressed(source, source.peek(4))
     file = compressed.file if compressed else source
     try:
         while chunk := file.read1(_CHUNK):

@@ -33,8 +33,8 @@ _MAX_ERRORS = 5
 #: Minimum number of screen lines for showing findings in full, with fields and bytes below.
 _FULL_FINDINGS_LINES = 28
 
-#: Keys of an event that its head line or its row already shows.
-_IN_HEAD = {"v", "kind", "ts", "connection_id"}
+#: Keys of an event that its summary or its row already shows.
+_IN_SUMMARY = {"v", "kind", "ts", "connection_id"}
 
 
 class SidePane(Vertical):
@@ -54,12 +54,12 @@ class SidePane(Vertical):
         self._title = name
         self.side: FrameDetail | None = None
 
-        self._head = Static(classes="title")
+        self._title_bar = Static(classes="title")
         self.tree_of_fields = FieldTree()
 
     def compose(self) -> ComposeResult:
         """Create the title and the tree."""
-        yield self._head
+        yield self._title_bar
         yield self.tree_of_fields
 
     def show(self, detail: FrameDetail | None, empty_text: str) -> None:
@@ -77,7 +77,7 @@ class SidePane(Vertical):
                 title.append("  as written: " + safe(detail.departure), "yellow")
             elif detail.missing:
                 title.append("  " + safe(detail.missing), "yellow")
-        self._head.update(title, layout=False)
+        self._title_bar.update(title, layout=False)
         self.tree_of_fields.show(detail.fields if detail is not None else [])
 
 
@@ -273,7 +273,7 @@ def _worst_rank(detail: FrameDetail) -> int:
 def _exchange_text(
     exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: TimeDisplay, width: int
 ) -> Text:
-    """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
+    """Return the findings, in full within `width` or, if it is 0, only their messages and hints; then the summary."""
     if exchange is None:
         return Text()
     text = Text()
@@ -296,11 +296,11 @@ def _exchange_text(
                 text.append(name, "dim").append(f"{safe(value)}\n")
     elif exchange.event is not None:
         for name, fact in msgspec.to_builtins(exchange.event).items():
-            if name not in _IN_HEAD and fact:
+            if name not in _IN_SUMMARY and fact:
                 text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
     if exchange.late is not None:
         text.append_text(_late_text(exchange.late, clock))
-    text.append_text(_head_text(exchange, clock))
+    text.append_text(_summary_text(exchange, clock))
     return text
 
 
@@ -317,8 +317,8 @@ def _late_text(late_response: LateResponse, clock: TimeDisplay) -> Text:
     )
 
 
-def _head_text(exchange: Exchange, clock: TimeDisplay) -> Text:
-    """Return the head line: errors, time, connection, client, latency."""
+def _summary_text(exchange: Exchange, clock: TimeDisplay) -> Text:
+    """Return the summary: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()
     if isinstance(exchange.response, ResponseLine):

@@ -57,7 +57,7 @@ class FilterBar(Vertical):
         return self.query_one(Input)
 
     def open(self, text: str) -> None:
-        """Open the input with an initial text."""
+        """Open the input, prefilled with `text`."""
         self.add_class("open")
         self._input.value = text
         self._input.cursor_position = len(text)

@@ -50,7 +50,7 @@ _SLICE_S: Final = 0.008
 _PAUSE_S: Final = 0.001
 _IDLE_S: Final = 0.05
 #: Seconds between two events sent to a window, and the longest time that a request waits for its filter to finish.
-_EVENT_S: Final = 0.25
+_EVENT_INTERVAL_S: Final = 0.25
 _WAIT_S: Final = 0.3
 #: Bytes of a download that are written at once.
 _CHUNK: Final = 1 << 16
@@ -75,7 +75,7 @@ class WebServer:
         self._session, self._access, self._initial_filter = session, access, initial_filter
         self._views = Views(session)
         self._pictures = Pictures()
-        self._windows: set[web.WebSocketResponse] = set()
+        self._websockets: set[web.WebSocketResponse] = set()
         self._state: tuple[object, bytes] = (None, b"")
 
     async def serve_on(self, sockets: Sequence[socket], stop: asyncio.Event) -> None:
@@ -91,8 +91,8 @@ class WebServer:
             finally:
                 for task in reader_tasks:
                     task.cancel()
-                for window in tuple(self._windows):
-                    await window.close(code=WSCloseCode.GOING_AWAY)
+                for websocket in tuple(self._websockets):
+                    await websocket.close(code=WSCloseCode.GOING_AWAY)
                 await runner.cleanup()
 
     async def _read(self) -> None:
@@ -173,35 +173,35 @@ class WebServer:
         return self._state[1]
 
     async def _events(self, request: web.Request) -> web.WebSocketResponse:
-        """Send the state after each change, at most every `_EVENT_S`.
+        """Send the state after each change, at most every `_EVENT_INTERVAL_S`.
 
         This is a websocket, because browsers limit other streams from a server to six across all windows.
         """
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
-        if len(self._windows) >= _MAX_WINDOWS:
+        if len(self._websockets) >= _MAX_WINDOWS:
             raise web.HTTPServiceUnavailable(text=f"{_MAX_WINDOWS} windows are open, which is the maximum.\n")
-        window = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
-        await window.prepare(request)
-        self._windows.add(window)
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
+        await websocket.prepare(request)
+        self._websockets.add(websocket)
         try:
             async with asyncio.TaskGroup() as tasks:
-                sender = tasks.create_task(self._send_changes(window))
-                async for _ in window:
+                sender = tasks.create_task(self._send_changes(websocket))
+                async for _ in websocket:
                     pass  # windows only receive
                 sender.cancel()
         finally:
-            self._windows.discard(window)
-        return window
+            self._websockets.discard(websocket)
+        return websocket
 
-    async def _send_changes(self, window: web.WebSocketResponse) -> None:
+    async def _send_changes(self, websocket: web.WebSocketResponse) -> None:
         last_state = b""
         with suppress(ConnectionError):
-            while not window.closed:
+            while not websocket.closed:
                 if (state := self._encoded_state()) is not last_state:
-                    await window.send_str(state.decode())
+                    await websocket.send_str(state.decode())
                     last_state = state
-                await asyncio.sleep(_EVENT_S)
+                await asyncio.sleep(_EVENT_INTERVAL_S)
 
     async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
         """Return the view that a request asks for, after filtering and sorting it for up to `_WAIT_S`."""

@@ -342,11 +342,11 @@ def drop_in_one_element(frame: Frame) -> None:
         raise Unfit
     array_member = frame.random.choice(members)
     assert array_member.inner is not None
-    array_member.exception_index, array_member.exception_struct = (
+    array_member.deviating_index, array_member.deviating_struct = (
         frame.random.randrange(len(frame.values["body"][array_member.name])),
         deepcopy(array_member.inner),
     )
-    array_member.exception_struct.members.pop(frame.random.randrange(len(array_member.exception_struct.members)))
+    array_member.deviating_struct.members.pop(frame.random.randrange(len(array_member.deviating_struct.members)))
 
 
 FAMILIES: dict[str, list[Callable[[Frame], None]]] = {

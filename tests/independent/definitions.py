@@ -25,7 +25,7 @@ Values = dict[str, Any]
 class Member:
     """One member of a struct. Lengths are ``i16``, ``i32``, ``c`` (compact), ``c-1`` and ``c+1`` (off by one).
 
-    `exception_index` is the index of the one element whose layout is `exception_struct`.
+    `deviating_index` is the index of the one element whose layout is `deviating_struct`.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Member:
     default: Any = None
     as_null: bool = False
     size_delta: int = 0
-    exception_index: int = -1
-    exception_struct: Struct | None = None
+    deviating_index: int = -1
+    deviating_struct: Struct | None = None
 
 
 @dataclass
@@ -214,8 +214,8 @@ def _member(member: Member, value: Any) -> bytes:
         data = _length(member.length, None if value is None else len(value))
         for index, element in enumerate(value or ()):
             data += (
-                write(member.exception_struct, element)
-                if index == member.exception_index and member.exception_struct
+                write(member.deviating_struct, element)
+                if index == member.deviating_index and member.deviating_struct
                 else _element(member, member.element_length, element)
             )
         return data

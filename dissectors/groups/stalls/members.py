@@ -1,7 +1,7 @@
 """Stalls of a single member: when they began, why, and what to check.
 
 Each function yields the stalls of a member at time `at` (ns). For a stall that ends, it is called just before the end,
-so that lasting and ended stalls have the same text.
+so that ongoing and ended stalls have the same text.
 """
 
 from __future__ import annotations

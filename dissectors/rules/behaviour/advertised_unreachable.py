@@ -183,7 +183,7 @@ def _unreachable_problem(
     if not unreachable:
         return
     if isinstance(event, ConnectFailed) and not connection.ended:
-        connection.expect(CODE, (connection.connection_id,), by=event.at + LOOKUP_AGAIN)
+        connection.set_deadline(CODE, (connection.connection_id,), by=event.at + LOOKUP_AGAIN)
     elif is_new_cause(connection, event.at):
         broker = unreachable[0].broker
         yield Problem(

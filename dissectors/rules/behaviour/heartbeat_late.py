@@ -101,7 +101,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     silence, session_text = event.at - member.seen_at, f"{member.session / _SECOND_NS:g} s"
     name = f"member {member.id!r} of group {member.group!r}"
     if silence < member.session:
-        connection.expect(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
+        connection.set_deadline(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
             f"{name} has sent no heartbeat for {duration(silence)}; after {session_text} the coordinator removes it "
             "from the group",

@@ -75,4 +75,4 @@ def join_without_sync(
         timeout_ms = request_body.get("rebalance_timeout_ms", request_body["session_timeout_ms"])
         assert event.request is not None
         about = group, member, timeout_ms / 1000, ConcernedRequest.of(event.request)
-        connection.expect("S013", (group, member), by=event.at + timeout_ms * _MS, about=about)
+        connection.set_deadline("S013", (group, member), by=event.at + timeout_ms * _MS, about=about)

@@ -126,4 +126,4 @@ def member_id_abandoned(
             timeout_ms = max(request_body.get("session_timeout_ms", 0), 0)
             assert event.request is not None
             about = *key, timeout_ms / 1000, ConcernedRequest.of(event.request)
-            connection.expect("S014", key, by=event.at + timeout_ms * _MS, about=about)
+            connection.set_deadline("S014", key, by=event.at + timeout_ms * _MS, about=about)

@@ -138,7 +138,7 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRY_TIMEOUT:
         return  # the last of several connections that the client closes
     abandoned = _AbandonedRequest(message.api, waited, allowed, other_connection_ids)
-    connection.expect("S039", connection.connection_id, by=event.at + _RETRY_TIMEOUT, about=abandoned)
+    connection.set_deadline("S039", connection.connection_id, by=event.at + _RETRY_TIMEOUT, about=abandoned)
 
 
 def _check_abandoned(abandoned: _AbandonedRequest, connection: ConnectionState) -> Iterator[Problem]:

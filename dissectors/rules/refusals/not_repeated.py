@@ -153,7 +153,7 @@ def not_repeated(
         _on_connection_ended(event, connection, pending)
     elif _may_wait_for_election(event, connection):
         settled_at = event.about.at + SETTLING_TIME
-        connection.expect("E006", event.about.key, by=settled_at, about=event.about)
+        connection.set_deadline("E006", event.about.key, by=settled_at, about=event.about)
     elif (refused_request := pending.take(event.about.key)) is not None:
         _unsubscribe(refused_request.key[1], connection, pending)
         if event.about.is_client_gone:
@@ -190,7 +190,7 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     )
     pending.by_key[key] = refused_request
     timeout = _COMMIT_REPEAT_TIMEOUT_S if api in _COMMITS else _REPEAT_TIMEOUT_S
-    connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
+    connection.set_deadline("E006", key, by=event.at + timeout * SECOND, about=refused_request)
     for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         connection.run.subscribe("E006", api=name)
 
@@ -233,7 +233,7 @@ def _on_connection_ended(event: ConnectionEnded, connection: ConnectionState, pe
             continue
         if event.by == "client":
             deadline = event.at + int(_RECONNECT_TIMEOUT_S * SECOND)
-            connection.expect("E006", key, by=deadline, about=refused_request._replace(is_client_gone=True))
+            connection.set_deadline("E006", key, by=deadline, about=refused_request._replace(is_client_gone=True))
         else:  # the client is no longer observed
             pending.take(key)
             connection.meet_deadline("E006", key)

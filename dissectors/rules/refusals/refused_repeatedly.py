@@ -198,7 +198,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             yield problem
         else:
             pending = _PendingProblem(message.api, client, streak, lasting_errors[0], problem)
-            connection.expect("E002", (key, code), by=due + _GRACE, about=pending)
+            connection.set_deadline("E002", (key, code), by=due + _GRACE, about=pending)
 
 
 def is_refused(connection: ConnectionState) -> bool:
@@ -217,7 +217,7 @@ def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks
         return  # a success may be among the frames that were not read
     settled_at = streak.first + SETTLING_TIME + _GRACE
     if event.at < settled_at and connection.run.state(Elections).may_cause(refusal.code, streak.first):
-        connection.expect("E002", ((pending.client, pending.api), refusal.code), by=settled_at, about=pending)
+        connection.set_deadline("E002", ((pending.client, pending.api), refusal.code), by=settled_at, about=pending)
         return
     if is_current and not has_owner_reported(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity

@@ -177,7 +177,7 @@ def _note_waiting(
     held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
         held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
-        connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
+        connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     held.end = end
     return held
 
@@ -192,7 +192,7 @@ def _report_and_reschedule(
 ) -> Problem:
     """Return the problem of a partition, and schedule its next check."""
     held.due = at + _limit_ns(connection)
-    connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
+    connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     return _problem(topic_partition, held, at, connection)
 
 

@@ -75,7 +75,7 @@ def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     """Merge releases, oldest first; if they differ, the newer one wins.
 
     Returns:
-        The data, and sentences about differences to review.
+        The data, and notes on differences to review.
 
     Raises:
         ValueError: Releases contradict each other, or a definition is invalid; the message names it.
@@ -87,14 +87,14 @@ def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
         notes += new_notes
     compact = {message["name"]: _compact_message(message) for message in sorted(messages.values(), key=_sort_key)}
     flexible = {message["apiKey"]: message["flexible"] for message in compact.values() if message["type"] == "request"}
-    facts = [release.facts for release in releases]
-    errors = {error["code"]: error for fact in facts for error in fact["errors"]}
-    tables = sorted({name for fact in facts for name in fact["enums"]})
+    all_facts = [release.facts for release in releases]
+    errors = {error["code"]: error for release_facts in all_facts for error in release_facts["errors"]}
+    tables = sorted({name for release_facts in all_facts for name in release_facts["enums"]})
     data = SchemaData(
         compact,
         _apis(releases, flexible),
         {code: errors[code] for code in sorted(errors)},
-        {name: _table([fact["enums"].get(name, {}) for fact in facts]) for name in tables},
+        {name: _table([release_facts["enums"].get(name, {}) for release_facts in all_facts]) for name in tables},
         kips(text for release in releases for _, text in release.definitions),
     )
     return data, notes

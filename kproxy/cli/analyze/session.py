@@ -66,8 +66,9 @@ def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         interrupted = True
-        engine.kill()  # so that cleaning up in the engine fails at once ...
-        sys.unraisablehook = lambda _: None  # ... which pyspark's iterators would report
+        # Kill the engine so that cleanup fails at once, and silence the errors that pyspark's iterators then report.
+        engine.kill()
+        sys.unraisablehook = lambda _: None
         raise KeyboardInterrupt
 
     old_handler = signal.signal(signal.SIGINT, interrupt)

@@ -29,7 +29,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     Metadata and log-in requests are left out: every new connection sends the same ones.
 
     Returns:
-        cluster, host, client_id, client, server, api, connection_id and again_us (time sent) of the second request;
+        cluster, host, client_id, client, server, api, connection_id and retried_us (time sent) of the second request;
         lost_us (when the first was sent), ended_us (when its connection closed) and closed_by.
     """
     ended_connections = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
@@ -58,7 +58,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     return (
         pairs.withColumn("place", F.row_number().over(by_lost_request)) .where(F.col("place") == 1) .withColumn("place",
                          F.row_number().over(by_repetition)) .where(F.col("place") == 1) .select("cluster", "host",
-                         "client_id", "client", "server", "api", "connection_id", F.col("us").alias("again_us"),
+                         "client_id", "client", "server", "api", "connection_id", F.col("us").alias("retried_us"),
                          "lost_us", "ended_us", "closed_by")
     )  # fmt: skip
 
@@ -71,23 +71,23 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
         retriable: Whether to select retriable errors (Kafka's RetriableException), or the others.
 
     Returns:
-        cluster, host, client_id, client, server, api, connection_id, error, again_us (when the second was sent),
+        cluster, host, client_id, client, server, api, connection_id, error, retried_us (when the second was sent),
         refused_us (when the first failed).
     """
     error = F.get("errors", F.lit(0))
     is_selected = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *ROUTINE_ERRORS])
     responses = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull() & is_selected)
     by_request = Window.partitionBy("cluster", "host", "client_id", "api", "size", "names", "error").orderBy(
-        "again_us", "offset"
+        "retried_us", "offset"
     )
     return (
         responses.select(
             "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "api", "connection_id",
             "offset", F.col("request_size").alias("size"), _topics_hash().alias("names"), error["name"].alias("error"),
-            F.unix_micros("request_ts").alias("again_us"), F.unix_micros("ts").alias("us"),
+            F.unix_micros("request_ts").alias("retried_us"), F.unix_micros("ts").alias("us"),
         )
         .withColumn("refused_us", F.lag("us").over(by_request))
-        .where((F.col("again_us") >= F.col("refused_us")) & (F.col("again_us") - F.col("refused_us") <= _RETRY_US))
+        .where((F.col("retried_us") >= F.col("refused_us")) & (F.col("retried_us") - F.col("refused_us") <= _RETRY_US))
         .drop("offset", "size", "names", "us")
     )  # fmt: skip
 

@@ -19,11 +19,11 @@ _MIN_RETRIES = 10
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Find seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
     immediate_retries = refused_again(lines, retriable=True).where(
-        F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US
+        F.col("retried_us") - F.col("refused_us") < _IMMEDIATE_US
     )
     columns = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
-        immediate_retries.withColumn("ts", F.timestamp_micros("again_us"))
+        immediate_retries.withColumn("ts", F.timestamp_micros("retried_us"))
         .groupBy(*columns, F.date_trunc("second", "ts"))
         .agg(F.count("*").alias("count"), F.min("ts").alias("ts"), F.max("ts").alias("until"))
         .where(F.col("count") >= _MIN_RETRIES)

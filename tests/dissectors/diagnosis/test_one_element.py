@@ -47,8 +47,8 @@ def test_edit_of_one_element_leaves_the_others_unchanged() -> None:
     written = edit.apply(layout("MetadataResponse", 4))
     [topics] = [field for field in written.fields if field.name == "topics"]
     assert topics.struct == layout("MetadataResponse", 4).fields[-1].struct
-    assert topics.exception is not None
-    assert [field.name for field in topics.exception[1].fields] == ["error_code", "is_internal", "partitions"]
+    assert topics.deviating_element is not None
+    assert [field.name for field in topics.deviating_element[1].fields] == ["error_code", "is_internal", "partitions"]
 
 
 @pytest.mark.parametrize(

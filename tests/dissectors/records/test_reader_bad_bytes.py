@@ -215,14 +215,14 @@ def check_readers_agree(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_are_read_without_an_exception(data: bytes) -> None:
+def test_readers_agree_on_arbitrary_bytes(data: bytes) -> None:
     check_readers_agree(data)
 
 
 @given(
     st.integers(-1, 3), st.integers(0, 127), st.integers(-3, 2**31 - 1), st.binary(max_size=120), st.binary(max_size=9)
 )
-def test_arbitrary_bytes_after_a_plausible_header_are_read(
+def test_readers_agree_on_arbitrary_bytes_after_a_plausible_header(
     magic: int, attributes: int, number: int, body: bytes, tail: bytes
 ) -> None:
     if magic == 2:
@@ -233,7 +233,7 @@ def test_arbitrary_bytes_after_a_plausible_header_are_read(
     check_readers_agree(struct.pack(">qi", number, len(rest)) + rest + tail)
 
 
-def test_damaged_kafka_batches_are_read_without_an_exception(row: dict[str, Any]) -> None:
+def test_readers_agree_on_damaged_kafka_batches(row: dict[str, Any]) -> None:
     rng = random.Random(row["name"])
     if not row["data"] or len(row["data"]) > 2000:
         return

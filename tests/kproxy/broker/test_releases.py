@@ -51,7 +51,7 @@ async def test_finalized_features_epoch_depends_on_the_release(release: str, epo
 
 
 @pytest.mark.parametrize("release", lines())
-async def test_unsupported_api_versions_version_gets_the_response_of_the_release(release: str) -> None:
+async def test_response_to_an_unsupported_api_versions_version_depends_on_the_release(release: str) -> None:
     lowest, highest = line(release).served[API_VERSIONS]
     async with broker_client(release=release) as client:
         await client.send_bytes(struct.pack(">hhihB", API_VERSIONS, highest + 1, 1, -1, 0))

@@ -281,7 +281,7 @@ def test_reads_a_damaged_pcapng_up_to_the_damage(tail: bytes, truncated: str) ->
     assert read_capture(section() + interface() + enhanced(b"abc", 0) + tail) == ([packet(b"abc", at=0)], truncated)
 
 
-def test_truncated_capture_has_the_packets_before_the_cut() -> None:
+def test_truncated_capture_yields_the_packets_before_the_cut() -> None:
     all_packets, truncated = read_capture(SAMPLE)
     assert truncated is None
     packet_ends, end = [], 24
@@ -340,14 +340,14 @@ def zstd_blocks(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("compressed", "message"),
+    ("compressed", "message_pattern"),
     [
         (gzip.compress(SAMPLE, mtime=0), "the gzip'd data is truncated"),
         (zstd_blocks(SAMPLE), "the file ends in|None"),
     ],
     ids=["gzip", "zstd"],
 )
-def test_truncated_compressed_capture_has_packets_or_one_error(compressed: bytes, message: str) -> None:
+def test_truncated_compressed_capture_yields_leading_packets_or_raises(compressed: bytes, message_pattern: str) -> None:
     all_packets, _ = read_capture(SAMPLE)
     counts = []
     for cut in range(1, len(compressed), 97):
@@ -356,7 +356,7 @@ def test_truncated_compressed_capture_has_packets_or_one_error(compressed: bytes
         except CaptureError:
             continue
         assert packets == all_packets[: len(packets)]
-        assert re.match(message, str(truncated))
+        assert re.match(message_pattern, str(truncated))
         counts.append(len(packets))
     assert counts == sorted(counts)
     assert counts[-1] > 100

@@ -97,7 +97,7 @@ def test_deeply_nested_bodies_are_compared() -> None:
     assert differences(deep, deep) == []
 
 
-def test_special_timestamps_are_compared_but_times_are_not() -> None:
+def test_special_timestamps_are_compared_but_actual_ones_are_not() -> None:
     def list_offsets(timestamp: int) -> dict[str, Any]:
         return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
 

@@ -137,7 +137,7 @@ def test_writes_stalls_as_time_passes_and_at_the_end() -> None:
 def test_internal_error_in_group_tracking_does_not_stop_the_inspection(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure]
 ) -> None:
-    monkeypatch.setattr("kproxy.inspection.stall_lines.lasting_stalls", lambda group, at: 1 / 0)
+    monkeypatch.setattr("kproxy.inspection.stall_lines.ongoing_stalls", lambda group, at: 1 / 0)
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})

@@ -187,7 +187,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_time_zone_is_named_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_zone_is_named_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     for file, clock, expected_note in (
         (Terminal(), TimeDisplay(), ["times are UTC; --local-time shows local times"]),

@@ -56,7 +56,7 @@ def test_consumer_may_receive_a_batch_before_the_produce_response(spark: SparkSe
     assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 500_000}])
 
 
-def test_batches_of_another_broker_or_time_are_not_matched(spark: SparkSession) -> None:
+def test_batches_from_another_broker_or_time_are_not_matched(spark: SparkSession) -> None:
     produce_columns: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
     lines = table(
         spark,
