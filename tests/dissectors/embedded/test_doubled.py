@@ -113,7 +113,7 @@ def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None
 
         monkeypatch.setattr(owner, name, recording_function)
 
-    record_types(values, "_put_payload", 0)
+    record_types(values, "_decode_payload", 0)
     record_types(tree.Expander, "_expand_payload", 1)
     for row in FRAMES.values():
         message = read_row(row)
