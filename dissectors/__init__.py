@@ -1,15 +1,15 @@
 """Kafka's protocol without I/O: bytes and times in, events and findings out.
 
 The names in `__all__` are the public core; docs/core.md shows its use. They keep their names, arguments and meaning in
-all releases with the same first number, and change only with an entry in the changelog; arguments and fields may be
+all releases of one major version, and change only with an entry in the changelog; arguments and fields may be
 added. Modules below this one may change at any time.
 
 Conventions of the whole core:
 
 * A frame is `bytes` with its length prefix; offsets and spans count from that prefix and are half-open.
-* Values of a body are a dict by Kafka's names in snake_case: numbers, str, bytes, lists of dicts, None for null.
+* The values of a body are a dict by Kafka's names in snake_case: numbers, str, bytes, lists of dicts, None for null.
 * Times `at` are in nanoseconds since the epoch, and come from the caller. Times in bodies are as Kafka sends them (ms).
-* Bytes from peers never raise. Wrong arguments raise `ValueError` (`KeyError` for `layout`) with one sentence.
+* Bytes from peers never raise. Wrong arguments raise `ValueError` (`KeyError` for `layout`) with one sentence as text.
 
 Each name is imported when it is first used, so importing this package costs nothing.
 """

@@ -14,7 +14,7 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 
-_set_item = OrderedDict.__setitem__  # faster than `super()`: some are set for every frame
+_set_item = OrderedDict.__setitem__  # faster than `super()`: some items are set for every frame
 
 
 class BoundedDict(OrderedDict[KeyT, ValueT]):
@@ -49,13 +49,13 @@ class EvictionCountingDict(BoundedDict[KeyT, ValueT]):
         self.evicted = 0
 
     def popitem(self, last: bool = True) -> tuple[KeyT, ValueT]:
-        """Evict an entry: the newest, or the least recently touched one."""
+        """Evict the newest entry if `last` is true, otherwise the least recently touched one."""
         self.evicted += 1
         return super().popitem(last)
 
 
 class SizedDict(Generic[KeyT, ValueT]):
-    """Entries of a limited total size: the oldest are dropped beyond `max_size`. Putting a key again replaces it."""
+    """Entries of a limited total size: beyond `max_size`, the oldest are dropped. Putting a key again replaces it."""
 
     def __init__(self, max_size: int) -> None:
         self._entries: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()

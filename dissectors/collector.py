@@ -1,4 +1,4 @@
-"""Controls the garbage collector, which would repeatedly traverse many new objects without cycles."""
+"""Control the garbage collector, which would repeatedly traverse many new objects that have no cycles."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: For programs of kproxy: the collector would traverse the objects of a large frame dozens of times. Most have no
-#: cycles, and are freed without it.
+#: The thresholds in kproxy's programs: the collector would traverse the objects of a large frame dozens of times. Most
+#: have no cycles, and are freed without it.
 PROGRAM_THRESHOLD = (100_000, 20, 20)
 
 
 def keep_until_exit() -> None:
-    """Exempt all objects from the collector, but only in kproxy's programs: elsewhere, others may rely on it."""
+    """Exempt all existing objects from collection, but only in kproxy's programs: other programs may rely on it."""
     if gc.get_threshold() == PROGRAM_THRESHOLD:
         gc.freeze()
 

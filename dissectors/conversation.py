@@ -4,10 +4,10 @@
 # therefore the state after the event.
 #
 # Rule 2: time comes from the caller alone. A deadline passes when a later `at` arrives, never by a clock, so a capture
-# has the findings of the live traffic that it recorded.
+# yields the same findings as the live traffic that it recorded.
 #
 # Rule 3: the connections of one run share a `RunState`. A root cause is reported once per run, so the second
-# conversation of a run is silent about what the first has reported.
+# conversation of a run does not repeat what the first has reported.
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def new_run() -> RunState:
 
 
 class Conversation:
-    """Reads and judges one connection. No method raises on any bytes.
+    """Reads and judges one connection. Its methods never raise, whatever the bytes.
 
     ::
 
@@ -75,7 +75,7 @@ class Conversation:
         self._judge(ConnectionOpened(at, client, server, midstream=midstream))
 
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Judged]:
-        """Take the next bytes of one direction, in chunks of any size; return completed events and missed deadlines.
+        """Process the next bytes of one direction, in chunks of any size; return completed events and missed deadlines.
 
         Args:
             direction: `Direction.REQUEST` from the client, `Direction.RESPONSE` from the broker.
@@ -113,7 +113,7 @@ def check_exchange(request: bytes, response: bytes | None = None) -> list[Findin
     """Return what the rules find in a request frame and its response, ordered by frame and code; empty if correct.
 
     What the client did before counts as unknown: a missing ApiVersions request is not a finding. A frame that is
-    shorter than its length prefix says has 30 s to be completed, and is then a finding.
+    shorter than its length prefix says counts as incomplete: the rest is assumed not to arrive within 30 s.
 
     Args:
         request: A frame with its length prefix.

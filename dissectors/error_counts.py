@@ -1,4 +1,4 @@
-"""ErrorCounts: how many responses had each error."""
+"""ErrorCounts counts how many responses had each error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from dissectors import schemas
 from dissectors.bounded import MAX_NAME_LENGTH
 
-#: The maximum number of names counted separately, besides Kafka's. A hostile broker may send any number of others.
+#: The maximum number of names counted separately, in addition to Kafka's. A hostile broker may send any number.
 MAX_NAMES = 100
 #: The name under which all other errors are counted.
 OTHERS = "others"
@@ -60,5 +60,5 @@ def _kafka_error_names() -> frozenset[str]:
 
 
 def sorted_by_count(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return the texts with their counts, the most frequent first."""
+    """Return the names with their counts, the most frequent first."""
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

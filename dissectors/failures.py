@@ -26,7 +26,7 @@ class Failure:
 
     @classmethod
     def of(cls, step: str, error: Exception) -> Failure:
-        """Describe an exception that was just caught."""
+        """Create the description of an exception that was just caught."""
         text = " ".join(str(error).split())
         if len(text) > _MAX_TEXT:
             text = f"{text[:_MAX_TEXT]}..."

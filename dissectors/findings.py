@@ -45,7 +45,7 @@ class ConcernedRequest(NamedTuple):
 
     @classmethod
     def of(cls, request: RequestReceived) -> ConcernedRequest:
-        """Build it without the body of the request: problems may be kept until a deadline."""
+        """Create it without the request's body, because problems may be kept until a deadline."""
         message = request.message
         return cls(message.api, message.version, message.correlation_id, request.offset)
 
@@ -111,9 +111,9 @@ class Finding:
 
 
 def location_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
-    """Return the location of a root cause: the edit, or the field without one; apply `without_indexes` to its text.
+    """Return the location of a root cause: the edit or, if it is missing or loose, the path of the field.
 
-    Loose edits name a number of bytes, which differs from frame to frame.
+    Loose edits name a number of bytes, which differs from frame to frame. Apply `without_indexes` to the text.
     """
     return path if edit is None or edit.kind in LOOSE_KINDS else edit
 

@@ -21,7 +21,7 @@ _MAX_VALUE: Final = 1e12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """A threshold of one rule, which names it in its registration. Each is equal only to itself.
+    """A threshold of one rule, which registers it. A limit is equal only to itself.
 
     Attributes:
         name: A word that is unique in the rule.
@@ -38,10 +38,10 @@ class Limit:
     least: float = 1
 
     def parse(self, text: str) -> float:
-        """Return the value of a text: ``20``, ``5s``, ``90%``, ``1M``.
+        """Return the value that a text stands for: ``20``, ``5s``, ``90%``, ``1M``.
 
         Raises:
-            ValueError: The text is invalid. The message, the end of a sentence, says what is valid.
+            ValueError: The text is invalid. The message is the end of a sentence that says what is valid.
         """
         factors = _FACTORS.get(self.unit, {"": 1})
         number = text.strip()

@@ -2,7 +2,7 @@
 
 The names in `__all__` are for tests of clients and brokers; docs/core.md shows how to use them. Their names, arguments
 and meaning stay the same in all releases of a major version, and change only with an entry in the changelog;
-arguments and attributes may be added. Modules below this one may change at any time.
+arguments and attributes may be added. Submodules may change at any time.
 
 Each name is imported when it is first used.
 """
@@ -59,9 +59,9 @@ __all__ = ["__version__", *_MODULES]
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        if (home := _MODULES.get(name)) is None:
+        if (module_name := _MODULES.get(name)) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module_name}"), name)
         return value
 
 

@@ -1,4 +1,4 @@
-"""The exit statuses of every command, and the error that ends one with a sentence for the user."""
+"""The exit statuses of all commands, and the error that ends a command with a message for the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INTERRUPTED = 128 + 2  # as shells report SIGINT
 class UserError(Exception):
     """Ends the command with exit status `status`. The message is one sentence: what is wrong and what to do.
 
-    `lines` are shown below the sentence.
+    `lines` are shown below the message.
     """
 
     def __init__(self, message: str, status: int = USAGE, lines: Sequence[str] = ()) -> None:

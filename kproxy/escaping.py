@@ -24,22 +24,22 @@ terminal = printable_text
 
 
 def terminal_lines(text: str) -> str:
-    """Return what `terminal` does, but keep newlines."""
+    """Return `text` escaped as by `terminal`, but keep its newlines."""
     return text if text.isprintable() else "\n".join(map(terminal, text.split("\n")))
 
 
 def python_comment(text: str) -> str:
-    """Return `text` for a Python comment: in ASCII, on one line."""
+    """Return `text` as one line of ASCII for a Python comment."""
     return text.encode("unicode_escape").decode("ascii")
 
 
 def python_docstring(text: str) -> str:
-    '''Return `text` for a Python string between ``"""`` that evaluates to it.'''
+    '''Return `text` escaped for a Python string between ``"""``, so that the string evaluates to `text`.'''
     return python_comment(text).replace('"', '\\"')
 
 
 def shell_word(text: str) -> str:
-    """Return `text` as one word of a POSIX shell that can be shown and pasted.
+    """Return `text` as one word for a POSIX shell, safe to show and to paste.
 
     The form ``$'...'``, which bash, zsh and ksh read, is used only for text that a terminal would not show.
     """

@@ -165,12 +165,12 @@ def _failure(sentence: str) -> BaseException:
 
 
 def _fail_on_error(severity: str) -> str | None:
-    """Return what is wrong with a value of ``fail_on``, None if it is valid."""
+    """Return the error message for a value of ``fail_on``, or None if the value is valid."""
     return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of the marker `kproxy_broker`; make the test fail if there is no such setting."""
+    """Return the settings of the marker `kproxy_broker`; fail the test if one of them is unknown."""
     from kproxy.broker.options import BrokerOptions
     from kproxy.filters.errors import nearest
 
@@ -184,7 +184,7 @@ def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _run_or_fail(start: Callable[[], RunningT]) -> Iterator[RunningT]:
-    """Run a broker or a proxy; make the test fail with one sentence if it cannot start."""
+    """Run a broker or a proxy; fail the test with one sentence if it cannot start."""
     from kproxy.errors import UserError
 
     with ExitStack() as stack:
@@ -198,7 +198,7 @@ def _run_or_fail(start: Callable[[], RunningT]) -> Iterator[RunningT]:
 def _fail_for_findings(
     request: pytest.FixtureRequest, source: InspectedBrokerThread | ProxyThread, selection: Selection
 ) -> None:
-    """Make the test fail if there are selected findings, unless it has already failed for those of another fixture."""
+    """Fail the test if there are selected findings, unless it has already failed for findings of another fixture."""
     if not selection.fails("error") or request.node.stash.get(_HAS_FAILED, False):
         return
     findings = [cause for cause in source.findings if selection.shows(cause.code) and selection.fails(cause.severity)]

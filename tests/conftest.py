@@ -1,6 +1,6 @@
-"""Hypothesis profiles: the same examples on every run in CI (CI=true), new ones on every run elsewhere.
+"""Hypothesis profiles: CI (CI=true) uses the same examples in every run, other runs use new ones.
 
-`pytest --hypothesis-profile=night` runs for a long time; `few` is for other Pythons than the one that runs them all.
+`pytest --hypothesis-profile=night` runs for a long time; `few` is for Python versions other than the one that runs all.
 """
 
 import gc
@@ -22,7 +22,7 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put bytecode into pytest's cache if it is not wanted beside the sources.
+    """Put bytecode into pytest's cache if it is not wanted next to the sources.
 
     Compiling these tests takes most of the time it takes to collect them, and they often start Python.
     """
@@ -70,9 +70,9 @@ if sys.version_info < (3, 12):
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport() -> Generator[None, object, object]:
-        """Switch the garbage collector off while pytest shows a failure.
+        """Turn off the garbage collector while pytest shows a failure.
 
-        pytest parses the source for that. In Python 3.11, `ast.parse` raises SystemError if the collector runs a
+        To do so, pytest parses the source. In Python 3.11, `ast.parse` raises SystemError if the collector runs a
         finalizer that also parses, for example to log the traceback of a lost task, and then the whole run ends:
         https://github.com/python/cpython/issues/106905.
         """

@@ -37,7 +37,7 @@ def _slowdown() -> float:
 def cpu_seconds(function: Callable[[], Any]) -> float:
     """Return the CPU time (s) that a call would take on a fast, idle machine.
 
-    A busy machine needs more, because threads share cores, caches and memory. The time is scaled by that of known work.
+    A busy machine needs more, because threads share cores, caches and memory. Known work is timed to scale the result.
     """
     before = _slowdown()
     seconds = _measure(function)

@@ -1,4 +1,4 @@
-"""Keys and values as confluent-kafka's serializers write them, with their schemas; tests/peers checks that they do.
+"""Keys and values as written by confluent-kafka's serializers (tests/peers verifies this), with their schemas.
 
 The ids come from confluent-kafka's mock registry, which counts from 1.
 """
@@ -26,7 +26,7 @@ JSON_ORDER = bytes.fromhex("00000000057b226964223a31377d")
 
 
 class Registered(dict[SchemaKey, Schema]):
-    """A registry that is a source of schemas."""
+    """A schema registry in memory, which is a source of schemas."""
 
     def add(self, schema_id: int, type_: str, text: str, *subjects: str) -> None:
         self[SchemaKey("id", schema_id)] = Schema(type_, text, subjects[0], subjects=subjects)

@@ -14,13 +14,13 @@ from dissectors.wire.layout import Field, Layout, layout
 from dissectors.wire.primitives import uuid_text
 from tests.kproxy.frames import framed
 
-#: (name, version) of every message that the schemas have.
+#: (name, version) of every message in the schemas.
 LAYOUTS = [(name, version) for name in schemas.message_names()
            for version in VersionRange.parse(schemas.message(name)["versions"])]  # fmt: skip
 #: (api key, version) of every API.
 API_VERSIONS = [(api.key, version) for api in schemas.apis() for version in api.versions]
 
-_UNKNOWN_TAGS = range(10_000, 1 << 32)  # higher than any tag of the schemas
+_UNKNOWN_TAGS = range(10_000, 1 << 32)  # higher than any tag in the schemas
 _TEXT = st.text(max_size=8)
 _PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
@@ -44,7 +44,7 @@ def layouts() -> st.SearchStrategy[Layout]:
 
 
 def values(shape: Layout) -> st.SearchStrategy[dict[str, Any]]:
-    """Return a strategy for values of `shape`, as `decode` returns them: also nulls, known tags and unknown tags."""
+    """Return a strategy for values of `shape` as `decode` returns them, including nulls and known and unknown tags."""
     optional: dict[str, st.SearchStrategy[Any]] = {field.name: _value(field) for field in shape.tagged}
     if shape.flexible:
         tag = st.integers(_UNKNOWN_TAGS.start, _UNKNOWN_TAGS.stop - 1)
@@ -62,16 +62,16 @@ def _value(field: Field) -> st.SearchStrategy[Any]:
 
 @st.composite
 def damaged(draw: st.DrawFn, undamaged: st.SearchStrategy[bytes]) -> bytes:
-    """Draw bytes from `undamaged`, and overwrite, remove or insert some, or cut off the end, up to four times."""
+    """Draw bytes from `undamaged`; up to four times, overwrite, remove or insert some of them or cut off the end."""
     data = draw(undamaged)
     for _ in range(draw(st.integers(0, 4))):
-        pos = draw(st.integers(0, len(data)))
-        dropped = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
-        data = data[:pos] + draw(_INSERTIONS) + data[pos + dropped :]
+        position = draw(st.integers(0, len(data)))
+        removed_count = draw(st.sampled_from([0, 1, 2, 4, len(data)]))
+        data = data[:position] + draw(_INSERTIONS) + data[position + removed_count :]
     return data
 
 
-#: Bytes that break lengths, presence markers, booleans and tags.
+#: Bytes that corrupt lengths, presence markers, booleans and tags.
 _INSERTIONS = st.binary(max_size=3) | st.sampled_from(
     [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x00", b"\xff", b"\x02", b"\xc3"]
 )
@@ -79,7 +79,7 @@ _INSERTIONS = st.binary(max_size=3) | st.sampled_from(
 
 @st.composite
 def requests(draw: st.DrawFn) -> bytes:
-    """Draw a whole request frame of any API version."""
+    """Draw a complete request frame of any API version."""
     key, version = draw(st.sampled_from(API_VERSIONS))
     layouts = api_layouts(key, version)
     assert layouts is not None
@@ -89,7 +89,7 @@ def requests(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
-    """Draw a whole response frame, with the API key and version of its request."""
+    """Draw a complete response frame, and the API key and version of its request."""
     key, version = draw(st.sampled_from(API_VERSIONS))
     layouts = api_layouts(key, version)
     assert layouts is not None

@@ -1,4 +1,4 @@
-""".ci/steps: the order of output, steps that fail, and processes that would be left running."""
+""".ci/steps: the order of its output, steps that fail, and processes that must not be left running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason=".ci/run is for Linux")
 
-#: Starts a process in another process group, as the relay and engines do, and prints its id.
+#: A script that starts a process in another process group, as the relay and engines do, and prints its id.
 DETACHED = """
 import subprocess, sys
 command = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -35,7 +35,7 @@ def run_script(tmp_path: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_steps_print_in_order_and_the_sum_counts_every_run(tmp_path: Path) -> None:
+def test_steps_print_in_order_and_the_summary_counts_every_run(tmp_path: Path) -> None:
     result = run_script(
         tmp_path,
         "start slow bash -c 'sleep 0.5; echo output of slow; echo 1 failed, 2 passed in 0.50s'",
@@ -100,4 +100,4 @@ def is_running(pid: int) -> bool:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
     except OSError:
         return False
-    return state != "Z"  # an orphan may never be reaped
+    return state != "Z"  # an orphaned zombie may never be reaped

@@ -1,4 +1,4 @@
-"""The commands of docs/proxy.md and docs/broker.md are accepted, up to listening and connecting."""
+"""The commands in docs/proxy.md and docs/broker.md are accepted, up to the point of listening and connecting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def page_commands(page: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create the certificates that the pages name."""
+    """Create the certificate files that are named on the pages."""
     directory = tmp_path_factory.mktemp("files")
     for name in (".", "my-ca"):
         store.save(directory / name, certificates.create(["localhost"], 1))

@@ -1,4 +1,4 @@
-"""The changes that conftest.py makes to pytest itself."""
+"""conftest.py changes pytest itself as intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page "Use the core in your tests": its code runs, and it names what `kproxy` exports."""
+"""The code on the page "Use the core in your tests" runs, and the page names what `kproxy` exports."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_code_of_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
 def test_kproxy_exports_what_a_type_checker_sees() -> None:
     tree = ast.parse(Path(kproxy.__file__).read_text())
     [block] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    typed = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert {"__version__", *typed} == set(kproxy.__all__) <= set(dir(kproxy))
+    typed_names = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert {"__version__", *typed_names} == set(kproxy.__all__) <= set(dir(kproxy))
     for name in kproxy.__all__:
         assert getattr(kproxy, name) is not None
     with pytest.raises(AttributeError, match="module 'kproxy' has no attribute 'Borker'"):

@@ -1,4 +1,4 @@
-""".ci/coverage: floors of packages."""
+""".ci/coverage checks the coverage of packages against their floors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/deployment.md: its files parse, its commands are accepted, and its ports and paths fit together."""
+"""In docs/deployment.md, files can be parsed, commands are accepted, and ports and paths are consistent."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_commands_in_sentences_have_valid_options() -> None:
         cli._parse(shlex.split(command)[1:])
 
 
-def test_systemd_unit_fits_its_configuration(tmp_path: Path) -> None:
+def test_systemd_unit_is_consistent_with_its_configuration(tmp_path: Path) -> None:
     service = unit()["Service"]
     program, *arguments = shlex.split(service["ExecStart"])
     assert program.endswith("/kproxy")
@@ -117,9 +117,7 @@ def test_compose_publishes_every_advertised_port() -> None:
     for port in services["kproxy"]["ports"]:
         first_port, _, last_port = port.rpartition(":")[2].partition("-")
         published |= set(range(int(first_port), int(last_port or first_port) + 1))
-    other_brokers = [
-        name for name in services if name not in ("kproxy", "broker-1")
-    ]  # broker-1 is reached as the upstream
+    other_brokers = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is the upstream
     ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in other_brokers]
     http = relay._tcp(args.http, "--http")
     assert http is not None

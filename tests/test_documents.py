@@ -1,4 +1,4 @@
-"""The documents are correct: their commands print what they show, and their links have targets."""
+"""In the documents, commands print the output that is shown, and links have targets."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PAGES = sorted(
     for path in ROOT.glob(pattern)
 )
 
-#: A pip command that would get `kproxy` from the package index, where it is an unrelated package.
+#: A pip command that would install `kproxy` from the package index, which is an unrelated package.
 _INDEX_INSTALLATION = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"
 
 
 def _commands_with_output(page: str) -> list[tuple[str, str]]:
-    """Return each ``$ kproxy`` command of a page that reads files of the checkout, and the output below it."""
+    """Return each ``$ kproxy`` command of a page that reads files of the checkout, and the output shown below it."""
     blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:(?:    (?!\$).*)?\n)+)", page, re.MULTILINE)
     return [(command, textwrap.dedent(output).strip("\n")) for command, output in blocks]
 

@@ -1,4 +1,4 @@
-"""benchmarks/endurance.py: a short run, and the errors that its check of a trace detects."""
+"""benchmarks/endurance.py passes a short run, and its check of a trace detects errors."""
 
 from __future__ import annotations
 
@@ -24,16 +24,24 @@ def accounts(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("endurance_trace")
 
 
-def trace(*more: Line, requests: int = 2) -> list[Line]:
+def trace(*more_lines: Line, requests: int = 2) -> list[Line]:
     """Return the trace of a connection with frames of 10 bytes."""
-    shared: dict[str, Any] = {"v": FORMAT, "ts": TS, "connection_id": "n-1-1", "client": CLIENT, "server": "s"}
-    frame = {**shared, "api": "Metadata", "api_key": 3, "api_version": 1, "correlation_id": 1, "size": 10, "offset": 0}
+    common_columns: dict[str, Any] = {"v": FORMAT, "ts": TS, "connection_id": "n-1-1", "client": CLIENT, "server": "s"}
+    frame_columns = {
+        **common_columns,
+        "api": "Metadata",
+        "api_key": 3,
+        "api_version": 1,
+        "correlation_id": 1,
+        "size": 10,
+        "offset": 0,
+    }
     return [
-        OpenLine(**shared, listener="l"),
-        *(RequestLine(**frame) for _ in range(requests)),
-        *(ResponseLine(**frame) for _ in range(2)),
-        CloseLine(**shared, request_bytes=20, response_bytes=20),
-        *more,
+        OpenLine(**common_columns, listener="l"),
+        *(RequestLine(**frame_columns) for _ in range(requests)),
+        *(ResponseLine(**frame_columns) for _ in range(2)),
+        CloseLine(**common_columns, request_bytes=20, response_bytes=20),
+        *more_lines,
     ]
 
 

@@ -1,4 +1,4 @@
-"""Decisions have ids, the changelog is short, and changes wait as fragments."""
+"""Decisions have ids, the changelog is short, and unreleased changes are kept as fragments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules import each other in one direction only, and those of dissectors only at their top."""
+"""Imports between modules have no cycles, and modules of dissectors import only at the top."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ IMPORTS = (ast.Import, ast.ImportFrom)
 
 @pytest.fixture(scope="module")
 def modules() -> dict[str, ast.Module]:
-    """Parse the modules in the one process that runs these tests; all processes collect them."""
+    """Parse the modules here rather than at import, because all test processes import this file."""
     return {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 
 
 def imported_modules(node: ast.AST) -> set[str]:
-    """Return the modules that a statement imports; from a package, it may import a module or a name."""
+    """Return the modules that a statement imports; what is imported from a package may be a module or a name."""
     if isinstance(node, ast.Import):
         return {name.name for name in node.names} & PATHS.keys()
     if isinstance(node, ast.ImportFrom) and node.module in PATHS:
@@ -35,7 +35,7 @@ def imported_modules(node: ast.AST) -> set[str]:
 
 
 def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below this one, without those that only type checkers see."""
+    """Yield the nodes below this node, except those that only type checkers see."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
             yield child
@@ -62,4 +62,4 @@ def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], packag
         if name.startswith(package)
     }
     assert max(map(len, graph.values())) > minimum
-    tuple(TopologicalSorter(graph).static_order())  # raises CycleError
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError if there is a cycle

@@ -1,4 +1,4 @@
-"""Each name has one meaning and one owner: public classes, the limit of frames, the flags of kproxy."""
+"""Names of public classes, of the frame limit and of kproxy's flags each have one meaning and one owner."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_only_one_module_defines_the_frame_limit() -> None:
     assert owners == ["dissectors/wire/limits.py"]
 
 
-def test_dissectors_names_no_flag_of_kproxy() -> None:
-    """Advice that names flags is kproxy's. Rules are the exception: their pages and hints are for kproxy's users."""
+def test_dissectors_does_not_mention_flags_of_kproxy() -> None:
+    """Only kproxy gives advice about flags, except for rules, whose pages and hints are for users of kproxy."""
     flags = _flags(_parser(COMMANDS))
     assert {"--tls-cert", "--upstream-tls", "--follow"} <= flags
     files = [file for file in (ROOT / "dissectors").rglob("*.py") if "rules" not in file.parts]

@@ -1,4 +1,4 @@
-"""Numbers and lists in documents agree with the code that they follow from."""
+"""Numbers and lists in documents agree with the code that they describe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.version import __version__
 from tests.habits.table import HABITS
 
 ROOT = Path(__file__).parents[1]
-#: Pages that describe kproxy as it is now. Decisions and figures describe it as it was when they were written, and name
+#: Pages that describe the current kproxy. Decisions and figures describe kproxy at the time of writing, and name
 #: the revision; the other two are generated.
 PAGES = [
     ROOT / "README.md",
@@ -25,7 +25,7 @@ PAGES = [
       if page.name not in ("decisions.md", "speed.md", "museum.md", "rules.md")),
 ]  # fmt: skip
 
-#: What a number in a page counts -> the pattern of the number, and a function that returns the right number.
+#: What a number in a page counts -> the pattern of the number, and a function that returns the correct number.
 COUNTS = {
     "rules": (r"\b(\d+) rules\b", lambda: len(rules()) + len(OFFLINE_RULES)),
     "checks": (r"\b(\d+) checks\b", lambda: len(checks())),
@@ -44,7 +44,7 @@ def test_number_in_a_page_agrees_with_the_code(name: str) -> None:
 
 
 def _fleet_description(rule: OfflineRule) -> str:
-    """Return the first paragraph of the function that checks a rule over a fleet, read without pyspark."""
+    """Return the first docstring paragraph of the function that checks a rule over a fleet, read without pyspark."""
     name = rule.name.replace("-", "_")
     module = ast.parse((ROOT / f"kproxy/spark/rules/{name}.py").read_text())
     [function] = [

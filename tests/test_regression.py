@@ -1,4 +1,4 @@
-"""benchmarks/regression.py: what counts as slower, and where the pinned revision comes from."""
+"""benchmarks/regression.py defines what counts as slower, and unpacks the pinned revision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def regression(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def fake_measure(pinned: list[float], current: list[float]) -> Any:
-    """Return a measure that returns these CPU seconds, one after the other, and then repeats the last one."""
+    """Return a measure that returns the given CPU seconds one after the other, and then repeats the last value."""
     seconds = {"pinned": pinned, "here": current}
     iterators: dict[str, Iterator[float]] = {name: iter(values) for name, values in seconds.items()}
     return lambda name: next(iterators[name], seconds[name][-1])
@@ -32,9 +32,9 @@ def fake_measure(pinned: list[float], current: list[float]) -> Any:
     [
         ([1.0], [1.15], False),
         ([1.0], [1.2], True),
-        ([1.0, 9.0], [1.0, 10.0], False),  # both are slowed down equally
-        ([1.0], [9.0, 1.0], False),  # a disturbance of one of them does not count
-        ([1.0], [2.0, 2.0, 2.0, 1.0], False),  # more rounds if it seems slow
+        ([1.0, 9.0], [1.0, 10.0], False),  # both are slowed down by the same amount
+        ([1.0], [9.0, 1.0], False),  # a single disturbance does not count
+        ([1.0], [2.0, 2.0, 2.0, 1.0], False),  # more rounds are run if the code seems slow
         ([9.0], [1.0], False),
     ],
 )
@@ -53,7 +53,7 @@ def git(*arguments: str, directory: Path) -> str:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
-    """Create a repository with two commits and the directories of this one."""
+    """Create a repository with two commits and the same directories as this one."""
     path = tmp_path / "history"
     for folder in ("kproxy", "dissectors", "benchmarks"):
         (path / folder).mkdir(parents=True)

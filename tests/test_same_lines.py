@@ -1,4 +1,4 @@
-"""benchmarks/same_lines.py: the first difference between what two checkouts print."""
+"""benchmarks/same_lines.py shows the first difference between the outputs of two checkouts."""
 
 import importlib
 from pathlib import Path
@@ -16,7 +16,7 @@ def same_lines(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def fake_checkout(path: Path, program: str) -> Path:
-    """Create a checkout whose kproxy only runs `program`."""
+    """Create a checkout whose kproxy only runs the script `program`."""
     (path / "kproxy").mkdir(parents=True)
     (path / "kproxy/__init__.py").write_text("")
     (path / "kproxy/__main__.py").write_text(program)

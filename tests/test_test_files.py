@@ -1,4 +1,4 @@
-"""Each test file has the path of the module that it tests, or is listed as a test of several modules."""
+"""Each test file has the same path as the module that it tests, or is listed as a test of several modules."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ TESTS: Final = Path(__file__).parent
 ROOT: Final = TESTS.parent
 FILES: Final = sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
 
-#: Directories whose tests are not about modules; tests/README.md describes each.
+#: Directories whose tests are not about single modules; tests/README.md describes each directory.
 SUITES: Final = {"chaos", "faults", "fuzz", "growth", "habits", "museum", "peers"}
 #: All other files, except those directly in tests/, which are about documents, names and CI.
 MODULE_TESTS: Final = [file for file in FILES if len(file.parts) > 1 and file.parts[0] not in SUITES]
 
-#: Files about a behaviour across modules, by directory.
+#: Files that test a behaviour across modules, by directory.
 STORIES: Final = {
-    # Everything that dissectors does: Kafka's own frames, any bytes, the public names.
+    # dissectors as a whole: frames written by Kafka, arbitrary bytes, and the public names.
     "dissectors": "corpus properties public_core",
     "dissectors/connections": "chunking client_identity holes",
     "dissectors/diagnosis": "hostile independent one_element one_entry schema_wide",
     "dissectors/edits": "apply round_trip scopes",
     "dissectors/embedded": "cut_trees doubled many_records real_frames secrets topics",
     "dissectors/groups": "real_groups",
-    # Several rules of a family or a subject, and what holds of all rules.
+    # Several rules of one family or subject, and properties of all rules.
     "dissectors/rules": "advertised causes claims_and_epochs coordinator_rules fetch_rules half_seen inner_layouts "
     "member_rules needs pages producer_rules rebootstrap streams_groups waits_and_offsets",
     "dissectors/values": "hostile_schemas serializers",
-    # Whole captures through everything, every output, and the dependencies.
+    # Whole captures through all modules, every output, and the dependencies.
     "kproxy": "bug_captures dependencies escaped_outputs lines right_traffic story_captures summed_up withheld",
-    # Requests through a socket of the built-in broker.
+    # Requests sent to the built-in broker through a socket.
     "kproxy/broker": "connect every_api hostile hostile_data like_each_release long_arrays offsets python releases "
     "secure_and_transactional_watched",
     "kproxy/broker/groups": "migration offset_requests requests",
@@ -39,16 +39,16 @@ STORIES: Final = {
     "kproxy/browse": "hostile marked_rows",
     "kproxy/browse/sources": "progress",
     "kproxy/capture": "real_captures",
-    # The command line as its user runs it.
+    # The command line as users run it.
     "kproxy/cli": "broker broker_tls captures descriptors fields findings hostile_traces http live_payloads lost_trace "
     "main payloads registry_login restart rule_limits sasl_secrets several_files story_frames streams stuck_inspector",
-    # Real proxies with a control socket, and its page.
+    # Real proxies with a control socket, and the page about it.
     "kproxy/control": "docs opened watching",
     "kproxy/html": "palette",
-    # Lines of the inspector, for what no single module decides.
+    # Lines of the inspector that depend on several modules.
     "kproxy/inspection": "client_identity concerned_requests full_bodies internal_errors masked_records principals "
     "record_offsets",
-    # Several parts of a live proxy.
+    # Several components of a live proxy.
     "kproxy/live": "encodings findings_of_workers lost_lines quiet_terminal several_inspectors still_waiting",
     "kproxy/proxy": "advertise reconfigure tapped_relay",
     # Commands, both engines, the example notebook and DAG, and a fleet with planted problems.
@@ -65,7 +65,7 @@ KNOWN: Final = {
 
 
 def find_subject(file: PurePath) -> PurePath | None:
-    """Return the module or package that a file tests: by its name, by the words before an aspect, or by its directory.
+    """Return the module or package that a file tests, according to its name (maybe with an aspect) or its directory.
 
     tests/kproxy/capture/test_tcp.py and test_tcp_properties.py are about kproxy/capture/tcp.py, and
     tests/kproxy/probe/test_probe.py is about kproxy/probe.
@@ -82,7 +82,7 @@ def is_module(module: PurePath) -> bool:
 
 
 def find_problem(file: PurePath) -> str | None:
-    """Return a sentence if the path of a file is wrong or if STORIES lists it needlessly, else None."""
+    """Return a sentence if the path of a file is wrong or if STORIES lists the file needlessly, else None."""
     subject = find_subject(file)
     if subject is None and file not in KNOWN:
         return (
@@ -115,7 +115,7 @@ def test_each_directory_mirrors_a_package() -> None:
     assert [str(directory) for directory in sorted(directories) if not (ROOT / directory).is_dir()] == []
 
 
-def test_subject_of_an_aspect_and_of_a_whole_package_is_found() -> None:
+def test_subject_is_found_for_an_aspect_and_for_a_whole_package() -> None:
     assert find_subject(PurePath("kproxy/capture/test_tcp_properties.py")) == PurePath("kproxy/capture/tcp")
     assert find_subject(PurePath("kproxy/probe/test_probe.py")) == PurePath("kproxy/probe")
     assert find_subject(PurePath("kproxy/spark/report/test_pages.py")) == PurePath("kproxy/spark/report/pages")

@@ -1,4 +1,4 @@
-"""Schemas of Kafka's trunk that no release has yet, for tests of request header v3 (KIP-1313).
+"""Schemas on Kafka's trunk that are not in any release yet, for tests of request header v3 (KIP-1313).
 
 Sources: apache/kafka#23317 (``headerVersions`` in each schema), #23544 (OffsetDelete v1 is the first request with
 header v3; the client instance id is a tagged uuid, left out if it is zero) and the trunk's class
@@ -17,7 +17,7 @@ from dissectors.messages import message
 from dissectors.schemas.importer.data import Release, dump, merge_releases
 from dissectors.wire import layout
 
-#: The schemas are added to the newest known release: a release of their own would lack all other APIs.
+#: The newest known release, to which the schemas are added; a separate release would lack all other APIs.
 RELEASE = "4.4.0"
 _HEADER = """{ // Version 3 introduces ClientInstanceId (KIP-1313).
   "type": "header", "name": "RequestHeader", "validVersions": "1-3", "flexibleVersions": "2+", "fields": [
@@ -30,7 +30,7 @@ _HEADER = """{ // Version 3 introduces ClientInstanceId (KIP-1313).
 
 
 def _definition(name: str, **changes: Any) -> str:
-    """Return a definition as in the current schemas, with changes."""
+    """Return a message definition from the current schemas, with changes."""
     definition = dict(schemas.message(name))
     newest = [*definition["served"].values()][-1]
     return json.dumps({**definition, "validVersions": newest, "flexibleVersions": definition["flexible"], **changes})
@@ -59,7 +59,7 @@ def _release() -> Release:
 
 @contextmanager
 def header_v3() -> Iterator[None]:
-    """Add these schemas to `dissectors.schemas`, as if their release had been imported."""
+    """Add these schemas to `dissectors.schemas`, as if a release with them had been imported."""
     data, notes = merge_releases([_release()])
     assert notes == []
     lines, apis = schemas._lines(), schemas._apis()

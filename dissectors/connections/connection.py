@@ -3,10 +3,10 @@
 # Rule 1: nothing that peers send makes this code raise. Bytes that cannot be read become an event.
 #
 # Rule 2: a request is in flight from its event until the event of its response, or until `MAX_IN_FLIGHT` newer requests
-# are in flight. A response belongs to the oldest request with its correlation id.
+# are in flight. A response belongs to the oldest request with the same correlation id.
 #
 # Rule 3: nothing is reported as missing, late or out of order if it may be among bytes that the capture has lost. Three
-# offsets in the stream of requests say up to where that holds.
+# offsets in the stream of requests record what may have been lost.
 #
 # Rule 4: bytes that may be a password are never decoded as a request. If in doubt (a lost response to SaslHandshake
 # v0), they are treated as tokens.
@@ -61,11 +61,11 @@ MAX_IN_FLIGHT = 10_000
 
 
 class _InFlightRequests:
-    """Requests that wait for their response, oldest first."""
+    """The requests that await a response, oldest first."""
 
     def __init__(self) -> None:
         self._order: deque[tuple[int, RequestReceived]] = deque()
-        self._ids: dict[int, int] = {}  # number of requests per correlation id, so that unknown ids need no search
+        self._counts: dict[int, int] = {}  # number of requests per correlation id, so that unknown ids need no search
 
     def __len__(self) -> int:
         return len(self._order)
@@ -78,13 +78,13 @@ class _InFlightRequests:
         dropped = self.remove(0) if len(self._order) >= MAX_IN_FLIGHT else None
         correlation_id = request.message.header.get("correlation_id", -1)
         self._order.append((correlation_id, request))
-        ids = self._ids
-        ids[correlation_id] = ids[correlation_id] + 1 if correlation_id in ids else 1
+        counts = self._counts
+        counts[correlation_id] = counts[correlation_id] + 1 if correlation_id in counts else 1
         return dropped
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
-        """Return the number of requests older than the oldest one with that id, and that request; None without any."""
-        if correlation_id not in self._ids:
+        """Find the oldest request with that id; return its index, counted from the oldest, and the request, or None."""
+        if correlation_id not in self._counts:
             return None
         if (oldest := self._order[0])[0] == correlation_id:  # the usual case
             return 0, oldest[1]
@@ -100,8 +100,8 @@ class _InFlightRequests:
             del self._order[index]
         else:
             correlation_id, request = self._order.popleft()
-        if remaining := self._ids.pop(correlation_id) - 1:
-            self._ids[correlation_id] = remaining
+        if remaining := self._counts.pop(correlation_id) - 1:
+            self._counts[correlation_id] = remaining
         return request
 
 
@@ -113,7 +113,7 @@ class Connection:
     and no more events for that direction.
 
     Args:
-        midstream: Whether the first bytes may be in the middle of a frame, so that a plausible header is awaited.
+        midstream: Whether the stream may begin inside a frame, so that a plausible header must be found first.
         max_frame_bytes: The largest valid length prefix.
         max_decoded_bytes: Longer frames are paired by their head but not decoded.
         bodies_of: The keys of the APIs whose frames are decoded, None for all. Only the head of other frames is read
@@ -143,11 +143,11 @@ class Connection:
         self._client_instance_id: str | None = None
         self._raw_sasl = False
         self._has_begun = midstream  # whether a request was received
-        self._tokens = 0  # raw SASL tokens that await the server's token
+        self._pending_tokens = 0  # raw SASL tokens that await the server's token
         # The following three are offsets in the stream of requests.
-        self._requests_lost_at = 0 if midstream else -1  # requests before this offset may be missing
-        self._responses_lost_at = 0  # responses to requests before this offset may be missing
-        self._last_answered_at = -1  # the latest request with a response
+        self._requests_lost_before = 0 if midstream else -1  # requests before this offset may be missing
+        self._responses_lost_before = 0  # responses to requests before this offset may be missing
+        self._last_answered_offset = -1  # the latest request that was answered
 
     def resume(self, direction: Direction, offset: int, *, at_frame: bool) -> None:
         """Continue at `offset` of one direction, after bytes that an earlier inspector has seen. Needs `midstream`.
@@ -156,7 +156,7 @@ class Connection:
         """
         self._framers[direction].resume(offset, at_frame=at_frame)
         if direction is Direction.REQUEST:
-            self._requests_lost_at = offset
+            self._requests_lost_before = offset
         if offset:
             # A raw SASL exchange may be under way, and bytes that do not decode as a request may be a password.
             self._set_raw_sasl(True)
@@ -185,9 +185,9 @@ class Connection:
         """
         framer, requests_received = self._framers[direction], self._framers[Direction.REQUEST].received
         if direction is Direction.REQUEST:
-            self._requests_lost_at = requests_received
+            self._requests_lost_before = requests_received
         else:
-            self._responses_lost_at = requests_received
+            self._responses_lost_before = requests_received
         events: list[Event] = [BytesSkipped(direction, framer.received, at, size, frames or 0, reason)]
         for item in framer.lose(size, at_frame=frames is not None):
             self._add_event(direction, item, at, events)
@@ -216,12 +216,12 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for their response."""
+        """The number of requests that await their response."""
         return len(self._in_flight)
 
     @property
     def waiting(self) -> Iterator[RequestReceived]:
-        """The requests that wait for their response, oldest first."""
+        """The requests that await their response, oldest first."""
         return iter(self._in_flight)
 
     @property
@@ -234,7 +234,7 @@ class Connection:
         return self._framers[direction].reported
 
     def is_within_frame(self, direction: Direction) -> bool:
-        """Whether the bytes of a direction end inside a frame."""
+        """Whether the bytes received in a direction end inside a frame."""
         return self._framers[direction].is_within_frame
 
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
@@ -243,13 +243,13 @@ class Connection:
         return framer.pending, framer.pending_size
 
     def incomplete_frame(self, direction: Direction, *, at: int) -> FrameIncomplete:
-        """Return the event for the incomplete frame of a direction."""
+        """Return an event that describes the incomplete frame of a direction."""
         return FrameIncomplete(at, direction, *self.partial_frame(direction), self._nearly_whole_message(direction))
 
     def _nearly_whole_message(self, direction: Direction) -> Message | None:
         """Return the message in an incomplete frame; None if many bytes are missing, or SASL tokens are expected."""
         frame = self._framers[direction].nearly_whole
-        if frame is None or self._raw_sasl or self._tokens:
+        if frame is None or self._raw_sasl or self._pending_tokens:
             return None
         if direction is Direction.REQUEST:
             return read_request(frame)
@@ -280,17 +280,17 @@ class Connection:
                 self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):
-                self._tokens += 1
+                self._pending_tokens += 1
                 events.append(_token_event(frame, at, Direction.REQUEST))
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
         if message.layout is None and gssapi.is_first_token(frame.data[4:]):  # a login without SaslHandshake
             self._set_raw_sasl(True)
-            self._tokens += 1
+            self._pending_tokens += 1
             events.append(_token_event(frame, at, Direction.REQUEST))
             return
-        if self._replacements and (sent_frame := self._replacement(Direction.REQUEST, frame)) is not None:
+        if self._replacements and (sent_frame := self._take_replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent_frame)
         header = message.header
         if len(header) != _USUAL_HEADER_FIELDS or header.get("client_id") is None or self._client_id is None:
@@ -301,13 +301,13 @@ class Connection:
         request = RequestReceived(at, frame.offset, frame.size, message, expects_response, frame.damaged)
         events.append(request)
         if expects_response and (dropped := self._in_flight.add(request)) is not None:
-            self._requests_lost_at = max(self._requests_lost_at, dropped.offset + 1)
+            self._requests_lost_before = max(self._requests_lost_before, dropped.offset + 1)
         if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
             # Switch before the response arrives: even if it is lost, the password must not be read as a request.
             self._set_raw_sasl(True)
 
     def _identify_client(self, message: Message) -> None:
-        """Learn the client's id and instance from the first header that has them, and add them to later requests."""
+        """Take the client's id and instance id from the first header that has them, and add them to later requests."""
         header = message.header
         if header.get("client_id") is None:
             message.connection_client_id = self._client_id
@@ -323,22 +323,22 @@ class Connection:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)
         match = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
         if match is not None:
-            overtaken, request = match
-            self._in_flight.remove(overtaken)
-            if request.offset > self._last_answered_at:
-                self._last_answered_at = request.offset
-            if overtaken:
-                overtaken = self._still_in_flight(overtaken)
+            older_count, request = match
+            self._in_flight.remove(older_count)
+            if request.offset > self._last_answered_offset:
+                self._last_answered_offset = request.offset
+            if older_count:
+                older_count = self._forget_lost_requests(older_count)
             request_message = request.message
             if self._bodies_of is None:
                 message = read_response(frame.data, request_message.api_key, request_message.version)
             else:
                 message = self._read_response(frame.data, request_message)
-            if self._replacements and (sent_frame := self._replacement(Direction.RESPONSE, frame)) is not None:
+            if self._replacements and (sent_frame := self._take_replacement(Direction.RESPONSE, frame)) is not None:
                 message.replaced_by = read_response(sent_frame, request_message.api_key, request_message.version)
             events.append(
                 ResponseReceived(
-                    at, frame.offset, frame.size, correlation_id, message, request, overtaken, frame.damaged
+                    at, frame.offset, frame.size, correlation_id, message, request, older_count, frame.damaged
                 )
             )
             if (
@@ -347,16 +347,16 @@ class Connection:
                 and message.body.get("error_code")
             ):
                 self._set_raw_sasl(False)
-            elif self._tokens and not self._raw_sasl:
-                self._tokens = 0  # the server's tokens were lost, because Kafka responds in order
+            elif self._pending_tokens and not self._raw_sasl:
+                self._pending_tokens = 0  # the server's tokens were lost, because Kafka responds in order
                 self._update_min_sizes()
-        elif self._tokens:
-            self._tokens -= 1
+        elif self._pending_tokens:
+            self._pending_tokens -= 1
             self._update_min_sizes()
             events.append(_token_event(frame, at, Direction.RESPONSE))
         else:
             damaged = frame.damaged
-            if self._last_answered_at < self._requests_lost_at:
+            if self._last_answered_offset < self._requests_lost_before:
                 damaged = damaged or "its request was not captured"
             events.append(ResponseReceived(at, frame.offset, frame.size, correlation_id, None, None, 0, damaged))
 
@@ -375,14 +375,14 @@ class Connection:
             return read_response(data, request.api_key, request.version)
         return read_head(data, request) or read_response(data, request.api_key, request.version)
 
-    def _replacement(self, direction: Direction, frame: Frame) -> bytes | None:
-        """Return the frame that was sent in place of another, if any."""
+    def _take_replacement(self, direction: Direction, frame: Frame) -> bytes | None:
+        """Return and forget the frame that was sent in place of this one, if any."""
         offset, sent_frame = self._replacements.pop(direction, (-1, b""))
         return sent_frame if offset == frame.offset else None
 
-    def _still_in_flight(self, older_count: int) -> int:
-        """Return how many of the `older_count` requests before an answered one may still get a response."""
-        while older_count and next(iter(self._in_flight)).offset < self._responses_lost_at:
+    def _forget_lost_requests(self, older_count: int) -> int:
+        """Stop tracking older requests whose responses may be lost; return how many of `older_count` remain."""
+        while older_count and next(iter(self._in_flight)).offset < self._responses_lost_before:
             self._in_flight.remove(0)  # its response is not late: it may be among the lost bytes
             older_count -= 1
         return older_count
@@ -394,7 +394,7 @@ class Connection:
     def _update_min_sizes(self) -> None:
         """Set the smallest valid length prefix in both directions; tokens may be empty."""
         self._framers[Direction.REQUEST].min_size = 0 if self._raw_sasl else MIN_REQUEST
-        self._framers[Direction.RESPONSE].min_size = 0 if self._raw_sasl or self._tokens else MIN_RESPONSE
+        self._framers[Direction.RESPONSE].min_size = 0 if self._raw_sasl or self._pending_tokens else MIN_RESPONSE
 
     def _is_plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
         """Whether a response to a request in flight may begin at `pos`."""

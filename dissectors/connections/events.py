@@ -156,9 +156,9 @@ class ProxyHeaderReceived:
 class TlsFailed:
     """TLS between a relay and one of its peers could not be established, or broke off.
 
-    `side` is that peer (``client``, ``server``), `by` is who gave up: the peer, or the relay (``proxy``). `name` is the
-    host name requested: by a client in SNI, or by the relay from the server. `detail` is the message of the TLS
-    library, `remedy` the relay's advice.
+    `side` is that peer (``client``, ``server``), `by` is the side that gave up: the peer, or the relay (``proxy``).
+    `name` is the host name requested: by a client in SNI, or by the relay from the server. `detail` is the message of
+    the TLS library, `remedy` the relay's advice.
     """
 
     at: int
@@ -210,7 +210,7 @@ class BytesSkipped:
 
 @dataclass(slots=True)
 class BytesDiffer:
-    """TCP retransmitted bytes, and `differing` of the packet's `size` bytes are not the same as before.
+    """TCP retransmitted bytes, and `differing` of the packet's `size` bytes differ from the first copy.
 
     `offset` is the position of the first such byte in the TCP stream of its direction. The first copy was decoded.
     """
@@ -238,7 +238,7 @@ class FrameIncomplete:
 
     @property
     def whole(self) -> Message | None:
-        """The message, if the bytes received are a whole message already, so that the length prefix must be wrong."""
+        """The message, if the bytes received already form a whole message: then the length prefix must be wrong."""
         return self.nearly_whole if self.nearly_whole is not None and self.nearly_whole.well_formed else None
 
 
@@ -294,8 +294,8 @@ class InspectionFailed:
 class JudgingLimited:
     """The rules have not reported everything that is wrong with a frame, because that would take too long.
 
-    `unfinished` are the codes of the rules that stopped when the work for the frame was used up. `withheld` counts, by
-    code, the findings beyond the maximum that a rule reports for one frame.
+    `unfinished` are the codes of the rules that stopped because the work limit for the frame was reached. `withheld`
+    counts, by code, the findings beyond the maximum that a rule reports for one frame.
     """
 
     at: int

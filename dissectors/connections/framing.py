@@ -1,4 +1,4 @@
-"""Split one direction of a connection into frames, and resynchronise after lost bytes."""
+"""Split one direction of a connection into frames, and resynchronise after bytes were lost."""
 
 # Rule 1: items depend only on the bytes, never on how they were cut into chunks (except `NotKafka.start`, which is only
 # shown). A decision waits until the buffer has all bytes on which it depends.
@@ -53,7 +53,7 @@ class SkippedBytes(NamedTuple):
     reason: str
 
 
-#: The largest error of a length prefix that is looked for: the size of a header, or of the prefix itself.
+#: The largest error of a length prefix that is searched for: the size of a header, or of the prefix itself.
 MAX_LENGTH_ERROR = 16
 
 
@@ -106,7 +106,7 @@ class Framer:
         self._max_whole = min(max_frame_bytes, max_decoded_bytes)
         self._buffer = bytearray()
         self._needed_size = 4  # the buffer size at which the next decision is possible
-        self._skip_next = 0  # the number of following bytes that belong to a frame already reported
+        self._skip_size = 0  # the number of following bytes that belong to a frame already reported
         self._seeking = MIDSTREAM if seeking else None  # the reason for looking for a frame
         self._dropped = 0  # bytes dropped while looking for a frame
         self._is_start = not seeking  # whether no frame has begun yet
@@ -144,8 +144,8 @@ class Framer:
 
     @property
     def reported(self) -> int:
-        """Where the reported part of the stream ends: after a long frame even while the rest of it is being skipped."""
-        return self.offset + self._skip_next - self._dropped
+        """The offset up to which the stream was reported. A long frame is reported before the rest of it is skipped."""
+        return self.offset + self._skip_size - self._dropped
 
     def resume(self, offset: int, *, at_frame: bool) -> None:
         """Continue at `offset` of the stream; `at_frame` tells whether a frame begins there."""
@@ -162,9 +162,9 @@ class Framer:
         if self.lost:
             self.offset += len(data)
             return []
-        if self._skip_next:
-            skipped = min(self._skip_next, len(data))
-            self._skip_next -= skipped
+        if self._skip_size:
+            skipped = min(self._skip_size, len(data))
+            self._skip_size -= skipped
             self.offset += skipped
             data = data[skipped:]
         if not self._buffer and not self._is_start and not self._seeking:
@@ -188,12 +188,12 @@ class Framer:
         return itertools.chain(items, self._cut(buffered))
 
     def lose(self, size: int, *, at_frame: bool = False) -> list[Item]:
-        """Report `size` lost bytes; a frame that they truncate is returned as damaged.
+        """Account for `size` lost bytes; a frame that they truncate is returned as damaged.
 
         `at_frame` tells whether a frame is known to begin after them.
         """
-        if self.lost or self._skip_next >= size:
-            self._skip_next = max(self._skip_next - size, 0)
+        if self.lost or self._skip_size >= size:
+            self._skip_size = max(self._skip_size - size, 0)
             self.offset += size
             return []
         items: list[Item] = []
@@ -207,7 +207,7 @@ class Framer:
             self.offset += received
         self._needed_size = 4
         self._is_start = False
-        self._skip_next = max(remaining, 0)
+        self._skip_size = max(remaining, 0)
         if remaining < 0:
             self._seeking = self._seeking or f"{size} bytes were lost"
             self._give_up(items)
@@ -255,7 +255,7 @@ class Framer:
                     break
                 reason = f"over the limit of {self._max_decoded} bytes for decoding"
                 frame = Frame(self.offset, data[pos : pos + head_size], size, reason)
-                self._skip_next = max(frame_end - end, 0)
+                self._skip_size = max(frame_end - end, 0)
                 self.offset += min(frame_end, end) - pos
                 pos = min(frame_end, end)
                 yield frame
@@ -270,12 +270,14 @@ class Framer:
         if pos < end:
             self._buffer += data[pos:] if pos else data
 
-    def _lose_framing(self, size: int, reason: str, other_protocol: OtherProtocol | None, prefix: int) -> NotKafka:
+    def _lose_framing(
+        self, size: int, reason: str, other_protocol: OtherProtocol | None, prefix_value: int
+    ) -> NotKafka:
         """Stop inspecting this direction.
 
-        `size` is the number of bytes received after the last frame, `prefix` the value of the length prefix.
+        `size` is the number of bytes received after the last frame, `prefix_value` the value of the length prefix.
         """
-        lost = NotKafka(self.offset, reason, other_protocol, prefix)
+        lost = NotKafka(self.offset, reason, other_protocol, prefix_value)
         self.lost = True
         self.offset += size
         self._buffer.clear()
@@ -312,7 +314,7 @@ class Framer:
         return not self._is_start
 
     def _seek(self, items: list[Item]) -> bool:
-        """Look for a frame in the buffer; drop bytes in which no frame can begin."""
+        """Look for a frame in the buffer and return whether there is one; drop bytes in which no frame can begin."""
         match = self._seeker.find(self._buffer, self.offset)
         self._drop(max(len(self._buffer) - self._seeker.held, 0) if match is None else match)
         if match is None:
@@ -332,7 +334,7 @@ class Framer:
             self._dropped = 0
 
     def _give_up(self, items: list[Item]) -> None:
-        """Drop the buffer, which contains no frame and which the following bytes do not continue."""
+        """Drop the buffer: it contains no frame, and the following bytes do not continue it."""
         self._seeker.forget()
         self._drop(len(self._buffer))
         self._report_dropped(items)

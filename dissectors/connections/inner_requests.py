@@ -1,4 +1,4 @@
-"""Requests that begin inside another one, because the client sent only part of it before the next request."""
+"""Find requests inside another one, of which the client sent only part before the next request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class InnerRequest(NamedTuple):
 def inner_request(message: Message) -> InnerRequest | None:
     """Find the first request of the same client that begins inside a request.
 
-    It has the same client id, a plausible length prefix, and a correlation id that follows that of the outer request.
+    It has the same client id, a plausible length prefix, and a correlation id slightly above that of the outer request.
     """
     outer_id = message.header.get("correlation_id")
     if not message.is_request or not message.header.get("client_id") or outer_id is None:

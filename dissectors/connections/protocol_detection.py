@@ -22,7 +22,7 @@ _MQTT = OtherProtocol("MQTT", "an MQTT client; check the port")
 _HEALTH_CHECK = OtherProtocol("ZooKeeper", "a ZooKeeper health check; check the port")
 _SESSION = OtherProtocol("ZooKeeper", "a ZooKeeper session; clients since Kafka 3 are given brokers, not ZooKeeper")
 
-#: Protocols recognised by four bytes, which are too large for a length prefix; more bytes may never arrive.
+#: Protocols recognised by four bytes, which would be too large as a length prefix; more bytes may never arrive.
 _BY_FOUR_BYTES = {
     **dict.fromkeys(
         (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"HTTP", b"PRI "), _HTTP
@@ -41,7 +41,7 @@ START_BYTES = 32
 PROXY_V1 = b"PROXY "
 PROXY_V2 = b"\r\n\r\n\x00\r\nQUIT\n"
 _PROXY_V1_MAX = 107
-#: The number of bytes with which `proxy_header` knows the size of any header.
+#: The number of bytes from which `proxy_header` can tell the size of any header.
 PROXY_BYTES = _PROXY_V1_MAX
 
 

@@ -1,4 +1,4 @@
-"""Find the next frame after bytes were lost or when a capture begins mid-stream."""
+"""Find the next frame after lost bytes, or when a capture begins mid-stream."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class FrameFinder:
 
     Args:
         head_size: The number of bytes that `is_plausible` needs.
-        is_plausible: Whether a frame may begin at a position of a buffer, judged by the bytes received.
-        is_readable: Whether the bytes of a whole frame decode.
+        is_plausible: Tells whether a frame may begin at an index of a buffer, judged by the bytes received.
+        is_readable: Tells whether the bytes of a whole frame decode.
         max_frame_bytes: The largest valid length prefix.
     """
 
@@ -75,7 +75,7 @@ class FrameFinder:
         return MAX_CHECKED_BYTES if self._candidates else self._head_size - 1
 
     def forget(self) -> None:
-        """Drop all candidates: the next bytes do not continue the previous ones."""
+        """Drop all candidates, because the next bytes do not continue the previous ones."""
         self._candidates.clear()
 
 

@@ -53,12 +53,12 @@ _PEER_REASONS = {
 
 
 def describe(reason: TlsReason, by: str, detail: str = "") -> str:
-    """Describe a failure, in words that follow the name of the peer.
+    """Return a description of a failure, worded to follow the name of the peer.
 
     Args:
         reason: What went wrong.
         by: Who gave up: ``proxy``, or the peer (``client``, ``server``).
-        detail: The message of the TLS library, for reasons without words of their own or with imprecise ones.
+        detail: The message of the TLS library, for reasons with no description or only a vague one.
     """
     text = (_PROXY_REASONS if by == "proxy" else _PEER_REASONS).get(reason)
     if text and detail and reason in (TlsReason.NAME_MISMATCH, TlsReason.BAD_CERTIFICATE):

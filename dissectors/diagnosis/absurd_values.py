@@ -1,7 +1,7 @@
 """Values that contradict a reading: shifted bytes, codes that Kafka does not define, an index far from the others.
 
 A correct reading of a broken frame rarely has any. So even if a reading with such values is the best one tried, it may
-not be what the writer did.
+not match what the writer did.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMALL_FRAME_BYTES = 32 << 10
 #: An index is far from the others if it is more than this many times the next smaller one.
 FAR_FACTOR = 8
 
-#: Suffixes of fields with codes. A code that is not in its table was read at a wrong offset.
+#: Suffixes of the names of fields with codes. A code that is not in its table was read at a wrong offset.
 _CODES = ("error_code", "is_internal")
 
 
@@ -64,7 +64,7 @@ def _is_absurd(field: Field, value: Any) -> bool:
 
 
 def _key_absurdities(elements: list[Mapping[str, Any]]) -> Iterator[float]:
-    """Yield the bits for duplicate keys in an array, and for indexes far apart or shifted by a byte."""
+    """Yield the bits for duplicate keys in an array, for an index far from the others, or one shifted by a byte."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
         values = [element[key] for element in elements if element.get(key) is not None]
         if len(set(values)) < len(values):

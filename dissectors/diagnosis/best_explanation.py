@@ -11,27 +11,27 @@ Values = Mapping[str, Any]
 
 
 def writes_same_bytes(
-    right: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values
+    correct_layout: Layout, layout: Layout, values: Values, other_layout: Layout, other_values: Values
 ) -> bool:
     """Whether encoding values in `layout` gives the bytes from which another layout read other values.
 
     Args:
-        right: Kafka's layout.
+        correct_layout: Kafka's layout.
         layout: The writer's layout.
         values: All fields of a struct, as read in `layout`.
         other_layout: The other layout.
-        other_values: The values read in it. A field of `right` that it lacks may have any value; a field that `right`
-            also lacks has its default, as in encoding.
+        other_values: The values read in it. A field of `correct_layout` that it lacks may have any value; a
+            field that `correct_layout` also lacks has its default, as in encoding.
     """
-    right_fields = {field.name: field for field in (*right.fields, *right.tagged)}
+    correct_fields = {field.name: field for field in (*correct_layout.fields, *correct_layout.tagged)}
     other_fields = {field.name: field for field in (*other_layout.fields, *other_layout.tagged)}
     for field in layout.fields:
         if field.writes is not None:
             continue
-        if field.name not in other_values and (field.name in right_fields or values.get(field.name) != field.default):
+        if field.name not in other_values and (field.name in correct_fields or values.get(field.name) != field.default):
             return False
         if field.name in other_values and not _writes_same_value(
-            right_fields.get(field.name),
+            correct_fields.get(field.name),
             field,
             values.get(field.name),
             other_fields[field.name],
@@ -42,16 +42,22 @@ def writes_same_bytes(
         if (field.name in values) != (field.name in other_values) or field.name not in other_fields:
             return False
         if field.name in values and not _writes_same_value(
-            right_fields.get(field.name), field, values[field.name], other_fields[field.name], other_values[field.name]
+            correct_fields.get(field.name),
+            field,
+            values[field.name],
+            other_fields[field.name],
+            other_values[field.name],
         ):
             return False
     return bool(values.get("_tags") == other_values.get("_tags"))
 
 
-def _writes_same_value(right: Field | None, field: Field, value: Any, other_field: Field, other_value: Any) -> bool:
+def _writes_same_value(
+    correct_field: Field | None, field: Field, value: Any, other_field: Field, other_value: Any
+) -> bool:
     if field.struct is None or other_field.struct is None or value is None or other_value is None:
         return bool(value == other_value)
-    struct = right.struct if right is not None and right.struct is not None else field.struct
+    struct = correct_field.struct if correct_field is not None and correct_field.struct is not None else field.struct
     if not field.array:
         return isinstance(other_value, Mapping) and writes_same_bytes(
             struct, field.struct, value, other_field.struct, other_value

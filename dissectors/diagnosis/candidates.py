@@ -20,7 +20,7 @@ COMMON_PRIOR = 6.0
 #: The largest prior, in bits, of an edit that is tried as a second one.
 MAX_SECOND_COST = 7.5
 
-#: The prior, in bits, of writing a field of the same name in another struct in the same wrong way.
+#: The prior, in bits, of making the same error in a field of the same name in another struct.
 REPETITION_PRIOR = 1.0
 
 #: The `field` of edits that change the whole frame, and of edits that change the whole header or body.
@@ -59,15 +59,15 @@ def choices(layouts: FrameLayouts, proposals: Proposals, max_prior: float = floa
 
 
 def second_choices(
-    layouts: FrameLayouts, proposals: Proposals, trace: Trace, right_ids: Set[int], first_edit: Proposal
+    layouts: FrameLayouts, proposals: Proposals, trace: Trace, kafka_struct_ids: Set[int], first_edit: Proposal
 ) -> list[Choice]:
-    """Return the proposals for a second edit in the part that was read under the first one, most common first.
+    """Return the proposals for a second edit within the bytes that were read under the first one, most common first.
 
     Args:
         layouts: The layouts under the first edit.
         proposals: The proposals for the message.
         trace: The reading under the first edit.
-        right_ids: The ids of the structs of the right layout.
+        kafka_struct_ids: The `id()` of each struct of Kafka's layout.
         first_edit: The first edit.
     """
     result = whole_frame_choices(layouts, header_proposals(layouts.header), MAX_SECOND_COST)
@@ -92,14 +92,14 @@ def second_choices(
     ):
         if not (reach := trace.reach(location)):
             continue
-        if first_edit.field in WHOLE_FRAME_FIELDS or id(location.layout) in right_ids:
+        if first_edit.field in WHOLE_FRAME_FIELDS or id(location.layout) in kafka_struct_ids:
             proposed = proposals.of(location, MAX_SECOND_COST)
         else:
             proposed = struct_proposals(
                 layouts.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach
             )
         result += [(proposal.prior, proposal, location) for proposal in proposed if proposal.step < reach]
-        if first_edit.kind in FIELD_KINDS and id(location.layout) in right_ids:
+        if first_edit.kind in FIELD_KINDS and id(location.layout) in kafka_struct_ids:
             result += [
                 (REPETITION_PRIOR, proposal, location)
                 for proposal in proposals.of(location)
@@ -109,17 +109,17 @@ def second_choices(
     return result
 
 
-def _is_repetition(proposal: Proposal, first: Proposal) -> bool:
-    """Whether a proposal writes the field of the same name in another struct in the same way."""
+def _is_repetition(proposal: Proposal, first_edit: Proposal) -> bool:
+    """Whether a proposal repeats the first edit on a field of the same name in another struct."""
     return (proposal.kind, proposal.arguments, proposal.name) == (
-        first.kind,
-        first.arguments,
-        first.name,
-    ) and proposal.field != first.field
+        first_edit.kind,
+        first_edit.arguments,
+        first_edit.name,
+    ) and proposal.field != first_edit.field
 
 
 def whole_frame_choices(layouts: FrameLayouts, proposals: Iterable[Proposal], max_prior: float) -> list[Choice]:
-    """Return the proposals for the whole frame that would change it."""
+    """Return those of the proposals for the whole frame that would change it."""
     likely_proposals = (proposal for proposal in proposals if proposal.prior <= max_prior)
     return [
         (proposal.prior, proposal, None) for proposal in likely_proposals if layouts.under(proposal).changes(layouts)
@@ -145,7 +145,7 @@ def single_edits(frame: Layout, version: int, max_prior: float = float("inf")) -
 
 @cached_on_owner
 def struct_locations(body: Layout) -> list[StructLocation]:
-    """Return the structs of a body that can be edited; cached, so use it only for bodies that are kept anyway."""
+    """Return the structs of a body that can be edited. The result is cached: call it only for bodies that are kept."""
     return _find_struct_locations(body)
 
 
@@ -159,7 +159,7 @@ def _nested_locations(location: StructLocation) -> Iterator[StructLocation]:
     names = [field.name for field in (*layout.fields, *layout.tagged)]
     for index, field in enumerate((*layout.fields, *layout.tagged)):
         inner = inner_of(field)
-        if field.struct is None or inner is None or field.exception is not None or names.count(field.name) > 1:
+        if field.struct is None or inner is None or field.deviating_element is not None or names.count(field.name) > 1:
             continue
         path, enclosing_steps = (
             (*location.path, field.name + "[]" * field.array),

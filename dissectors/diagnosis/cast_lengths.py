@@ -1,4 +1,4 @@
-"""Lengths of records that were cast to 16 bits: the batches that follow are longer than the length says."""
+"""Find lengths of records that were cast to 16 bits: the batches that follow are longer than the length says."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Checkpoint(NamedTuple):
 class StructEdit(Protocol):
     """An edit of a struct: the first step that it changes, and the steps that replace those of the struct.
 
-    `tail` returns the steps from the first changed one on.
+    `tail` returns the steps beginning with the first changed one.
     """
 
     @property
@@ -46,8 +46,8 @@ class StructLocation(NamedTuple):
     """A struct of a body: its path, and its position in the compiled layout.
 
     `enclosing_steps` are the enclosing structs, outermost first, with the index of the step in each.
-    `enclosing_arrays` are the arrays around it. `array` is the innermost of them, if each of its elements consists of
-    this struct and at least `fixed` other bytes.
+    `enclosing_arrays` are the arrays that contain it. `array` is the innermost of them, if each of its elements
+    consists of this struct and at least `fixed` other bytes.
     """
 
     path: tuple[str, ...]
@@ -134,7 +134,7 @@ class Trace:
             frame.replacement = None
 
     def reach(self, location: StructLocation) -> int:
-        """Return the number of steps of a struct that this reading started, plus one if it finished all of them."""
+        """Return how many steps of a struct this reading started, plus one if it finished them all."""
         entry = self._entries.get(location.compiled)
         if entry is not None:
             return len(entry.points)
@@ -144,12 +144,12 @@ class Trace:
         return len(location.compiled.steps) + 1
 
     def _blocking_misfit(self, entry: _Entry, index: int) -> Misfit | None:
-        """Return why reading stopped before the structs of a step; None if editing those structs may help."""
+        """Return the misfit that stopped the reading before a step's structs; None if editing the structs may help."""
         inner = entry.compiled.inner.get(index)
         return self.stopped if index == len(entry.points) - 1 and inner and inner not in self._openable else None
 
     def _enclosing_step(self, location: StructLocation) -> tuple[_Entry | None, int]:
-        """Return the innermost step with an entry that encloses a struct without one."""
+        """Return the innermost enclosing struct that was read, and the index of its step that leads to `location`."""
         for compiled, step_index in reversed(location.enclosing_steps):
             entry = self._entries.get(compiled)
             if entry is not None:
@@ -157,12 +157,14 @@ class Trace:
         return None, 0
 
     def _earlier_misfit(self, limit: float) -> Misfit:
+        """Return the exception for a struct that this reading did not reach."""
         self._frame.cost = self.cost
         if self.stopped is None:
             return Misfit(self._frame.end)
         return TooExpensive(self.stopped.at) if self.cost > limit else type(self.stopped)(self.stopped.at)
 
     def _resume_at(self, point: Checkpoint, limit: float) -> int:
+        """Restore the state at a checkpoint and return its position."""
         frame = self._frame
         frame.cost, frame.limit = point.cost, limit
         frame.horizon = max(frame.work - self._horizon + self._work_at_start - point.work, 0)
@@ -222,7 +224,7 @@ class Trace:
                 self._openable.add(array)
             pos = array.check_count(frame, start, count, pos, array.min_size)
             for index in range(count):
-                if index == 0 and array.exception_index != 0:
+                if index == 0 and array.deviating_index != 0:
                     pos = self._read_struct(array.compiled, pos, entry, step_index, array, count)
                 else:
                     pos = array.read_rest(frame, pos, index, index + 1)

@@ -1,4 +1,4 @@
-"""Read the values of a frame as fast as possible and add up their costs in bits.
+"""Read the values of a frame as fast as possible, adding up their costs in bits.
 
 Reading stops at the first invalid bytes, or when it costs more than the best reading so far.
 `dissectors.diagnosis.struct_reader` reads the structs.
@@ -73,7 +73,7 @@ class FrameReading:
         return cached[0]
 
     def run_uncached(self, key: object, step: Step, pos: int) -> int:
-        """Do the same as `run_cached`, but run the step even if its result is cached."""
+        """Do what `run_cached` does, but run the step even if its result is cached."""
         cost_before = self.cost
         try:
             end = step(self, pos)
@@ -87,7 +87,7 @@ class FrameReading:
 
 
 def value_reader(field: Field, length: str | None, *, nullable: bool) -> Step:
-    """Return a step that reads a value of a field, after its length if it has a length encoding."""
+    """Return a step that reads a value of a field, preceded by its length if it has a length encoding."""
     if length is None:
         return _fixed_reader(field)
     read_length = length_reader(length)

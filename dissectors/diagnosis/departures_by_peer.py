@@ -9,11 +9,11 @@ from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
 
-#: Limits on the messages (by server, API, version, direction) with known departures, and on departures per message.
+#: The most messages (by server, API, version, direction) with known departures, and the most departures per message.
 MAX_MESSAGES = 2_000
 MAX_PER_ENTRY = 4
 
-#: The number of searches without a result for a message after which most of its frames are skipped.
+#: After this many failed searches for a message, most of its frames are skipped.
 MAX_FAILED_SEARCHES = 8
 
 #: Decode warnings that result from reading at a wrong offset.
@@ -60,7 +60,7 @@ def examine(message: Message, request: Message | None, known_departures: KnownDe
     """Diagnose a frame that does not decode.
 
     Args:
-        message: The message as decoded by the right layout; it is not changed.
+        message: The message as decoded by the correct layout; it is not changed.
         request: The request of a response, if known.
         known_departures: The departures found in this run so far; new ones are added.
         server: The address of the connection's server; departures are kept per server.

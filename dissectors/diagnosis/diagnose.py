@@ -26,7 +26,7 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
-#: How many bits cheaper than the right layout an edit must be if the right layout also decodes the whole frame.
+#: How many bits cheaper than the correct layout an edit must be if the correct layout also decodes the whole frame.
 MARGIN = 14.0
 
 #: The highest cost in bits of an ordinary frame, fixed and per byte; random numbers cost twice as much.
@@ -49,24 +49,24 @@ SEARCHED_BYTES = 8 << 10
 #: The least confidence to decode a frame under its diagnosis, or to diagnose a frame that decodes.
 LIKELY_CONFIDENCE = 0.5
 
-#: The share of the best confidence from which another missing field is named as an alternative.
+#: Another missing field is named as an alternative from this share of the best confidence on.
 RIVAL_SHARE = 0.75
 
 #: The highest confidence in trailing bytes and truncation, which explain nearly any frame.
 MAX_LOOSE_CONFIDENCE = 0.6
 
-#: The highest confidence in an edit if the right layout decodes the frame to its last byte.
+#: The highest confidence in an edit if the correct layout decodes the frame to its last byte.
 MAX_DOUBTFUL_CONFIDENCE = 0.9
 
 
 def right_layout(message: Message) -> Layout | None:
     """Return Kafka's layout of a message, None if the schemas do not know its version."""
-    known = api_layouts(message.api_key, message.version)
-    if known is None:
+    layouts = api_layouts(message.api_key, message.version)
+    if layouts is None:
         return None
     if message.is_request:
-        return frame_layout(known.request_header, known.request)
-    return frame_layout(known.response_header, known.response)
+        return frame_layout(layouts.request_header, layouts.request)
+    return frame_layout(layouts.response_header, layouts.response)
 
 
 def diagnose(
@@ -75,16 +75,16 @@ def diagnose(
     """Find the edit that explains a frame best.
 
     Args:
-        message: The message as decoded by the right layout; it is not changed.
+        message: The message as decoded by the correct layout; it is not changed.
         request: The request of a response, if known: its topics and groups are likely in the response.
         usual: The `habits` of the edits that the same peer has made before.
 
     Returns:
-        None if the right layout is the most probable, or if the schemas do not have the message. Never raises; the work
-        is bounded for frames of any size.
+        None if the correct layout is the most probable, or if the schemas do not have the message. Never raises; the
+        work is bounded for frames of any size.
     """
-    right = right_layout(message)
-    if right is None:
+    correct_layout = right_layout(message)
+    if correct_layout is None:
         return None
     is_fully_read = message.error is None and message.end == len(message.frame)
     if is_fully_read and not _is_doubtful(message):
@@ -92,22 +92,22 @@ def diagnose(
     known_words = (
         frozenset(_encoded_strings(request.body)) if request is not None and request.error is None else frozenset()
     )
-    candidates, right_cost = search(
+    candidates, correct_cost = search(
         message.frame,
-        right,
+        correct_layout,
         message.version,
         decodes=is_fully_read,
         trailing=message.trailing,
         words=known_words,
         usual=usual,
     )
-    ranked = rank(message.frame, candidates, right)
+    ranked = rank(message.frame, candidates, correct_layout)
     best = ranked[0]
     if best.edit is None:
         return None
-    if right_cost is not None:  # the right layout also decodes it: report only an edit that makes it an ordinary frame
+    if correct_cost is not None:  # the correct layout also fits: report only an edit that makes the frame ordinary
         if (
-            best.cost > right_cost - MARGIN
+            best.cost > correct_cost - MARGIN
             or best.confidence < LIKELY_CONFIDENCE
             or best.cost > ORDINARY_BITS + ORDINARY_BITS_PER_BYTE * len(message.frame)
         ):
@@ -116,7 +116,7 @@ def diagnose(
         if walked.decode_warnings or not is_ordinary(best.layout, walked.values):
             return None
         best.confidence = min(best.confidence, MAX_DOUBTFUL_CONFIDENCE)
-    return _build_diagnosis(message, right, ranked)
+    return _build_diagnosis(message, correct_layout, ranked)
 
 
 def _is_doubtful(message: Message) -> bool:
@@ -126,7 +126,7 @@ def _is_doubtful(message: Message) -> bool:
     return message.layout is not None and shows_shift(message.layout, message.body)
 
 
-def _build_diagnosis(message: Message, right: Layout, ranked: list[RankedReading]) -> Diagnosis:
+def _build_diagnosis(message: Message, correct_layout: Layout, ranked: list[RankedReading]) -> Diagnosis:
     best = ranked[0]
     assert best.edit is not None
     frame = message.frame
@@ -137,19 +137,19 @@ def _build_diagnosis(message: Message, right: Layout, ranked: list[RankedReading
         path = render(message.error.path) if message.error else ""
         if edit.kind == "trailing_bytes":
             surplus = len(frame) - end
-        elif (missing_bytes := _missing_byte_count(frame, right)) is not None:
+        elif (missing_bytes := _missing_byte_count(frame, correct_layout)) is not None:
             edit, surplus = Edit.of("truncated", "*", bytes=missing_bytes), -missing_bytes
     else:
         edit = with_tag_sizes(edit, frame, best.layout)
         size = len(frame) if len(frame) <= SMALL_FRAME_BYTES else SEARCHED_BYTES
         walked = walk(best.layout, frame, 4, size)
-        difference = first_difference(right, best.layout, walked.nodes, 4)
+        difference = first_difference(correct_layout, best.layout, walked.nodes, 4)
         location = difference or Difference((), 4, len(frame), None, None)
         shown_path = location.path[1:] if location.path[:1] == ("body",) else location.path
         path = render(shown_path)
-        surplus = _surplus(frame, right, walked.values)
+        surplus = _surplus(frame, correct_layout, walked.values)
     text = f"{message.api} v{message.version} {'request' if message.is_request else 'response'}: "
-    text += wording.sentence(edit, right)
+    text += wording.sentence(edit, correct_layout)
     if surplus:
         count = abs(surplus)
         text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
@@ -168,17 +168,17 @@ def _build_diagnosis(message: Message, right: Layout, ranked: list[RankedReading
         start=location.start,
         end=max(location.start, location.end),
         sentence=text,
-        hint=wording.hint(edit, right, message.version),
+        hint=wording.hint(edit, correct_layout, message.version),
         surplus=surplus,
         also=tuple(best.also),
         rivals=tuple(rival for rival in rivals if rival.confidence >= MIN_RIVAL_CONFIDENCE)[:MAX_RIVALS],
         # Build a new layout: the layouts of the search refer to everything that was tried on top of them.
-        layout=None if edit.kind in LOOSE_KINDS else edit.apply(right),
+        layout=None if edit.kind in LOOSE_KINDS else edit.apply(correct_layout),
     )
 
 
 def _alternatives_text(best: RankedReading, rivals: list[RankedReading]) -> str:
-    """Return a clause with the fields that may be missing instead of the named one, if the bytes do not show which."""
+    """Return a clause that names other fields that may be missing instead, if the bytes do not show which."""
     if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY_CONFIDENCE:
         return ""
     names = [
@@ -193,19 +193,20 @@ def _alternatives_text(best: RankedReading, rivals: list[RankedReading]) -> str:
     return f"; or it is {' or '.join(dict.fromkeys(names))}: these bytes do not show which"
 
 
-def _missing_byte_count(frame: bytes, right: Layout) -> int | None:
-    """Return the smallest number of missing bytes, found by appending zeros; None if it is more than a few thousand."""
+def _missing_byte_count(frame: bytes, correct_layout: Layout) -> int | None:
+    """Return the smallest number of missing bytes, found by appending zeros; None if the frame stays incomplete."""
     if len(frame) > SMALL_FRAME_BYTES:
         return None
-    walked = walk(right, frame + bytes(MAX_APPENDED_BYTES), 4)
+    walked = walk(correct_layout, frame + bytes(MAX_APPENDED_BYTES), 4)
     return None if walked.error else max(walked.end - len(frame), 1)
 
 
-def _surplus(frame: bytes, right: Layout, values: dict[str, Any]) -> int | None:
+def _surplus(frame: bytes, correct_layout: Layout, values: dict[str, Any]) -> int | None:
+    """Return how many bytes the frame has beyond Kafka's encoding of the values; negative if it has fewer."""
     if len(frame) > SMALL_FRAME_BYTES:
         return None
     try:
-        return len(frame) - len(write(None, right, values))
+        return len(frame) - len(write(None, correct_layout, values))
     except EncodeError:
         return None
 
@@ -226,7 +227,7 @@ def _encoded_strings(values: Any) -> Iterator[bytes]:
 
 
 def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
-    """Return the message with its diagnosis, decoded under it if that is likely enough."""
+    """Return the message with its diagnosis, decoded under the diagnosis if that is likely enough."""
     result = structs.replace(
         message, diagnosis=diagnosis, well_formed=False, errors_cache=None, records_cache=None, offsets_cache=None,
         tree=None,
@@ -248,7 +249,7 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
 
 
 def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | None:
-    """Return a known diagnosis for another frame; None if this frame does not decode under it."""
+    """Return a known diagnosis adapted to this frame; None if this frame does not decode under it."""
     if known.layout is None:
         return None
     header, body = _header_and_body(known.layout)

@@ -9,7 +9,7 @@ from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.struct_reader import Array, NestedStruct, StructSteps, compiled_struct
 
-#: A field is odd if it costs more than this, fixed and per byte: about what random bytes cost.
+#: A field is odd if it costs more than this fixed cost plus this cost per byte: about what random bytes cost.
 ODD_BITS = 6.0
 ODD_BITS_PER_BYTE = 6.5
 
@@ -31,7 +31,7 @@ class Element(NamedTuple):
     array: Array
     element_count: int
     start: Checkpoint
-    inside: _StepLocation
+    enclosing: _StepLocation
     indexes: tuple[int, ...]
 
     def has(self, location: StructLocation) -> bool:
@@ -63,7 +63,7 @@ class Elements:
             pass
 
     def suspects(self, max_count: int) -> list[Element]:
-        """Return the elements that may have been written in another layout, likeliest first.
+        """Return the elements that may have been written in another layout, most likely first.
 
         After such an element, bytes are read at a wrong offset. So it is the element with the first odd value or one
         before it or, if the values after it happen to be possible, one of the last elements that could be read.
@@ -100,7 +100,7 @@ class Elements:
         while enclosing is not None:
             if isinstance(enclosing, Element):
                 pos = enclosing.array.read_rest(frame, pos, enclosing.indexes[-1] + 1, enclosing.element_count)
-                enclosing = enclosing.inside
+                enclosing = enclosing.enclosing
             for step in enclosing.compiled.steps[enclosing.step_index + 1 :]:
                 pos = step(frame, pos)
             if frame.cost > frame.limit:
@@ -135,14 +135,14 @@ class Elements:
                     self.odd = len(self.found) - 1
         return pos
 
-    def _read_array(self, array: Array, pos: int, inside: _StepLocation, indexes: tuple[int, ...]) -> int:
+    def _read_array(self, array: Array, pos: int, enclosing: _StepLocation, indexes: tuple[int, ...]) -> int:
         frame = self._frame
         count, first_start = array.read_count(frame, pos)
         pos = array.check_count(frame, pos, count, first_start, 1)  # one element may be smaller than the others
         for index in range(count):
             start = Checkpoint(pos, frame.cost, frame.work)
-            element = Element(array, count, start, inside, (*indexes, index))
+            element = Element(array, count, start, enclosing, (*indexes, index))
             self.found.append(element)
-            compiled = array.compiled if index != array.exception_index else array.exception
+            compiled = array.compiled if index != array.deviating_index else array.deviating_compiled
             pos = self._read_struct(compiled, pos, element, element.indexes)
         return pos

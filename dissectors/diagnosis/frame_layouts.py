@@ -1,4 +1,4 @@
-"""The layouts of a frame's header and body, and edits that change both."""
+"""The layouts of a frame's header and body, and the layouts under edits of the whole frame."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def _apply_cached(layout: Layout, proposal: Proposal, apply: Callable[[Edit], La
 
 @cached_on_owner
 def _proposal_results(layout: Layout) -> dict[tuple[str, str, tuple[Any, ...]], Layout | None]:
-    """Return a cache of results by the kind, field and arguments of a proposal; None if the layout stays the same."""
+    """Return a cache of results by kind, field and arguments of a proposal. None stands for an unchanged layout."""
     return {}

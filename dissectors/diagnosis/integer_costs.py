@@ -68,7 +68,7 @@ _ROLES: dict[str, str] = {
 
 
 def error_code_cost(value: int) -> float:
-    """Return the cost of an error code, which is usually 0, and otherwise one of Kafka's."""
+    """Return the cost of an error code, which is usually 0 and otherwise one of Kafka's codes."""
     if value == 0:
         return 0.5
     return 9.0 if value in error_codes() else 16 + WRONG_COST
@@ -104,7 +104,7 @@ def throttle_time_cost(value: int) -> float:
 
 
 def small_number_cost(value: int) -> float:
-    """Return the cost of an epoch or index, which is small, or -1 for none."""
+    """Return the cost of an epoch or index, which is a small number, or -1 for none."""
     if value > 0:
         return _GAMMA[value.bit_length()]
     return (
@@ -174,7 +174,7 @@ def int64_cost(value: int) -> float:
 
 
 def timestamp_cost(value: int) -> float:
-    """Return the cost of a time in ms since the epoch, or none; ListOffsets has special values down to -6."""
+    """Return the cost of a timestamp in ms; 0 and -1 stand for none, and ListOffsets has special values down to -6."""
     if value in _TIMES:
         return 36.0
     return 4.0 if value in (0, -1) else 7.0 if -7 < value < 0 else 8.0 + int64_cost(value)
@@ -267,8 +267,8 @@ def _cost_by_role(field: Field) -> Cost:
 
 def _with_default(field: Field, cost: Cost) -> Cost:
     default = field.default
-    if usual := _USUAL_VALUES.get(field.name):
-        return lambda value: _USUAL_COST if value in usual else cost(value)
+    if usual_values := _USUAL_VALUES.get(field.name):
+        return lambda value: _USUAL_COST if value in usual_values else cost(value)
     if not isinstance(default, int) or isinstance(default, bool) or default == 0:
         return cost
     default_cost = min(_DEFAULT_COST, cost(default))

@@ -1,4 +1,4 @@
-"""Read lengths and counts in Kafka's encodings and in those of writers that depart from them."""
+"""Read lengths and counts in Kafka's encodings, and in the wrong encodings that some writers use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FrameBytes(Protocol):
 
 @functools.cache
 def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]:
-    """Return a function that reads a length and returns it with the position after it; -1 stands for null."""
+    """Return a function that reads a length and returns it and the position after it; the length -1 stands for null."""
     if encoding in ("int16", "int32"):
         width = 2 if encoding == "int16" else 4
 

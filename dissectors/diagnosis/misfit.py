@@ -15,4 +15,4 @@ class TooExpensive(Misfit):
 
 
 class WorkExhausted(Misfit):
-    """The reading has used up its work."""
+    """The reading has used up the work allowed for it."""

@@ -1,4 +1,4 @@
-"""Diagnose a payload of a group protocol with the search for frames; the payload's version serves as the header."""
+"""Diagnose payloads of group protocols with the search for frames; a payload's version serves as the header."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     if not is_payload(name) or not MIN_SIZE <= len(data) <= MAX_SIZE:
         return None
     try:
-        right = layouts_as_stated(name, data)
+        correct_layouts = layouts_as_stated(name, data)
     except DecodeError:
         if len(data) < MIN_SIZE_WITHOUT_VERSION:
             return None
-        right = layouts_at_version(name, versions(name)[-1])
-    layout = frame_layout(right.header, right.body)
+        correct_layouts = layouts_at_version(name, versions(name)[-1])
+    layout = frame_layout(correct_layouts.header, correct_layouts.body)
     frame = _NO_SIZE + data
-    readings = search(frame, layout, right.version, decodes=False, work=MAX_FIELDS_READ)
+    readings = search(frame, layout, correct_layouts.version, decodes=False, work=MAX_FIELDS_READ)
     readings_by_cost = sorted([*readings.found, *_version_readings(frame, name)], key=lambda reading: reading.cost)
     best, *others = rank(frame, readings_by_cost, layout)
     if best.edit is None or best.edit.then or best.edit.kind in LOOSE_KINDS or best.confidence < LIKELY_CONFIDENCE / 2:
         return None
-    # An older version often lacks just the last field: then the missing field is the simpler explanation.
+    # Often an older version lacks just the last field. Then a missing field is the simpler explanation.
     edit, *other_edits = sorted((best.edit, *best.also), key=lambda edit: edit.kind != "field_missing")
     rivals = (Rival(reading.edit, round(reading.confidence, 3)) for reading in others if reading.edit is not None)
     return PayloadDiagnosis(
@@ -102,9 +102,9 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
 def _version_readings(frame: bytes, name: str) -> Iterator[FittingReading]:
     """Yield the readings with a wrong or missing version, in the layout of each version."""
     for version in versions(name):
-        right = layouts_at_version(name, version)
-        layout = frame_layout(right.header, right.body)
-        for edit, prior in _VERSION_EDITS["header.version" if right.header.fields else "version"]:
+        correct_layouts = layouts_at_version(name, version)
+        layout = frame_layout(correct_layouts.header, correct_layouts.body)
+        for edit, prior in _VERSION_EDITS["header.version" if correct_layouts.header.fields else "version"]:
             edited = edit.apply(layout)
             cost = _reading_cost(frame, edited, version, edit)
             if cost is not None:

@@ -64,12 +64,12 @@ class Proposal:
     @property
     def name(self) -> str:
         """The name of the field."""
-        return _name(self.field)
+        return _field_name(self.field)
 
     def tail(self, location: StructLocation) -> tuple[Step, ...]:
-        """Return the steps that read a struct under the edit, starting with the first that differs.
+        """Return the steps that read a struct under the edit, beginning with the first changed step.
 
-        Most readings end at the first of them, so those for `replacement` are put together only when needed.
+        Most readings end at that step, so all steps (`replacement`) are put together only when needed.
         """
         if self._steps is None and not location.compiled.has_duplicates:
             steps, index = location.compiled.steps, self.step
@@ -96,7 +96,7 @@ class Proposal:
         return location.replacement(*self._steps)
 
     def _derive_steps(self, compiled: StructSteps) -> tuple[tuple[Step, ...], int] | None:
-        """Return the steps for one of the most frequent edits, and their smallest size, without a layout."""
+        """Return the steps for one of the most frequent edits, and their minimum size, without building a layout."""
         if compiled.has_duplicates or self.kind not in (*_STEP_KINDS, *FIELD_KINDS):
             return None
         steps, min_size = list(compiled.steps), compiled.min_size
@@ -153,7 +153,7 @@ def _field_variants(field: Field) -> dict[tuple[str, bool, tuple[Any, ...]], Fie
     return {}
 
 
-def _name(path: str) -> str:
+def _field_name(path: str) -> str:
     return path.rpartition(".")[2]
 
 

@@ -1,4 +1,4 @@
-"""Rank the readings that fit by probability, with a confidence, and merge equivalent ones."""
+"""Rank the readings that fit by probability, assign confidences, and merge equivalent ones."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: The most readings that get a second look.
+#: The most readings that are examined more closely.
 MAX_FINALISTS = 16
 
-#: The distance in bits from the best reading within which another one is a finalist.
+#: A reading is a finalist if it costs at most this many bits more than the best one.
 FINALIST_DISTANCE = 16.0
 
 #: The largest frame for which edits are compared by the bytes that they write, and how many bits less probable an edit
@@ -28,8 +28,9 @@ FINALIST_DISTANCE = 16.0
 MAX_COMPARED_BYTES = 4 << 10
 EXPLANATION_DISTANCE = 4.0
 
-#: The share of a reading's confidence that goes to the edit that explains it, because a confidence says how likely an
-#: edit writes these bytes. It is less than 1 because the writer may have made the other error, which stays a rival.
+#: The share of a reading's confidence that goes to the edit that explains it, because a confidence tells how likely it
+#: is that an edit wrote these bytes. It is less than 1 because the writer may have made the other error, which stays
+#: a rival.
 EXPLAINED_SHARE = 0.8
 
 #: The prior, in bits, of a writer that departs in a way that none of the edits tried describes.
@@ -38,7 +39,7 @@ NO_EDIT_PRIOR = 24.0
 
 @dataclass(slots=True)
 class RankedReading:
-    """A reading: its edit (None for the right layout), equivalent edits, and its confidence."""
+    """A reading: its edit (None for the correct layout), equivalent edits, and its confidence."""
 
     edit: Edit | None
     layout: Layout
@@ -54,13 +55,13 @@ class RankedReading:
         return self.edit is not None and self.edit.kind in LOOSE_KINDS
 
 
-def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[RankedReading]:
-    """Return the readings with the costs of a second look: the one to report, then the others by probability.
+def rank(frame: bytes, readings: list[FittingReading], correct_layout: Layout) -> list[RankedReading]:
+    """Examine the readings more closely and return them: the one to report first, then the others by probability.
 
     Args:
         frame: The frame, including its length prefix.
         readings: The result of `dissectors.diagnosis.search.Search.run`.
-        right: Kafka's layout of the frame.
+        correct_layout: Kafka's layout of the frame.
     """
     ranked = [
         RankedReading(candidate.edit, candidate.layout, candidate.cost, candidate.prior) for candidate in readings
@@ -71,7 +72,7 @@ def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[Ra
     remaining = ranked[len(finalists) :]
     if len(frame) <= SMALL_FRAME_BYTES:
         first_look_cost = ranked[0].cost
-        finalists = _examine_finalists(frame, finalists, right)
+        finalists = _examine_finalists(frame, finalists, correct_layout)
         # The other readings may contradict themselves just as much.
         added_cost = max(min(candidate.cost for candidate in finalists) - first_look_cost, 0.0)
         for candidate in remaining:
@@ -82,15 +83,15 @@ def rank(frame: bytes, readings: list[FittingReading], right: Layout) -> list[Ra
     for candidate, weight in zip(ranked, weights, strict=True):
         candidate.confidence = weight / total
     if len(frame) <= MAX_COMPARED_BYTES:
-        first = _choose_first(ranked, right)
+        first = _choose_first(ranked, correct_layout)
         others = [candidate for candidate in ranked if candidate is not first]
-        _shift_confidence(first, others, _explained_confidence(right, first, ranked))
+        _shift_confidence(first, others, _explained_confidence(correct_layout, first, ranked))
         ranked = [first, *others]
     return ranked
 
 
 def _absurdity(best: RankedReading) -> float:
-    """Return the bits by which the best reading contradicts itself: the only evidence that no edit tried is right."""
+    """Return the bits by which the best reading contradicts itself: the only evidence against all edits tried."""
     if best.edit is None or best.loose or best.values is None:
         return 0.0
     return frame_absurdity(best.layout, best.values)
@@ -105,7 +106,7 @@ def _shift_confidence(first: RankedReading, others: list[RankedReading], explain
     first.confidence += added
 
 
-def _examine_finalists(frame: bytes, finalists: list[RankedReading], right: Layout) -> list[RankedReading]:
+def _examine_finalists(frame: bytes, finalists: list[RankedReading], correct_layout: Layout) -> list[RankedReading]:
     """Add the costs of relations between fields, and merge equivalent readings.
 
     Among equivalent edits, one that removes something and then restores it is not named first.
@@ -118,7 +119,9 @@ def _examine_finalists(frame: bytes, finalists: list[RankedReading], right: Layo
             candidate.values = walked.values
             candidate.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
         elif candidate.edit is not None and same_reading.edit is not None:
-            if find_restoring_steps(same_reading.edit, right) and not find_restoring_steps(candidate.edit, right):
+            if find_restoring_steps(same_reading.edit, correct_layout) and not find_restoring_steps(
+                candidate.edit, correct_layout
+            ):
                 same_reading.also.append(same_reading.edit)
                 same_reading.edit, same_reading.layout = candidate.edit, candidate.layout
             else:
@@ -126,22 +129,22 @@ def _examine_finalists(frame: bytes, finalists: list[RankedReading], right: Layo
     return list(by_reading.values())
 
 
-def _choose_first(ranked: list[RankedReading], right: Layout) -> RankedReading:
+def _choose_first(ranked: list[RankedReading], correct_layout: Layout) -> RankedReading:
     """Choose, among readings nearly as probable as the best, the one whose edit explains most of the others.
 
     An edit explains another one if it writes the same bytes for the values that the other read. A missing error code
     explains a throttle time written as int16 before an error code of 0. The reverse is chance: it needs a code of 0.
     """
     nearly_best = [candidate for candidate in ranked if candidate.cost <= ranked[0].cost + EXPLANATION_DISTANCE]
-    return max(nearly_best, key=lambda candidate: _explained_confidence(right, candidate, ranked))
+    return max(nearly_best, key=lambda candidate: _explained_confidence(correct_layout, candidate, ranked))
 
 
-def _explained_confidence(right: Layout, candidate: RankedReading, ranked: list[RankedReading]) -> float:
-    """Return the confidence of a reading and of those that its edit explains."""
-    return sum(other.confidence for other in ranked[:MAX_FINALISTS] if _explains(right, candidate, other))
+def _explained_confidence(correct_layout: Layout, candidate: RankedReading, ranked: list[RankedReading]) -> float:
+    """Return the total confidence of a reading and of the readings that its edit explains."""
+    return sum(other.confidence for other in ranked[:MAX_FINALISTS] if _explains(correct_layout, candidate, other))
 
 
-def _explains(right: Layout, candidate: RankedReading, other: RankedReading) -> bool:
+def _explains(correct_layout: Layout, candidate: RankedReading, other: RankedReading) -> bool:
     if candidate is other:
         return True
     if (
@@ -152,7 +155,7 @@ def _explains(right: Layout, candidate: RankedReading, other: RankedReading) -> 
         or other.values is None
     ):
         return False
-    return writes_same_bytes(right, candidate.layout, candidate.values, other.layout, other.values)
+    return writes_same_bytes(correct_layout, candidate.layout, candidate.values, other.layout, other.values)
 
 
 def _leaves(nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[object, ...]]:

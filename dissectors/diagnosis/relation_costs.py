@@ -154,7 +154,7 @@ def _keys_cost(key: str, values: list[Any]) -> float:
 
 
 def _members_cost(header: Values, body: Values) -> float:
-    """Return the cost of a leader that is no member, minus a bonus for a member id that begins with the client id."""
+    """Return the cost of a leader that is not a member, minus a bonus if the member id begins with the client id."""
     cost = 0.0
     client_id, member = header.get("client_id"), body.get("member_id")
     if isinstance(client_id, str) and client_id and isinstance(member, str) and member:

@@ -1,4 +1,4 @@
-"""Sequences of edits in which a later one restores Kafka's layout: only part of the body is of another version."""
+"""Find edits that restore Kafka's layout after an edit to another version, which only part of the body then has."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dissectors.edits.targets import path_parts, struct_of
 from dissectors.wire.layout import Layout
 
 
-def find_restoring_steps(edit: Edit, right: Layout) -> tuple[Edit, ...]:
-    """Return the steps after a `body_version` that restore what the right layout of the frame has."""
+def find_restoring_steps(edit: Edit, correct_layout: Layout) -> tuple[Edit, ...]:
+    """Return the steps after a `body_version` that restore part of the correct layout of the frame."""
     first, *later_steps = edit.steps
-    body = right.fields[-1].struct
+    body = correct_layout.fields[-1].struct
     if first.kind != "body_version" or body is None:
         return ()
     return tuple(step for step in later_steps if _restores_layout(step, body))

@@ -21,14 +21,14 @@ from dissectors.edits import LOOSE_KINDS, Edit, EditError
 from dissectors.wire.layout import Layout
 from dissectors.wire.walk import walk
 
-#: The most fields read per frame (a microsecond or less each). Only the beginning of a large frame is read, which
-#: shows how it departs, and few pairs of edits are tried on it.
+#: The most fields read per frame (a microsecond or less each). Only the beginning of a large frame is read, which is
+#: enough to show how it departs, and few pairs of edits are tried on it.
 MAX_WORK = 150_000
 LARGE_FRAME_BYTES = 64 << 10
 MAX_WORK_LARGE = 25_000
 HORIZON = 4_000
 
-#: The most that the beginning of a frame may cost under an edit if the right layout also fits, as a share of its cost.
+#: If the correct layout also fits the beginning of a frame, an edit may cost at most this share of its cost.
 BETTER_SHARE = 0.8
 
 #: The work for trying a candidate, and for creating it, in addition to the fields read.
@@ -66,14 +66,14 @@ TRUNCATED_COST = 24.0
 GOOD_BITS = 60.0
 GOOD_BITS_PER_BYTE = 6.0
 
-#: The highest cost of a reading so good that hardly any edit of one element could be better.
+#: The highest cost, fixed and per byte, of a reading that hardly any edit of one element could improve on.
 FINE_BITS = 40.0
 FINE_BITS_PER_BYTE = 3.5
 
 #: The prior, in bits, of an edit that is as rare as an edit of one element.
 RARE_PRIOR = 9.0
 
-#: The cost of a decode warning in the right layout, fixed and per byte after it.
+#: The cost of a decode warning in the correct layout, fixed and per byte after it.
 WARNING_COST = 40.0
 BYTE_COST_AFTER_WARNING = 8.0
 
@@ -82,7 +82,7 @@ _BASE_KINDS = ("header_version", "flexibility", "body_version", "length_encoding
 
 
 class _Base(NamedTuple):
-    """A base for further edits: an edit (None for the right layout), its layouts, the reading in them, its prior."""
+    """A base for further edits: an edit (None for the correct layout), its layouts, the reading in them, its prior."""
 
     edit: Edit | None
     layouts: FrameLayouts
@@ -97,7 +97,7 @@ _ENCODINGS = ("flexibility", "length_encoding", "length_off_by_one", "int_width"
 
 
 def habits(edit: Edit) -> Iterator[Habit]:
-    """Yield the habits of a peer that made this edit: what it is likely to do again."""
+    """Yield the habits of a peer that made this edit, i.e. what it is likely to do again."""
     yield edit.kind, None
     if edit.kind in _ENCODINGS:
         yield edit.kind, tuple(value for _, value in edit.detail)
@@ -105,7 +105,7 @@ def habits(edit: Edit) -> Iterator[Habit]:
 
 @dataclass(frozen=True, slots=True)
 class FittingReading:
-    """A reading that fits: its edit (None for the right layout), the layout, and its cost with the prior, in bits."""
+    """A reading that fits: its edit (None for the correct layout), the layout, and its cost with the prior, in bits."""
 
     edit: Edit | None
     layout: Layout
@@ -114,7 +114,7 @@ class FittingReading:
 
 
 class Readings(NamedTuple):
-    """The readings that fit, most probable first; `right` is the cost of the right layout if it is among them."""
+    """The readings that fit, most probable first; `right` is the cost of the correct layout if it is among them."""
 
     found: list[FittingReading]
     right: float | None
@@ -136,7 +136,7 @@ class Search:
         frame: The frame, including its length prefix.
         layout: Kafka's layout, from `dissectors.edits.frame_layout`.
         version: Version of the body.
-        decodes: Whether the right layout decodes the frame to its last byte.
+        decodes: Whether the correct layout decodes the frame to its last byte.
         trailing: The number of bytes after the last field, if the frame decodes up to there.
         words: Strings from the request or the connection.
         usual: The `habits` of the edits that the same peer has made before.
@@ -164,36 +164,37 @@ class Search:
         max_work = MAX_WORK_LARGE if self._size >= LARGE_FRAME_BYTES else MAX_WORK if work is None else work
         self._frame = FrameReading(frame, words, max_work)
         self._horizon = HORIZON if self._size < LARGE_FRAME_BYTES else HORIZON // 4
-        self._extrapolated_cost = 0.0  # of the right layout, if only its beginning was read
-        self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
+        self._extrapolated_cost = 0.0  # of the correct layout, if only the beginning of the frame was read
+        self._readings: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
         self._best = float("inf")
-        #: The cost of the right layout if it decodes the whole frame.
+        #: The cost of the correct layout if it decodes the whole frame.
         self.right_cost: float | None = None
-        self._depths: list[tuple[int, float, Proposal, Element | None]] = []
+        #: The offset at which an edit failed, its prior, the edit, and the only element to which it was applied.
+        self._misfits: list[tuple[int, float, Proposal, Element | None]] = []
 
     def run(self) -> Readings:
-        """Return the readings that fit. There is always one, because any frame may be read with trailing bytes."""
+        """Return the readings that fit. There is always at least one, because any frame fits with trailing bytes."""
         base = _Base(None, self._layouts, self._try_right_layout(), 0.0)
-        tried = choices(self._layouts, self._proposals)
-        self._try_all(base, tried)
+        tried_choices = choices(self._layouts, self._proposals)
+        self._try_all(base, tried_choices)
         if self._size < LARGE_FRAME_BYTES and not self._is_convincing(
             FINE_BITS, FINE_BITS_PER_BYTE, RARE_PRIOR, UNLIKELY_BITS
         ):
-            self._try_in_one_element(base, tried)
+            self._try_in_one_element(base, tried_choices)
         if self.right_cost is None and not self._decodes:
             if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
                 self._try_other_apis(base)
             if not self._is_convincing(GOOD_BITS, GOOD_BITS_PER_BYTE):
-                self._try_pairs(tried)
-        by_cost = sorted(self._found, key=lambda found: found[0])
+                self._try_pairs(tried_choices)
+        by_cost = sorted(self._readings, key=lambda reading: reading[0])
         readings = [
             FittingReading(edit, edited, cost, prior)
             for cost, prior, edit in by_cost
-            if cost <= self._best + RIVAL_DISTANCE and (edited := self._edited(edit)) is not None
+            if cost <= self._best + RIVAL_DISTANCE and (edited := self._edited_layout(edit)) is not None
         ]
         return Readings(readings, self.right_cost)
 
-    def _edited(self, edit: Edit | None) -> Layout | None:
+    def _edited_layout(self, edit: Edit | None) -> Layout | None:
         """Return the layout under an edit; None if its second step needs a field that the first removes."""
         if edit is None or edit.kind in LOOSE_KINDS:
             return self._layout
@@ -208,7 +209,7 @@ class Search:
         if trace.end is not None:
             if trace.end == size:
                 self.right_cost = trace.cost
-                self._keep(None, trace.cost)
+                self._add_reading(None, trace.cost)
             else:
                 self._trailing = size - trace.end
                 self._add_catch_all(trace.end)
@@ -219,11 +220,11 @@ class Search:
             self._extrapolated_cost = self._extrapolate_cost(offset)
             if self._decodes:
                 self.right_cost = self._extrapolated_cost
-                self._keep(None, self.right_cost)
+                self._add_reading(None, self.right_cost)
             else:
                 self._add_catch_all(offset)
         elif self._decodes:  # with decode warnings, e.g. null or an invalid presence marker
-            self._keep(None, frame.cost + WARNING_COST + BYTE_COST_AFTER_WARNING * (size - offset))
+            self._add_reading(None, frame.cost + WARNING_COST + BYTE_COST_AFTER_WARNING * (size - offset))
         else:
             self._add_catch_all(offset)
         return trace
@@ -236,23 +237,27 @@ class Search:
         cost = self._frame.cost
         if self._trailing:
             edit = Edit.of("trailing_bytes", "*", bytes=self._trailing)
-            self._keep(edit, cost + TRAILING_COST + TRAILING_BYTE_COST * (self._size - offset))
+            self._add_reading(edit, cost + TRAILING_COST + TRAILING_BYTE_COST * (self._size - offset))
         else:
             edit = Edit.of("truncated", "*", bytes=1)
-            self._keep(edit, cost + TRUNCATED_COST + MISSING_BYTE_COST * (self._size - offset))
+            self._add_reading(edit, cost + TRUNCATED_COST + MISSING_BYTE_COST * (self._size - offset))
 
-    def _keep(self, edit: Edit | None, cost: float, prior: float = 0.0) -> None:
-        self._found.append((cost, prior, edit))
+    def _add_reading(self, edit: Edit | None, cost: float, prior: float = 0.0) -> None:
+        self._readings.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
     def _is_convincing(
-        self, fixed: float, per_byte: float, max_prior: float = float("inf"), max_absurdity: float = MAX_ABSURDITY
+        self,
+        fixed_bits: float,
+        bits_per_byte: float,
+        max_prior: float = float("inf"),
+        max_absurdity: float = MAX_ABSURDITY,
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
-        max_cost = fixed + per_byte * self._size
+        max_cost = fixed_bits + bits_per_byte * self._size
         candidates = [
             candidate
-            for candidate in self._found
+            for candidate in self._readings
             if candidate[0] < max_cost
             and candidate[1] < max_prior
             and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
@@ -264,11 +269,11 @@ class Search:
 
     def _absurdity(self, edit: Edit | None) -> float:
         """Return the bits by which the values read under an edit contradict it."""
-        if self._size > SMALL_FRAME_BYTES or (layout := self._edited(edit)) is None:
+        if self._size > SMALL_FRAME_BYTES or (layout := self._edited_layout(edit)) is None:
             return 0.0
         return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
 
-    def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
+    def _try_choice(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only to that array element."""
         prior, proposal, location = choice
         if element is not None:
@@ -289,18 +294,18 @@ class Search:
             return
         except WorkExhausted as exhausted:
             if frame.work <= 0:
-                return  # the work for the whole frame is used up, not that for this reading
+                return  # the work limit of the whole frame is reached, not only that of this reading
             # It fits so far; assume that the rest costs as much per byte.
             end, cost = self._size, self._extrapolate_cost(exhausted.at)
             if self._extrapolated_cost and cost > BETTER_SHARE * self._extrapolated_cost:
-                return  # so far the right layout also fits: the departure comes later
+                return  # so far the correct layout also fits: the departure comes later
         except Misfit as misfit:
             if base.edit is None:
-                self._depths.append((misfit.at, prior, proposal, element))
+                self._misfits.append((misfit.at, prior, proposal, element))
             return
         if end == self._size:
             edit = _edit_in_element(proposal, element)
-            self._keep(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
+            self._add_reading(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
 
     def _bonus(self, proposal: Proposal) -> float:
         if (proposal.kind, proposal.arguments) in self._usual:
@@ -310,17 +315,17 @@ class Search:
     def _try_all(self, base: _Base, choices_to_try: list[Choice]) -> None:
         for choice in choices_to_try:
             if self._frame.work > 0:
-                self._try(base, choice)
+                self._try_choice(base, choice)
 
-    def _try_in_one_element(self, base: _Base, tried: list[Choice]) -> None:
+    def _try_in_one_element(self, base: _Base, tried_choices: list[Choice]) -> None:
         """Apply edits to one element only: first edits of its own struct, then edits of arrays inside it."""
         self._elements = Elements(self._frame, self._layouts, self._horizon)
         suspects = self._elements.suspects(MAX_SUSPECTS)
         for contains in (Element.has, Element.encloses):
             for element in suspects:
-                for choice in tried:
+                for choice in tried_choices:
                     if choice[2] is not None and contains(element, choice[2]) and self._frame.work > 0:
-                        self._try(base, choice, element)
+                        self._try_choice(base, choice, element)
             if self._is_convincing(FINE_BITS, FINE_BITS_PER_BYTE):
                 return
 
@@ -328,15 +333,15 @@ class Search:
         """Read a small frame with the bodies of other APIs, which are not used as bases for further edits."""
         if self._size >= LARGE_FRAME_BYTES:
             return
-        depth_count = len(self._depths)
+        misfit_count = len(self._misfits)
         proposals = other_api_proposals(self._layouts.body, self._proposals.version)
         self._try_all(base, [(proposal.prior, proposal, None) for proposal in proposals])
-        del self._depths[depth_count:]
+        del self._misfits[misfit_count:]
 
-    def _try_pairs(self, tried: list[Choice]) -> None:
-        right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)
+    def _try_pairs(self, tried_choices: list[Choice]) -> None:
+        kafka_struct_ids = frozenset(id(location.layout) for _, _, location in tried_choices if location is not None)
         tried_pairs: dict[tuple[int, int], FrameLayouts] = {}
-        for proposal, element, prior in self._bases(tried):
+        for proposal, element, prior in self._bases(tried_choices):
             edit, is_whole = _edit_in_element(proposal, element), proposal.field in WHOLE_FRAME_FIELDS
             layouts = self._layouts.under(proposal) if is_whole else self._layouts.changed(edit)
             if (key := (id(layouts.header), id(layouts.body))) in tried_pairs:
@@ -349,19 +354,19 @@ class Search:
                 Trace(self._frame, layouts, self._best + RIVAL_DISTANCE - total_prior, self._horizon),
                 total_prior,
             )
-            next_choices = second_choices(layouts, self._proposals, base.trace, right_ids, proposal)
+            next_choices = second_choices(layouts, self._proposals, base.trace, kafka_struct_ids, proposal)
             self._frame.work -= CREATION_WORK * len(next_choices)
             self._try_all(base, next_choices)
             if self._frame.work <= 0:
                 return
 
-    def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
+    def _bases(self, tried_choices: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
         """Yield the edits to combine with a second one: edits of the whole frame, then those that read furthest."""
-        for prior, proposal, _ in tried:
+        for prior, proposal, _ in tried_choices:
             if proposal.kind in _BASE_KINDS and proposal.field in WHOLE_PART_FIELDS:
                 yield proposal, None, prior
-        self._depths.sort(key=lambda depth: (-depth[0], depth[1]))
-        for _, prior, proposal, element in self._depths[:MAX_BASES]:
+        self._misfits.sort(key=lambda misfit: (-misfit[0], misfit[1]))
+        for _, prior, proposal, element in self._misfits[:MAX_BASES]:
             if proposal.kind not in _BASE_KINDS or proposal.field not in WHOLE_PART_FIELDS:
                 yield proposal, element, prior
 

@@ -1,4 +1,4 @@
-"""Signs that values were read at a wrong offset, in frames that decode to their last byte.
+"""Recognise values that were read at a wrong offset, in frames that decode to their last byte.
 
 Extreme values alone are legal. A value that is read a few bytes too early or too late looks different: it begins with
 the low bytes of one small number and ends with the high bytes of the next, which are 0, or 255 if that number is
@@ -15,7 +15,7 @@ from dissectors.diagnosis.integer_costs import OUTSIDE_SET_COST, integer_cost
 from dissectors.diagnosis.value_costs import ARBITRARY_FIELDS
 from dissectors.wire.layout import WIDTHS, Field, Layout
 
-#: The cost in bits from which an integer may have been read at a wrong offset.
+#: An integer that costs at least this many bits may have been read at a wrong offset.
 ODD_COST = 30.0
 
 #: The longest throttle time that a broker asks for, in ms.
@@ -66,7 +66,7 @@ def is_shifted(field: Field, value: Any) -> bool:
 def has_seam(value: int, width: int) -> bool:
     """Whether the bytes of an integer look like the end of one number and the beginning of another.
 
-    The smallest and the largest integer do not: they are deliberate.
+    The smallest and the largest integer are excluded, because they are deliberate.
     """
     bits = 8 * width
     if value in (-(1 << bits - 1), (1 << bits - 1) - 1):

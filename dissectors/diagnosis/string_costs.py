@@ -1,4 +1,4 @@
-"""Costs of strings, in bits: by how readable the bytes are, then by whether they suit the field.
+"""Costs of strings, in bits, by how readable the bytes are and whether they suit the field.
 
 A string that suits its field saves only a few bits, because most fields may hold any name.
 """
@@ -74,7 +74,7 @@ _UUID_TEXT = rb"(?=.*[A-Z])(?=.*[a-z])[\w-]{22}"  # a uuid in Kafka's text form
 _MEMBER_ID = re.compile(
     rb"[\x20-\x7e]*-([0-9a-f]{16,32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|" + _UUID_TEXT
 ).fullmatch
-#: Default client ids of common clients. The groups of console consumers, which begin similarly, are excluded.
+#: Default client ids of common clients. The group ids of console consumers begin similarly but are excluded.
 _CLIENT_ID = re.compile(
     rb"rdkafka|sarama|kgo|kafkajs|(kafka-python|aiokafka)[\w.-]*"
     rb"|(?!console-consumer-\d)([\w.-]*-)?(producer|consumer|adminclient|admin)(-client)?(-[\w.-]*\d+)?"
@@ -106,7 +106,7 @@ _PATTERNS: dict[str, tuple[_Matcher, float, float]] = {
     **dict.fromkeys(("error_message", "acknowledge_error_message", "status_detail"), (_SENTENCE, 4.0, 4.0)),
 }
 
-#: Fields with arbitrary values, which however are never member ids.
+#: Fields with arbitrary values that are nevertheless never member ids.
 _NEVER_A_MEMBER_ID = frozenset({"group_id", "transactional_id", "topic", "name", "topic_name", "rack", "rack_id"})
 
 _NAME = re.compile(rb"[A-Za-z0-9._-]+").fullmatch

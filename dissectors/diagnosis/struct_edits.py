@@ -26,7 +26,7 @@ UNUSUAL_INDEX_PRIOR = 8.0
 #: The prior, in bits, of a payload without its length prefix.
 LENGTH_MISSING_PRIOR = 9.0
 
-#: More steps than any struct has.
+#: More than the number of steps of any struct.
 MAX_STEPS = 1 << 10
 
 
@@ -38,13 +38,13 @@ def struct_proposals(
     max_prior: float = float("inf"),
     reach: int = MAX_STEPS,
 ) -> list[Proposal]:
-    """Return the edits of a struct with a prior of at most `max_prior` bits and a step before `reach`, unordered."""
+    """Return the edits of a struct with a prior of at most `max_prior` bits and a step before `reach`, in no order."""
     other_fields = other_version_fields(name, version, tuple(part.removesuffix("[]") for part in path), struct)
     return _StructProposer(path, struct, other_fields, version, max_prior, reach).proposals(name)
 
 
 class Proposals:
-    """The proposals for the structs of a message, created once for each struct."""
+    """The proposals for the structs of a message, created once per struct and largest prior."""
 
     def __init__(self, name: str, version: int) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class _StructProposer:
         self._proposed: list[Proposal] = []
         self._names = [field.name for field in struct.fields]
         self._last_index = len(self._names) - 1
-        # Duplicate fields are compared, so such a struct is read again from the first of them.
+        # Duplicate fields are compared, so a struct with duplicates is read again from the first of them.
         self._first_duplicate = next(
             (index for index, name in enumerate(self._names) if self._names.count(name) > 1), self._last_index + 1
         )

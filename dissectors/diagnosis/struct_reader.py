@@ -1,7 +1,7 @@
 """Compile layouts struct by struct, so that the steps of one struct can be replaced.
 
 Each struct of a layout is compiled once. An edit changes one struct: that struct is read with other steps
-(`Replacement`), all others as before. An array without a replaced struct is read only once at each position.
+(`Replacement`), all other structs as before. An array without a replaced struct is read only once at each position.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class NestedStruct:
 
 
 class Array:
-    """An array of structs; the element at `exception_index` may have a different layout."""
+    """An array of structs; the element at `deviating_index` may have a different layout."""
 
     __slots__ = (
         "compiled",
+        "deviating_compiled",
+        "deviating_index",
         "empty_cost",
-        "exception",
-        "exception_index",
         "min_size",
         "null_cost",
         "nullable",
@@ -117,9 +117,10 @@ class Array:
         self.empty_cost = value_costs.empty_array_cost(field)
         self.compiled = compiled_struct(field.struct)
         self.min_size = max(self.compiled.min_size, 1)
-        self.exception_index, self.exception = -1, self.compiled
-        if field.exception is not None:
-            self.exception_index, self.exception = field.exception[0], compiled_struct(field.exception[1])
+        self.deviating_index, self.deviating_compiled = -1, self.compiled
+        if field.deviating_element is not None:
+            self.deviating_index, deviating_layout = field.deviating_element
+            self.deviating_compiled = compiled_struct(deviating_layout)
             self.min_size = 1
 
     def check_count(self, frame: FrameReading, pos: int, count: int, start: int, min_size: int) -> int:
@@ -135,10 +136,10 @@ class Array:
         return start
 
     def read_rest(self, frame: FrameReading, pos: int, first_index: int, count: int) -> int:
-        """Read the elements from index `first_index` on, and return the end of the array."""
+        """Read the elements beginning at `first_index`, and return the end of the array."""
         read = self.compiled.read
         for index in range(first_index, count):
-            pos = read(frame, pos) if index != self.exception_index else self.exception.read(frame, pos)
+            pos = read(frame, pos) if index != self.deviating_index else self.deviating_compiled.read(frame, pos)
         return pos
 
     def read_elements(self, frame: FrameReading, pos: int) -> int:
@@ -162,7 +163,7 @@ def step_of(field: Field) -> Step:
 
 
 def inner_of(field: Field) -> Array | NestedStruct | None:
-    """Return the reader of the struct or structs in a field; None for other fields."""
+    """Return the reader of the struct or structs in a field; None if it has none."""
     return _step(field)[1]
 
 

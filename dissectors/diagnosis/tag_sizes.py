@@ -19,10 +19,10 @@ class _Bytes:
 
 
 def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
-    """Return the edit with the actual `delta` of each wrong size in it.
+    """Return the edit with the actual error (`delta`) of each wrong size filled in.
 
     Args:
-        edit: An edit from the search, which knows only that a size is wrong.
+        edit: An edit from the search, which has found only that a size is wrong.
         frame: The frame, including its length prefix.
         layout: The layout in which the frame was read under the edit.
     """
@@ -32,7 +32,7 @@ def with_tag_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
         deltas = (
             _size_error(frame, node) for node in _tag_nodes(walk(layout, frame, 4).nodes, edit, detail["tag"], layout)
         )
-        delta = next((size for size in deltas if size), detail["delta"])
+        delta = next((error for error in deltas if error), detail["delta"])
         edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
     return replace(edit, then=next_edit)
 

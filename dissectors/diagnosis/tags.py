@@ -20,7 +20,7 @@ class KnownTag(NamedTuple):
 
 
 def tag_of_other_version(message: Message, path: tuple[str | int, ...], tag: int) -> KnownTag | None:
-    """Return what a tag is in other versions of a message; None if no version has it.
+    """Return the field that a tag denotes in other versions of a message; None if no version has the tag.
 
     Args:
         message: A message with the unknown tag.
@@ -35,7 +35,7 @@ def tag_of_other_version(message: Message, path: tuple[str | int, ...], tag: int
 
 @functools.lru_cache(maxsize=1024)
 def _known_tags(name: str, names: tuple[str, ...]) -> dict[int, KnownTag]:
-    """Return the tags of a struct in all versions of a message, each as it is in the first version that has it."""
+    """Return the tags of a struct in all versions of a message, each as in the first version that has it."""
     known: dict[int, KnownTag] = {}
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)

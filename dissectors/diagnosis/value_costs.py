@@ -62,7 +62,7 @@ UNKNOWN_TAG_COST = 24.0
 #: The weight of each cost in the confidence: costs are not independent. Tuned with the cases of tests.independent.
 COST_WEIGHT = 0.75
 
-#: The highest cost of an integer in an ordinary frame, and its lowest value: Kafka's sentinels end at -6.
+#: The highest cost of an integer in an ordinary frame, and its lowest value: no sentinel of Kafka is below -6.
 EXTREME_COST = 45.0
 MIN_VALUE = -6
 

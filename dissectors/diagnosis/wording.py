@@ -11,26 +11,28 @@ from dissectors.edits.targets import path_parts, struct_of
 from dissectors.wire.layout import WIDTHS, Layout
 
 
-def sentence(edit: Edit, right: Layout) -> str:
-    """Return a sentence that says what was written and what would be right.
+def sentence(edit: Edit, correct_layout: Layout) -> str:
+    """Return a sentence that says what was written and what should have been written.
 
     Args:
         edit: The departure; its steps are described one after the other.
-        right: Kafka's layout of the frame.
+        correct_layout: Kafka's layout of the frame.
     """
-    restoring_steps = find_restoring_steps(edit, right)
+    restoring_steps = find_restoring_steps(edit, correct_layout)
     text = ", and ".join(
-        _step_text(step, layout) for step, layout in _steps_with_layouts(edit, right) if step not in restoring_steps
+        _step_text(step, layout)
+        for step, layout in _steps_with_layouts(edit, correct_layout)
+        if step not in restoring_steps
     )
     return text + "".join(f", but {_restored_text(step)} of the right version" for step in restoring_steps)
 
 
-def hint(edit: Edit, right: Layout, version: int) -> str:
+def hint(edit: Edit, correct_layout: Layout, version: int) -> str:
     """Return a clause that says what to change in the writer."""
-    restoring_steps = find_restoring_steps(edit, right)
+    restoring_steps = find_restoring_steps(edit, correct_layout)
     changes = (
         _change_text(step, layout, version)
-        for step, layout in _steps_with_layouts(edit, right)
+        for step, layout in _steps_with_layouts(edit, correct_layout)
         if step not in restoring_steps
     )
     return "; ".join(dict.fromkeys(changes))
@@ -43,16 +45,16 @@ def _restored_text(edit: Edit) -> str:
     return f"with {edit.field}"
 
 
-def _steps_with_layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
-    """Yield each step with the layout that it is applied to."""
+def _steps_with_layouts(edit: Edit, layout: Layout) -> Iterator[tuple[Edit, Layout]]:
+    """Yield each step and the layout to which it is applied."""
     for step in edit.steps:
-        yield step, right
-        right = step.apply(right)
+        yield step, layout
+        layout = step.apply(layout)
 
 
-def _step_text(edit: Edit, right: Layout) -> str:
+def _step_text(edit: Edit, layout: Layout) -> str:
     detail = dict(edit.detail)
-    struct = _struct(right, edit.field)
+    struct = _struct(layout, edit.field)
     match edit.kind:
         case "field_moved" if struct:
             new_index, old_index = detail["to"], detail["from"]
@@ -72,21 +74,21 @@ def _step_text(edit: Edit, right: Layout) -> str:
         case "length_missing" if struct:
             return f"the {_length_text(struct, edit.field)} of {edit.field} is missing"
         case "header_version":
-            return f"the header is {_header_text(right, detail['written'])}"
+            return f"the header is {_header_text(layout, detail['written'])}"
     return str(edit)
 
 
-def _header_text(right: Layout, written_version: int) -> str:
-    header = right.fields[0].struct
+def _header_text(layout: Layout, written_version: int) -> str:
+    header = layout.fields[0].struct
     flexible = header is not None and header.flexible
-    if right.name.endswith("Response"):
+    if layout.name.endswith("Response"):
         return f"that of version {written_version}, {'without' if flexible else 'with'} a tag buffer"
     return f"that of version {written_version}, not {2 if flexible else 1}"
 
 
-def _change_text(edit: Edit, right: Layout, version: int) -> str:
+def _change_text(edit: Edit, layout: Layout, version: int) -> str:
     detail = dict(edit.detail)
-    struct = _struct(right, edit.field)
+    struct = _struct(layout, edit.field)
     name = path_parts(edit.field)[-1] if path_parts(edit.field) else "*"
     match edit.kind:
         case "field_moved" if struct:
@@ -104,7 +106,7 @@ def _change_text(edit: Edit, right: Layout, version: int) -> str:
         case "length_encoding" if edit.field == "header.client_id":
             return "write the length of client_id as int16: it is not compact in any version of the header (KIP-482)"
         case "flexibility" | "length_encoding":
-            body = right.fields[1].struct
+            body = layout.fields[1].struct
             flexible = body is not None and body.flexible
             lengths = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
             tags = " and a tag buffer after each struct" if flexible and edit.kind == "flexibility" else ""
@@ -112,11 +114,11 @@ def _change_text(edit: Edit, right: Layout, version: int) -> str:
         case "length_off_by_one":
             return "a compact length is the length plus one; 0 is null (KIP-482)"
         case "header_version":
-            if right.name == "ApiVersionsResponse":
+            if layout.name == "ApiVersionsResponse":
                 return "ApiVersions responses have no tag buffer in their header, in any version (KIP-511)"
             return f"write the header that version {version} of this API has"
         case "body_of_api":
-            return f"write the fields of {right.name.removesuffix('Request').removesuffix('Response')} v{version}"
+            return f"write the fields of {layout.name.removesuffix('Request').removesuffix('Response')} v{version}"
         case "length_missing" if struct:
             return f"write the number of bytes of {name} before it: its {_length_text(struct, edit.field)}"
         case "generic_error_body":
@@ -141,11 +143,11 @@ def _change_text(edit: Edit, right: Layout, version: int) -> str:
     return "see what the writer writes last"
 
 
-def _struct(right: Layout, path: str) -> Layout | None:
-    """Return the struct that contains the field at a path, in the right layout of a frame."""
+def _struct(layout: Layout, path: str) -> Layout | None:
+    """Return the struct of a frame's layout that contains the field at a path."""
     *enclosing, _ = path_parts(path) or ("",)
     struct = (
-        right if enclosing[:1] == ["header"] else next(field.struct for field in right.fields if field.name == "body")
+        layout if enclosing[:1] == ["header"] else next(field.struct for field in layout.fields if field.name == "body")
     )
     for part in enclosing:
         if struct is not None:

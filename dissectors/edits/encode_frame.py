@@ -1,4 +1,4 @@
-"""Encodes whole frames by the name of their API, correctly or with an edit."""
+"""Encode whole frames of an API, correctly or with an edit."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def encode_request(
         body: Values by Kafka's names in snake_case; missing ones have Kafka's defaults. Times are in ms.
         correlation_id: For the header.
         client_id: For the header.
-        edit: How to write it wrongly, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
+        edit: How to deviate from it, as `Edit` or in the notation of docs/edits.md, e.g. ``missing:topics[].name``.
 
     Raises:
         ValueError: Unknown API or version.
         EncodeError: A value does not fit its type. It is a `ValueError`.
         EditError: The edit is invalid or does not apply to this layout. It is a `ValueError`.
     """
-    layouts = _layouts(api, version)
+    layouts = _find_layouts(api, version)
     header = {
         "request_api_key": _find_api(api).key,
         "request_api_version": version,
@@ -57,7 +57,7 @@ def encode_response(
     edit: str | Edit | None = None,
 ) -> bytes:
     """Encode a response frame, length prefix included. Arguments and errors are as for `encode_request`."""
-    layouts = _layouts(api, version)
+    layouts = _find_layouts(api, version)
     return _encode_frame(layouts.response_header, layouts.response, {"correlation_id": correlation_id}, body, edit)
 
 
@@ -73,11 +73,13 @@ def _encode_frame(
     return write(edit, frame_layout(header_layout, body_layout), {"header": header, "body": body or {}})
 
 
-def _layouts(api: str, version: int) -> ApiLayouts:
-    known = _find_api(api)
-    layouts = api_layouts(known.key, version)
+def _find_layouts(api: str, version: int) -> ApiLayouts:
+    known_api = _find_api(api)
+    layouts = api_layouts(known_api.key, version)
     if layouts is None:
-        raise ValueError(f"{known.name} has no version {version}: use {known.min_version} to {known.max_version}")
+        raise ValueError(
+            f"{known_api.name} has no version {version}: use {known_api.min_version} to {known_api.max_version}"
+        )
     return layouts
 
 

@@ -12,7 +12,7 @@ FIXED_LENGTHS = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 
 def in_encoding_of(field: Field, struct: Layout) -> Field:
-    """Return a field of another version as the writer of a struct writes it: with its lengths and tag buffers."""
+    """Return a field of another version in the encoding of a struct: with its kind of lengths and tag buffers."""
     return encoding_change("compact" if struct.flexible else "fixed").apply_to_field(field)
 
 
@@ -30,7 +30,10 @@ def _with_both_encodings(field: Field, written: str) -> Field:
 
 
 def with_encoding(old_field: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
-    """Return the field with the other length encoding, unchanged if it has no length."""
+    """Return the field with another encoding of its length or, for `elements`, of its elements' lengths.
+
+    It stays unchanged if it has no such length; with `strict`, that is an `EditError`.
+    """
     field = old_field
     if elements:
         if old_field.element_length and old_field.element_length != (

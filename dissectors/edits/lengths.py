@@ -97,7 +97,7 @@ def _off_by_one_sentence(field: str, delta: int) -> str:
 
 @kind("length_off_by_one", "delta", sentence=_off_by_one_sentence)
 def shift_lengths(layout: Layout, field: str, delta: int) -> Layout:
-    """Write compact lengths, which are the length plus one, with an additional `delta`."""
+    """Write compact lengths, which are the length plus one, off by `delta`."""
     if delta not in OFF_BY_ONE_LENGTHS:
         raise EditError("delta must be 1 or -1")
 
@@ -129,14 +129,14 @@ def _null_sentence(field: str, nullable_from: int | None) -> str:
 
 @kind("null_in_non_nullable", "nullable_from", sentence=_null_sentence)
 def write_null(layout: Layout, field: str, nullable_from: int | None) -> Layout:
-    """Write null for every value; `nullable_from` is the first version that allows null, None if none does."""
+    """Write null instead of every value; `nullable_from` is the first version that allows null, None if none does."""
     del nullable_from
     return _change_nulls(layout, field, "null")
 
 
 @kind("null_as_empty", "nullable_from", sentence="{field} is written as empty instead of null")
 def write_empty_for_null(layout: Layout, field: str, nullable_from: int | None) -> Layout:
-    """Write an empty value for null."""
+    """Write an empty value instead of null."""
     del nullable_from
     return _change_nulls(layout, field, "empty")
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from dissectors.wire.edit import KINDS, Edit, EditError, parse
 from dissectors.wire.layout import Layout
 
-#: Makes the edit for the layout of a body; raises EditError if the layout lacks the field.
+#: Creates the edit for the layout of a body; raises EditError if the layout lacks the field.
 EditMaker: TypeAlias = Callable[[Layout], Edit]
 
 #: The parameters of each kind of edit. The first is a field unless the edit applies to the whole frame.
@@ -50,7 +50,7 @@ _PLACES: Final = {"first": 0, "last": -1}
 
 
 def edit_of(text: str) -> EditMaker:
-    """Parse an edit.
+    """Parse the notation of an edit; return a function that creates the edit for a layout.
 
     Raises:
         EditError: The text is invalid; the message lists the kinds, or shows the parameters of the kind.
@@ -69,7 +69,7 @@ def edit_of(text: str) -> EditMaker:
 
 
 def kind_of(text: str) -> str | None:
-    """Return the kind of edit with that name: ``moved`` and ``field_moved`` are the same."""
+    """Return the kind of edit with that name, None if there is none; ``moved`` and ``field_moved`` are the same."""
     return next((name for name in PARAMETERS if text in (name, name.removeprefix("field_"))), None)
 
 

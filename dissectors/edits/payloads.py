@@ -73,7 +73,7 @@ def _rewrite_payload(values: Mapping[str, Any], field: str, payload: str, edit: 
 
 
 def _change_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> bytes:
-    """Change those keys or values of a coordinator's records that are this payload."""
+    """Change the keys or values of a coordinator's records that consist of this payload."""
     batches = records.decode(data)
     for record in (record for batch in batches for record in batch.get("records", ())):
         for topic in COMPONENTS:

@@ -1,4 +1,4 @@
-"""Finds the struct or field at the path of an edit, and rebuilds the layout around its replacement."""
+"""Find the struct or field at the path of an edit, and rebuild the layout around its replacement."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def split_field_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 
 def change_body(layout: Layout, change: ChangeStruct) -> Layout:
-    """Change the body, whether it is given alone or in its frame."""
+    """Change the body; the layout may be that of the body alone or of the whole frame."""
     return _change_inner_struct(layout, "body", change) if is_frame(layout) else change(layout)
 
 
@@ -90,13 +90,13 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
 
 @cached_on_owner
 def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout | None]:
-    """Return the cached results of changes to a struct, by key; None if it stays the same."""
+    """Return the cached results of changes to a struct, by key. None stands for an unchanged struct."""
     return {}
 
 
 @cached_on_owner
 def _changed_fields(field: Field) -> dict[tuple[str, Any], Field | None]:
-    """Return the cached results of changes to a field, by key; None if it stays the same."""
+    """Return the cached results of changes to a field, by key. None stands for an unchanged field."""
     return {}
 
 
@@ -111,11 +111,11 @@ class RecursiveChange(NamedTuple):
     struct_change: ChangeStruct = lambda struct: struct
 
     def apply_to_body(self, layout: Layout) -> Layout:
-        """Return the layout with the body changed, whether it is given alone or in its frame."""
+        """Return the layout with its body changed; it may be the layout of the body alone or of the whole frame."""
         return change_body(layout, self.apply_to_struct)
 
     def apply_to_struct(self, struct: Layout) -> Layout:
-        """Return the changed struct, with all fields in it; the same object if nothing in it changes."""
+        """Return the struct after the change to it and all nested fields; the same object if nothing changes."""
         changed = _changed_structs(struct)
         if self.key not in changed:
             fields, tagged = (
@@ -124,11 +124,11 @@ class RecursiveChange(NamedTuple):
             )
             is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
             result = self.struct_change(struct if is_same else replace(struct, fields=fields, tagged=tagged))
-            changed[self.key] = None if result is struct else result  # it would refer to itself
+            changed[self.key] = None if result is struct else result  # avoids a reference cycle
         return changed[self.key] or struct
 
     def apply_to_field(self, field: Field) -> Field:
-        """Return the changed field, with all fields in it; the same object if nothing in it changes."""
+        """Return the field after the change to it and all nested fields; the same object if nothing changes."""
         changed = _changed_fields(field)
         if self.key not in changed:
             struct = self.apply_to_struct(field.struct) if field.struct else None
@@ -177,7 +177,7 @@ def _change_inner_struct(struct: Layout, name: str, change: ChangeStruct) -> Lay
         if not field.array:
             raise EditError(f"{field.name} is not an array")
         index = int(indexed[2])
-        return replace(field, exception=(index, change(layout_of_element(field, index))))
+        return replace(field, deviating_element=(index, change(layout_of_element(field, index))))
 
     return _replace_field(struct, indexed[1] if indexed else name, change_inner)
 

@@ -1,4 +1,4 @@
-"""Encodes frames with an edit applied."""
+"""Encode frames with an edit applied."""
 
 from __future__ import annotations
 

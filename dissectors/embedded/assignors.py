@@ -27,7 +27,7 @@ _STICKY = tuple(
 
 @embedded("ConsumerProtocolSubscription", "data.user_data")
 def subscription_user_data(data: bytes, rows: Rows) -> Layout | None:
-    """Return the layout by assignor name: ``stream``, ``sticky``, ``cooperative-sticky``; None for other names.
+    """Return the layout for the assignor: ``stream``, ``sticky`` or ``cooperative-sticky``; None for other assignors.
 
     Source: Kafka's SubscriptionInfo, StickyAssignor, CooperativeStickyAssignor.
     """

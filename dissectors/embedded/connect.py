@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.embedded.registry import VERSION, Rows, embedded, payload_of_layout, read_int16
+from dissectors.embedded.registry import VERSION, Rows, embedded, payload_of_layout, read_version
 from dissectors.wire.layout import Field, Layout, cached_on_owner, define
 
 _CONNECTOR = (
@@ -50,12 +50,12 @@ def worker_state(data: bytes) -> Layout:
 
     Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
     """
-    return _payload_layout(_STATE if read_int16(data) > 0 else _EAGER_STATE)
+    return _payload_layout(_STATE if read_version(data) > 0 else _EAGER_STATE)
 
 
 def assignment(data: bytes) -> Layout:
     """Return the layout of a worker's assigned connectors and tasks; from version 1 on also of the revoked ones."""
-    return _payload_layout(_ASSIGNMENT if read_int16(data) > 0 else _EAGER_ASSIGNMENT)
+    return _payload_layout(_ASSIGNMENT if read_version(data) > 0 else _EAGER_ASSIGNMENT)
 
 
 @embedded("ConnectWorkerState", "data.allocation")

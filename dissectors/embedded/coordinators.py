@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors import schemas
-from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, payload_layout, read_int16
+from dissectors.embedded.registry import VERSION, Reader, Rows, embedded, payload_layout, read_version
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 
@@ -21,7 +21,7 @@ def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
     component = COMPONENTS.get(topic)
     if component is None or len(key) < 2:
         return None
-    return schemas.coordinator_record(component, read_int16(key))
+    return schemas.coordinator_record(component, read_version(key))
 
 
 def _key_reader(component: str) -> Reader:
@@ -30,7 +30,7 @@ def _key_reader(component: str) -> Reader:
 
         Source: Kafka's CoordinatorRecordSerde.
         """
-        record_type = read_int16(data)
+        record_type = read_version(data)
         names = schemas.coordinator_record(component, record_type)
         if names is None:
             raise DecodeError(f"{component} has no record type {record_type}", offset=0)
@@ -43,8 +43,8 @@ def _value_reader(component: str) -> Reader:
     def value_layout(data: bytes, rows: Rows) -> Layout | None:
         """Return the layout of the version and the value for the key's record type; None without such a key."""
         key = rows[-1]["key"]
-        names = schemas.coordinator_record(component, read_int16(key)) if key and len(key) > 1 else None
-        return payload_layout(names[1], read_int16(data), VERSION) if names else None
+        names = schemas.coordinator_record(component, read_version(key)) if key and len(key) > 1 else None
+        return payload_layout(names[1], read_version(data), VERSION) if names else None
 
     return value_layout
 

@@ -1,4 +1,4 @@
-"""Finds the record data and payloads in a layout, once per layout, so that messages without them cost nothing."""
+"""Find the record data and payloads in a layout, once per layout, so that messages without them cost nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _find_locations(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLo
 
 
 def topic_of(rows: Rows, topic_name: TopicName) -> str | None:
-    """Return the topic in the innermost struct that has one."""
+    """Return the topic named by the innermost struct that names one; None if there is none."""
     for row in reversed(rows):
         if name := _topic(row, topic_name):
             return name

@@ -54,7 +54,7 @@ def _enveloped_layouts(name: str) -> PayloadLayouts | None:
 
 
 class PayloadLayouts(NamedTuple):
-    """The layouts of a payload at one version: its header, which has the version or nothing, and its message."""
+    """The layouts of a payload at one version: its header, which has the version or no fields, and its message."""
 
     header: Layout
     body: Layout
@@ -62,7 +62,7 @@ class PayloadLayouts(NamedTuple):
 
 
 def header_layout_of(name: str) -> Layout:
-    """Return a payload's header: its int16 version (for keys, the record type), or nothing if it is in the message."""
+    """Return the layout of a payload's header: an int16 version (for keys, the record type), or no fields."""
     return _EMPTY_HEADER if name in _VERSION_IN_MESSAGE else _VERSION_HEADER
 
 

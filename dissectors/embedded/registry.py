@@ -76,11 +76,11 @@ def payload_at_stated_version(name: str, data: bytes, *prefix: Field) -> Layout:
     """
     highest = VersionRange.parse(schemas.message(name)["versions"]).highest
     assert highest is not None
-    return payload_layout(name, min(read_int16(data), highest), *prefix)
+    return payload_layout(name, min(read_version(data), highest), *prefix)
 
 
-def read_int16(data: bytes) -> int:
-    """Read the int16 at the start of the bytes.
+def read_version(data: bytes) -> int:
+    """Return the int16 at the start of a payload: its version, or the type of a coordinator's record.
 
     Raises:
         DecodeError: There are fewer than two bytes.

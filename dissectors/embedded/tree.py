@@ -45,7 +45,7 @@ class Expander:
         *,
         pinned: bool = False,
     ) -> None:
-        """Expand the fields of a struct, given as nodes and as values."""
+        """Expand the fields of a struct, whose nodes and values are given."""
         rows = (*rows, row)
         for location in locations:
             value = row.get(location.name)
@@ -148,6 +148,7 @@ class Expander:
         return expand if readers else None
 
     def _hide_undecoded(self, nodes: list[Node], *, pinned: bool) -> None:
+        """Hide all values that are still bytes."""
         for node in nodes:
             if isinstance(node.value, bytes):
                 self._hide(node, pinned=pinned)
@@ -155,6 +156,7 @@ class Expander:
                 self._hide_undecoded(node.children, pinned=pinned)
 
     def _hide(self, node: Node, *, pinned: bool) -> None:
+        """Replace the value of a node by a redaction text, and record the span of the value."""
         self.secrets.append((node.start if pinned else node.end - value_size(node.value), node.end))
         node.value = redaction_text(node.value)
 

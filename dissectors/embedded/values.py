@@ -1,4 +1,4 @@
-"""Decodes the record data and payloads of a body in place."""
+"""Decode the record data and payloads of a body in place."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def expand_struct(
         elif location.below:
             expanded_row[location.name] = expand_struct(value, location.below, rows, topic_name, allowance)
         elif location.reader:
-            _put_payload(expanded_row, location.name, location.reader, rows, guarded=False)
+            _decode_payload(expanded_row, location.name, location.reader, rows, guarded=False)
         else:
             expanded_row[location.name] = _decode_record_data(value, topic_of(rows, topic_name), rows, allowance)
     return expanded_row
 
 
-def _put_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
+def _decode_payload(row: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
     """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
     data = row[name]
     if isinstance(data, dict | list | str):  # an edit turned it into another field, or diagnosis has decoded it
@@ -87,7 +87,7 @@ def _decode_record_data(
                     if allowance.is_spent:
                         drop_last_records(batch, len(batch_records) - index)
                         break
-                    allowance.charge(_PAYLOAD_COST + allowance.record_cost - RECORD_STEPS)  # reserves it again
+                    allowance.charge(_PAYLOAD_COST + allowance.record_cost - RECORD_STEPS)  # reserves the steps again
                 is_not_control = owner == CONTROL and not is_control_record(record, readers, rows)
                 _decode_record(record, {} if is_not_control else readers, rows, guarded=guarded)
     return batches
@@ -97,12 +97,12 @@ def drop_last_records(batch: Row, count: int) -> None:
     """Remove the last records of a batch, for which no work is left, and count them in ``records_left_out``."""
     if count:
         del batch["records"][-count:]
-        left_out = batch.get("records_left_out", 0)
-        batch["records_left_out"] = None if left_out is None else left_out + count
+        left_out_count = batch.get("records_left_out", 0)
+        batch["records_left_out"] = None if left_out_count is None else left_out_count + count
 
 
 def _are_intact(batches: list[Row]) -> bool:
-    """Whether all batches are intact. If not, types may be wrong, or the data is a later piece of a snapshot."""
+    """Whether all batches are intact. If not, types may be wrong, or the data may be a later piece of a snapshot."""
     complete_batches = batches[:-1] if len(batches) > 1 and "truncated" in batches[-1] else batches
     return all(batch.get("crc_valid") for batch in complete_batches)
 
@@ -121,7 +121,7 @@ def _decode_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows
     rows = (*rows, dict(record))
     for name, reader in readers.items():
         if reader and record[name] is not None:
-            _put_payload(record, name, reader, rows, guarded=guarded)
+            _decode_payload(record, name, reader, rows, guarded=guarded)
     if guarded:
         for row in (record, *record.get("headers", ())):
             row |= {name: redaction_text(value) for name, value in row.items() if isinstance(value, bytes)}

@@ -17,7 +17,7 @@ from dissectors.plain_text import printable_text
 #: The most groups kept; these are the most recently active ones.
 MAX_GROUPS = 500
 
-#: Limits on events: in all lanes; the least limit per lane; the most transitions and recurring events per lane.
+#: Limits on events: in all lanes; the lowest limit per lane; the most transitions and recurring events per lane.
 MAX_EVENTS = 40_000
 MIN_LANE_EVENTS = 16
 MAX_TRANSITIONS = 1_000
@@ -45,7 +45,7 @@ class ConsumerGroups:
         self._groups: EvictionCountingDict[str, GroupHistory] = EvictionCountingDict(MAX_GROUPS)
         self._lanes = Lanes(self._groups)
         self._unanswered = UnansweredRequests()
-        self._may_have_lost = False  # whether a connection has ended since the last `_give_up_lost_members`
+        self._may_have_lost_members = False  # whether a connection has ended since the last `_give_up_lost_members`
 
     @property
     def evicted(self) -> int:
@@ -103,7 +103,7 @@ class ConsumerGroups:
         return group
 
     def on_close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
-        """Apply the end of a connection closed `by` client, server or proxy; None if it is just no longer observed."""
+        """Apply the end of a connection. `by` is the side that closed it, None if it is just no longer observed."""
         for lane, event, _ in self._unanswered.remove(connection_id):
             event.until, event.error, event.severity = at, "connection ended", "warning"
             lane.in_flight.pop(event.row, None)  # the member may be using another connection by now
@@ -112,7 +112,7 @@ class ConsumerGroups:
                 if self._timeline:
                     self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.on_close(group, lane, by, at)
-                self._may_have_lost = True
+                self._may_have_lost_members = True
 
     def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
         """Apply a gap: frames of a connection (None: all) are missing; some may be `responses`."""
@@ -127,11 +127,12 @@ class ConsumerGroups:
             self._give_up_lost_members()
 
     def _give_up_lost_members(self) -> None:
-        if self._may_have_lost:  # there can be thousands of gaps in a second
+        """Stop reporting lost members: they may have come back on a connection whose frames were missed."""
+        if self._may_have_lost_members:  # there can be thousands of gaps in a second
             for group in self:
                 for lane in group.lanes_in_state(MembershipState.LOST):
                     lane.end_reason = ""
-        self._may_have_lost = False
+        self._may_have_lost_members = False
 
     def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
         """Apply a finding without a frame to the groups of its connection that it names, or to its only group."""
@@ -194,7 +195,7 @@ def _is_garbled(frame: GroupFrame) -> bool:
 
 
 def _kind_of_epoch(epoch: int | None) -> EventKind:
-    """Return what a heartbeat does by its epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (if static)."""
+    """Return what a heartbeat with this epoch does (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (if static)."""
     if epoch == 0:
         return EventKind.JOIN
     return EventKind.HEARTBEAT if epoch is None or epoch > 0 else EventKind.LEAVE

@@ -1,4 +1,4 @@
-"""The facts about frames and findings from which groups are followed. Objects of any class may have them."""
+"""Protocols for the facts about frames and findings from which groups are followed."""
 
 from __future__ import annotations
 

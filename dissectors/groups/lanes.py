@@ -1,4 +1,4 @@
-"""Assign frames to lanes: that of the member that a frame names, otherwise of the member that uses its connection."""
+"""Assign each frame to the lane of the member that it names, otherwise of the member that uses its connection."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Lanes:
         """Return the lane of a frame, marked as the most recently used one."""
         connection_id = frame.connection_id
         member_id = (frame.member_id or "")[:MAX_NAME_LENGTH]
-        anonymous = "\0" + connection_id
+        anonymous_key = "\0" + connection_id
         if member_id:
             key = member_id
         elif kind is EventKind.COORDINATOR:
             client = client_of(frame.client, frame.client_id)
             key = group.clients.get(client, "\0\0" + "\0".join(client))
         elif kind is EventKind.JOIN:
-            key = anonymous
+            key = anonymous_key
         else:
-            key = self._by_connection.get(connection_id, {}).get(group.id, anonymous)
+            key = self._by_connection.get(connection_id, {}).get(group.id, anonymous_key)
         lane = group.lanes.get(key)
         if lane is None:
             client = client_of(frame.client, frame.client_id)
-            lane = self._adopt(group, key, member_id, anonymous, client) or self._add_new(
+            lane = self._adopt(group, key, member_id, anonymous_key, client) or self._add_new(
                 group, key, frame, client, row, at
             )
             lane.label = label(lane.client_id, member_id)
@@ -75,26 +75,29 @@ class Lanes:
                 self._bind(group, lane, connection_id)
                 if kind is EventKind.JOIN and member_id:
                     group.clients[client_of(frame.client, frame.client_id)] = key
-                    _merge(group, lane, group.lanes.get(anonymous))
+                    _merge(group, lane, group.lanes.get(anonymous_key))
             lane.end_reason = ""
         lane.last = at
         return lane
 
     def _bind(self, group: GroupHistory, lane: Lane, connection_id: str) -> None:
+        """Record that the member of a lane uses a connection."""
         lane.connection_id = connection_id
-        groups = self._by_connection.setdefault(connection_id, {})
-        previous = group.lanes.get(groups.get(group.id, ""))
-        if previous is not None and previous is not lane and previous.connection_id == connection_id:
+        lane_keys = self._by_connection.setdefault(connection_id, {})
+        previous_lane = group.lanes.get(lane_keys.get(group.id, ""))
+        if previous_lane is not None and previous_lane is not lane and previous_lane.connection_id == connection_id:
             # The client joined with a new member id and will not use the previous one again.
-            lane.unsynced_joins, lane.unsynced_since = previous.unsynced_joins, previous.unsynced_since
-            lane.disturbance, previous.disturbance = previous.disturbance or lane.disturbance, None
-            lifecycle.on_replacement(group, previous, lane.last or previous.last)
-        if len(groups) < MAX_GROUPS_PER_CONNECTION or group.id in groups:
-            groups[group.id] = lane.key
+            lane.unsynced_joins, lane.unsynced_since = previous_lane.unsynced_joins, previous_lane.unsynced_since
+            lane.disturbance, previous_lane.disturbance = previous_lane.disturbance or lane.disturbance, None
+            lifecycle.on_replacement(group, previous_lane, lane.last or previous_lane.last)
+        if len(lane_keys) < MAX_GROUPS_PER_CONNECTION or group.id in lane_keys:
+            lane_keys[group.id] = lane.key
 
-    def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: ClientKey) -> Lane | None:
+    def _adopt(
+        self, group: GroupHistory, key: str, member_id: str, anonymous_key: str, client: ClientKey
+    ) -> Lane | None:
         """Return the lane of a connection or client whose member id has become known, moved to its new key."""
-        for previous_key in (anonymous, "\0\0" + "\0".join(client)):
+        for previous_key in (anonymous_key, "\0\0" + "\0".join(client)):
             lane = group.lanes.get(previous_key)
             if lane is not None and key != previous_key:
                 del group.lanes[previous_key]
@@ -130,15 +133,15 @@ class Lanes:
         return len(self._by_age)
 
 
-def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
-    """Move the events of an anonymous lane into the lane of the member that it turned out to be."""
-    if anonymous is None or anonymous is lane:
+def _merge(group: GroupHistory, lane: Lane, anonymous_lane: Lane | None) -> None:
+    """Move the events of an anonymous lane into the lane of its member, which has become known."""
+    if anonymous_lane is None or anonymous_lane is lane:
         return
-    del group.lanes[anonymous.key]
-    lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_event_time)
-    lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_event_time)
-    lane.in_flight |= anonymous.in_flight
-    anonymous.in_flight = lane.in_flight  # so that responses still find their requests
+    del group.lanes[anonymous_lane.key]
+    lane.transitions = sorted((*anonymous_lane.transitions, *lane.transitions), key=_event_time)
+    lane.recurring = sorted((*anonymous_lane.recurring, *lane.recurring), key=_event_time)
+    lane.in_flight |= anonymous_lane.in_flight
+    anonymous_lane.in_flight = lane.in_flight  # so that responses still find their requests
 
 
 def _event_time(event: Event) -> int:

@@ -183,7 +183,7 @@ class StallKind(StrEnum):
 
 
 class Stall(Struct, frozen=True):
-    """A group or member that makes no progress, from `since` to `until` (ns; None: still lasting).
+    """A group or member that makes no progress, from `since` to `until` (ns; None: still ongoing).
 
     `row` is the row where it began, `text` a sentence, `hint` what to check. `waiting` are the members that wait,
     `blamed` the members that they wait for, both as lane keys. `codes` are rules that report the same problem. `error`

@@ -95,13 +95,13 @@ def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: 
 
 
 def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
-    """Return the rebalance of the members that joined after the first assignments were sent, if there are any."""
+    """Return the rebalance of members that joined after the first assignments were sent; None if there are none."""
     join_times = [lane.request.at for lane in group.lanes_in_state(MembershipState.JOINING) if lane.request is not None]
     return RebalanceInProgress(min(join_times), group.generation) if join_times else None
 
 
 def _restore_blamed(group: GroupHistory, stall: Stall) -> Stall:
-    """Return the stall with the blamed member, even if that member has just joined."""
+    """Return the stall, with the member that it blamed before that member joined."""
     join_stall = group.join_stall
     return join_stall if join_stall is not None and join_stall.row == stall.row and not stall.blamed else stall
 

@@ -1,4 +1,4 @@
-"""Reads bytes from pasted text (hex, base64, escapes, arrays, dumps of many tools), and writes hex dumps."""
+"""Read bytes from pasted text (hex, base64, escapes, arrays, dumps of many tools), and write hex dumps."""
 
 from __future__ import annotations
 

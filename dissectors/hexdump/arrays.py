@@ -1,4 +1,4 @@
-"""Reads arrays of numbers: literals of programming languages, and arrays as programs print them."""
+"""Read arrays of numbers: literals of programming languages, and arrays as programs print them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads hex digits: plain or with 0x."""
+"""Read hex digits, plain or with 0x."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORD = re.compile(r"[^\s,:-]+")
 
 
 def read_digits(text: str) -> bytes:
-    """Read the bytes of hex digits with blanks, separators and comments."""
+    """Return the bytes of hex digits, which may have blanks, separators and comments between them."""
     text = blank_comments(text)
     digits: list[str] = []
     half_byte, end = "", 0  # the first digit of a byte that is split by a line break

@@ -1,4 +1,4 @@
-"""Reads and writes dumps: lines with an offset, bytes and possibly the same bytes as text."""
+"""Read and write dumps: lines with an offset, bytes and possibly the same bytes as text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def printable_ascii(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One line of a dump; `after_star` means that equal lines before it were left out."""
+    """One line of a dump; `after_star` means that the line before it is ``*``, which replaces equal lines."""
 
     line: int
     column: int
@@ -68,7 +68,7 @@ def _has_text_bars(line: str) -> bool:
 
 
 def _offsets_agree(lines: Sequence[str]) -> bool:
-    """Whether most lines begin with the number of bytes in the lines before them, as offsets do."""
+    """Whether most lines begin with an offset, i.e. the number of bytes in the lines before them."""
     try:
         rows = [_parse_row(line, 1) for line in lines]
     except HexError:
@@ -77,12 +77,12 @@ def _offsets_agree(lines: Sequence[str]) -> bool:
 
 
 def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
-    """Return the bytes of each dump in the text; `lines[first]` is the first row of the first one. Check all offsets.
+    """Return the bytes of each dump in the text, and check all offsets. `lines[first]` is the first row of all dumps.
 
     Lines before a dump that starts at offset 0 are skipped, such as the line that tcpdump prints for each packet.
     """
     indented = [bool(_INDENTED.match(line)) for line in lines]
-    if any(indented[first:]) and not indented[first]:  # Wireshark indents the server_lines's lines
+    if any(indented[first:]) and not indented[first]:  # Wireshark indents the server's lines
         rows = [line if index >= first else "" for index, line in enumerate(lines)]
         client_lines = [line if not indented[index] else "" for index, line in enumerate(rows)]
         server_lines = [line if indented[index] else "" for index, line in enumerate(rows)]
@@ -114,16 +114,16 @@ def _end_of_rows(lines: Sequence[str], start: int, end: int) -> int:
 
 def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
     rows: list[_Row] = []
-    star = 0
+    star_line = 0
     for number, line in enumerate(lines[first:end], first + 1):
         if line.strip() == "*":
-            star = number
+            star_line = number
         elif not _SKIPPED_LINE.match(line):
-            rows.append(_parse_row(line, number, after_star=bool(star)))
-            star = 0
-    if star:
+            rows.append(_parse_row(line, number, after_star=bool(star_line)))
+            star_line = 0
+    if star_line:
         raise HexError(
-            "the line after '*' is missing: its offset shows how many bytes '*' replaces", line=star, column=1
+            "the line after '*' is missing: its offset shows how many bytes '*' replaces", line=star_line, column=1
         )
     radix = _find_radix(rows)
     start = int(rows[0].offset, radix)

@@ -1,4 +1,4 @@
-"""Reads escapes: backslash x, octal and newline, with printable text between them."""
+"""Read escapes: backslash x, octal and newline, with printable text between them."""
 
 from __future__ import annotations
 

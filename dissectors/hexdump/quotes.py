@@ -1,4 +1,4 @@
-"""Reads base64, and quoted strings of hex or base64."""
+"""Read base64, and quoted strings of hex or base64."""
 
 from __future__ import annotations
 

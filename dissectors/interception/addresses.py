@@ -147,7 +147,7 @@ def _leads_to_address(field: Field) -> bool:
 
 @cached_on_owner
 def _needed_fields(layout: Layout) -> tuple[Field, ...]:
-    """Return the fields of a message up to the last one with addresses: the topics of Metadata are not read."""
+    """Return the fields of a message up to the last one with addresses, so that e.g. Metadata's topics are not read."""
     if _is_address(layout) or _address_tags(layout):
         return layout.fields
     last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
@@ -162,7 +162,7 @@ def _address_tags(layout: Layout) -> dict[int | None, Field]:
 
 @cached_on_owner
 def _skipper_to_tags(layout: Layout) -> Skipper | None:
-    """Return a skipper for all fields if none leads to addresses: Produce and Fetch have them in a tagged field."""
+    """Return a skipper over all plain fields if only tagged fields lead to addresses, as in Produce and Fetch."""
     if _is_address(layout) or any(map(_leads_to_address, layout.fields)):
         return None
     return fields_skipper(layout.fields)
@@ -246,7 +246,7 @@ def _address_span(
 
 
 def _read_number(data: bytes, span: tuple[int, int]) -> int:
-    """Read an int32, or a uint16, which ports are in APIs between controllers."""
+    """Read an int32, or a uint16: the type of ports in APIs between controllers."""
     return int.from_bytes(data[slice(*span)], "big", signed=span[1] - span[0] == 4)
 
 

@@ -21,7 +21,7 @@ _KEY_AND_VERSION = struct.Struct(">hh")
 
 
 class InterceptedConnection:
-    """Cuts both directions into frames and shows interceptors the frames that they want.
+    """Splits both directions into frames and shows interceptors the frames that they want.
 
     Feed bytes in the order they arrived, in chunks of any size. Bytes leave in the same order. Frames that no
     interceptor wants are not held back. If a direction does not consist of Kafka frames, its bytes pass unchanged from
@@ -49,7 +49,7 @@ class InterceptedConnection:
         self._streams = (RequestStream(pending, limits, find_handling), ResponseStream(pending, limits, pending.find))
 
     def receive_data(self, direction: Direction, data: bytes) -> list[Delivery]:
-        """Take the next bytes of one direction; return what to send now, in both directions.
+        """Process the next bytes of one direction; return what to send now, in both directions.
 
         After a delivery with `close`, feed nothing more.
         """
@@ -61,7 +61,7 @@ class InterceptedConnection:
 
 
 def _find_handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> Handling | None:
-    """Return how frames of an API version are handled; None if they and their responses pass."""
+    """Return how frames of an API version are handled; None if requests and responses simply pass."""
     api_key, version = _KEY_AND_VERSION.unpack(key_and_version)
     requests, responses = (
         tuple(interceptor for interceptor in interceptors if interceptor.wants(direction, api_key, version))

@@ -79,10 +79,10 @@ class _Stream(ABC):
         self._find_handling = find_handling
         self._bytes_left = 0  # remaining bytes of a frame that passes
         self._held: list[bytes] = []  # an incomplete frame, in pieces
-        self._bytes_missing = 0  # bytes needed before it can be handled
+        self._bytes_missing = 0  # bytes needed before the incomplete frame can be handled
 
     def push(self, data: bytes) -> list[Delivery]:
-        """Take the next bytes, in chunks of any size; return what to send now, in both directions."""
+        """Process the next bytes, in chunks of any size; return what to send now, in both directions."""
         if self._held:
             self._held.append(data)
             self._bytes_missing -= len(data)
@@ -197,15 +197,15 @@ class _Stream(ABC):
 
     @abstractmethod
     def _try_skip(self, handling: Handling, data: bytes, position: int) -> bool:
-        """Let the frame at `position` pass without a closer look if possible; return whether it passes."""
+        """Return whether the frame at `position` can pass without being examined further."""
 
     @abstractmethod
     def _on_frame_sent(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
-        """Note that a frame is being sent; `sent` is at least its beginning, or empty if nothing is sent."""
+        """Record that a frame is being sent; `sent` is at least its beginning, or empty if nothing is sent."""
 
     @abstractmethod
     def _take_due_answers(self) -> Sequence[bytes]:
-        """Take the answers to send after the frame that has just ended."""
+        """Remove and return the answers to send after the frame that has just ended."""
 
 
 class RequestStream(_Stream):

@@ -58,7 +58,7 @@ FORWARD = Forward()
 
 
 class Interceptor(Protocol):
-    """Decides about the frames of one connection.
+    """Decides what happens to the frames of one connection.
 
     Attributes:
         answers: Whether `on_request` may return `Answer`. Otherwise, only requests with wanted responses are tracked.
@@ -75,9 +75,9 @@ class Interceptor(Protocol):
         ...
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Decide about a complete request; `frame` begins with its size. Must not raise on any bytes."""
+        """Decide what to do with a complete request; `frame` begins with its size. Must never raise."""
         ...
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
-        """Decide about a complete response. `Answer` is not allowed."""
+        """Decide what to do with a complete response. `Answer` is not allowed."""
         ...

@@ -1,4 +1,4 @@
-"""Finds out from the first bytes of a Produce request whether it gets a response."""
+"""Find out from the first bytes of a Produce request whether it gets a response."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACKS_PREFIX_BYTES: Final = 512
 
 
 def expects_response(start: bytes, api_version: int) -> bool:
-    """Return False for a Produce request with acks=0; True also if `start` does not contain `acks`.
+    """Return False for a Produce request with acks=0; True otherwise, or if `start` does not contain `acks`.
 
     Args:
         start: The first bytes of the frame, size included; `ACKS_PREFIX_BYTES` are enough.

@@ -89,7 +89,7 @@ def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
     return layouts
 
 
-class OutOfSteps(Exception):  # not an error: the limit has worked
+class OutOfSteps(Exception):  # not an error: the limit did its job
     """Judging a message has used up its steps."""
 
 
@@ -152,10 +152,10 @@ class Message(Struct):
     client_instance_id: str | None = None
 
     def spend(self, steps: int) -> None:
-        """Use up some of the steps for judging this message.
+        """Deduct from the steps for judging this message.
 
         Raises:
-            OutOfSteps: None are left. The rule that was running is reported as unfinished (K009).
+            OutOfSteps: No steps are left. The rule that was running is reported as unfinished (K009).
         """
         self.steps_left -= steps
         if self.steps_left < 0:
@@ -163,7 +163,7 @@ class Message(Struct):
 
     @property
     def as_sent(self) -> Message:
-        """The message that the receiver got, which a relay may have changed."""
+        """The message as the receiver got it: a relay may have changed it."""
         return self if self.replaced_by is None else self.replaced_by
 
     @property
@@ -230,8 +230,8 @@ def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
             raise ValueError(f"unknown API {api_key!r}: dissectors.schemas.apis() lists them")
         return read_response(frame, api.key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
-        version_0 = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
-        message = _read_frame(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))
+        version_0_layouts = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
+        message = _read_frame(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0_layouts))
         if message.error is None and not message.trailing:
             return message
     if layouts is None:
@@ -341,7 +341,7 @@ class Tree:
     _by_name: dict[int, dict[str, Node]] = field(default_factory=dict)
 
     def child(self, siblings: list[Node], name: str) -> Node | None:
-        """Return the first node with a name in a list of this tree, in constant time from the second call on."""
+        """Return the first node with a name in a list of this tree; later calls for a long list take constant time."""
         if len(siblings) <= _MAX_UNINDEXED_NODES:
             return next((node for node in siblings if node.name == name), None)
         if (by_name := self._by_name.get(id(siblings))) is None:

@@ -1,4 +1,4 @@
-"""Errors of a broker that is not ready: it has done nothing, and clients repeat the request."""
+"""Errors of a broker that is not ready: it has not executed the request, and clients repeat it."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _redact(row: Row, path: tuple[str, ...], names: tuple[str, ...], condition: 
 
 
 def condition_within(row: Row, condition: Condition) -> Condition:
-    """Return the condition for a struct and its inner ones: brokers mark a sensitive config, but not its synonyms."""
+    """Return the condition for a struct and those in it: brokers mark a sensitive config, but not its synonyms."""
     return _is_always_secret if row.get("is_sensitive") else condition
 
 

@@ -110,7 +110,7 @@ def errors(message: Message) -> list[ErrorField]:
 
 
 def group_id(message: Message) -> str | None:
-    """Return the group that a message refers to, or None if it refers to several groups or to none."""
+    """Return the group that a message refers to; None if it refers to no group or to several."""
     if message.layout is None or not _names_group(message.layout):
         return None
     value = message.body.get("group_id")
@@ -138,7 +138,7 @@ def generation_id(message: Message) -> int | None:
 
 
 def transactional_id(message: Message) -> str | None:
-    """Return the transactional id that a message refers to, or None if it refers to several or to none."""
+    """Return the transactional id that a message refers to; None if it refers to none or to several."""
     if message.layout is None or not _names_transaction(message.layout):
         return None
     body = message.body
@@ -168,7 +168,7 @@ def _names_transaction(layout: Layout) -> bool:
 
 @cached_on_owner
 def _generation_path(layout: Layout) -> tuple[str, ...]:
-    """Return the path to the generation, in the message or in the structs of an array of groups."""
+    """Return the path to the generation, in the message or in the structs of an array of groups; empty if none."""
     for field in layout.fields:
         if field.name in _GENERATION_FIELDS:
             return (field.name,)
@@ -234,8 +234,10 @@ def _name_list_reader(name: str) -> TopicReader:
 
 
 def _topic_reader(field: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
-    partitions_field = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
-    index = _index_of(partitions_field) if partitions_field else None
+    partitions_field = next(
+        (inner for inner in fields.values() if inner.array and _partition_field_name(inner) is not None), None
+    )
+    index = _partition_field_name(partitions_field) if partitions_field else None
     own_index = next((name for name in ("partition_index", "partition") if name in fields), None)
 
     def read_topics(values: Values, topics: list[Any], make_topic: Callable[..., Any]) -> None:
@@ -294,10 +296,19 @@ def _topics_with_records(
         if lag is not None and lag > _MAX_INT64:
             lag = _MAX_INT64
         if batches and has_high_watermarks:
-            times = _offsets_and_ages(first_batches, len(partition_indexes), at)
+            offsets_and_ages = _offsets_and_ages(first_batches, len(partition_indexes), at)
             result.append(
                 make_topic(
-                    topic, topic_id, partition_indexes, total_bytes, records, batches, codecs, sizes, lag, *times
+                    topic,
+                    topic_id,
+                    partition_indexes,
+                    total_bytes,
+                    records,
+                    batches,
+                    codecs,
+                    sizes,
+                    lag,
+                    *offsets_and_ages,
                 )
             )
         else:
@@ -328,8 +339,8 @@ def _offsets_and_ages(
     return offsets, ages if has_age else [], is_append_time
 
 
-def _index_of(field: Field) -> str | None:
-    """Return the name of the partition number in an array's structs, empty for an array of numbers, or None."""
+def _partition_field_name(field: Field) -> str | None:
+    """Return the field name of the partition number in an array's structs: empty for an array of numbers, or None."""
     if field.struct is not None:
         names = {inner.name for inner in field.struct.fields if inner.type == "int32" and not inner.array}
         return next((name for name in _PARTITION_FIELDS if name in names), None)
@@ -337,7 +348,7 @@ def _index_of(field: Field) -> str | None:
 
 
 class PossibleFacts(NamedTuple):
-    """Which facts messages of a layout may have, so that nobody searches for the others.
+    """Which facts messages of a layout may have; the others need not be searched for.
 
     The facts are those of `topics`, `group_id` with `generation_id`, `transactional_id`, and a member id.
     """

@@ -1,4 +1,4 @@
-"""Find the structs of a message whose tag buffers are not empty; fast if there are none."""
+"""Find the structs of a message whose tag buffers are not empty, quickly if there are none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def structs_with_tags(message: Message) -> Iterator[TaggedStruct]:
 
 
 def is_default(field: Field, value: Any) -> bool:
-    """Whether a value is the default of its field, which a field has if it is not on the wire."""
+    """Whether a value is the default of its field, i.e. its value if it is not on the wire."""
     if field.struct is None or field.array or not isinstance(value, dict) or field.default is None:
         return bool(value == field.default)
     inner = (*field.struct.fields, *field.struct.tagged)

@@ -1,4 +1,4 @@
-"""Facts of a message about transactions: its producer, markers, and partitions that an open transaction holds."""
+"""Facts about transactions in a message: its producer, markers, and partitions held back by an open transaction."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _NO_ENDS: Final = PartitionEnds([], [])
 
 
 def partition_ends(message: Message) -> PartitionEnds:
-    """Return the markers in a Fetch response or WriteTxnMarkers request, and the partitions held by transactions.
+    """Return the markers in a Fetch response or WriteTxnMarkers request, and the partitions held back by transactions.
 
     Markers in a Fetch response are read only for partitions that are held or begin with a batch of a transaction.
     """
@@ -157,7 +157,7 @@ def _marker_ends(message: Message) -> PartitionEnds:
 
 
 def producer_of(message: Message) -> tuple[int, int] | None:
-    """Return the producer id and epoch in a message; None if it has none, or has several producers."""
+    """Return the producer id and epoch in a message; None if it has no producer or several."""
     body = message.body
     if message.api == "Produce":
         rows = (partition for topic in topic_records(message) for partition in topic.partitions)

@@ -12,23 +12,23 @@ from dissectors.wire.layout import Field, Layout
 def version_changes(api_key: int, version: int) -> list[str]:
     """Return the differences from the previous version, as clauses.
 
-    Examples: ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``. There
-    are none for the first version, or for one with an equal layout.
+    Examples: ``request adds rebalance_timeout_ms``, ``response adds members[].group_instance_id``, ``flexible``. The
+    list is empty for the first version and for a version with an unchanged layout.
     """
-    new, old = api_layouts(api_key, version), api_layouts(api_key, version - 1)
-    if new is None or old is None:
+    new_layouts, old_layouts = api_layouts(api_key, version), api_layouts(api_key, version - 1)
+    if new_layouts is None or old_layouts is None:
         return []
-    changes = ["flexible"] if new.request.flexible and not old.request.flexible else []
+    changes = ["flexible"] if new_layouts.request.flexible and not old_layouts.request.flexible else []
     for side, old_layout, new_layout in (
-        ("request", old.request, new.request),
-        ("response", old.response, new.response),
+        ("request", old_layouts.request, new_layouts.request),
+        ("response", old_layouts.response, new_layouts.response),
     ):
         changes += (f"{side} {change}" for change in _changes(dict(_fields(old_layout)), dict(_fields(new_layout))))
     return changes
 
 
 def version_notes(api_key: int) -> list[tuple[int, str]]:
-    """Return what each version of an API but the first changes, with the KIPs that introduced it; oldest first."""
+    """Return what each version of an API changes, except the first, with the KIPs that introduced it; oldest first."""
     api = schemas.api(api_key)
     if api is None:
         return []
@@ -62,7 +62,7 @@ def _changes(old_fields: dict[str, Field], new_fields: dict[str, Field]) -> Iter
 
 
 def _outermost(paths: Iterator[str]) -> list[str]:
-    """Return the paths that are not inside another one of them."""
+    """Return the paths that are not nested inside another of the paths."""
     outermost: list[str] = []
     for path in paths:
         if not any(path.startswith(f"{ancestor}.") for ancestor in outermost):

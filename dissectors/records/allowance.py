@@ -1,4 +1,4 @@
-"""Limits the work of decoding records, because a few compressed bytes can become very many records."""
+"""Limit the work of decoding records, because a few compressed bytes can become very many records."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _BYTES_PER_STEP = 256
 
 
 class Allowance:
-    """The steps left for records, shared by all calls that the allowance is passed to.
+    """The steps left for decoding records, shared by all calls that get this allowance.
 
     Args:
-        steps: The number of steps. One piece of work may exceed it; after that, nothing more is done.
-        record_cost: The steps that each record will take in total. Those that reading does not take are reserved.
+        steps: The number of steps. The last piece of work may exceed it; then nothing more is done.
+        record_cost: The steps that each record will take in total; steps not needed for reading it are reserved.
     """
 
     __slots__ = ("record_cost", "steps")
@@ -29,11 +29,11 @@ class Allowance:
         return self.steps <= 0
 
     def charge(self, steps: int) -> None:
-        """Pay for work that is done or about to be done."""
+        """Deduct the steps of work that is done or about to be done."""
         self.steps -= steps
 
     def charge_bytes(self, count: int) -> None:
-        """Pay for decompressed bytes."""
+        """Deduct the steps for decompressed bytes."""
         self.steps -= count // _BYTES_PER_STEP
 
     def release(self, count: int) -> None:
@@ -41,7 +41,7 @@ class Allowance:
         self.steps += count * (self.record_cost - RECORD_STEPS)
 
     def take_records(self, count: int) -> int:
-        """Pay for up to `count` records; return how many may be read."""
+        """Deduct the steps for up to `count` records; return how many may be read."""
         taken_count = max(0, min(count, -(-self.steps // self.record_cost)))
         self.steps -= taken_count * self.record_cost
         return taken_count

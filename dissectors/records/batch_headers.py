@@ -25,7 +25,7 @@ _MAX_TIME: Final = (1 << 63) - 1
 
 
 def replace_producers(data: bytes | memoryview, replace: Callable[[int, int], tuple[int, int]]) -> bytes:
-    """Replace the producers in record data. `replace` gets the id and epoch of a batch and returns those to write."""
+    """Replace the producers in record data. `replace` gets the id and epoch of a batch and returns the new ones."""
     return _change_headers(data, PRODUCER_AT, _PRODUCER, replace)
 
 

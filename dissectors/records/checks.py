@@ -159,7 +159,7 @@ class _Examination:
             self.suspects += bool(faults)
 
     def add_tail(self, index: int, entry: BatchEntry) -> None:
-        """Add the bytes at the end that are not a complete batch."""
+        """Add the bytes at the end that do not form a complete batch."""
         start = entry.start
         if entry.fault is not None:
             kind = FaultKind.MAGIC if entry.fault.path == ("magic",) else FaultKind.LENGTH
@@ -197,10 +197,10 @@ class _Examination:
                 text += f"; it is that of the same batch with {header}"
             self.faults.append(Fault(FaultKind.CRC, *location, text, *crcs, proven=False))
             return False
-        right_checksum = (
+        correct_checksum = (
             "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"
         )
-        text = f"the CRC {crcs[1]} is the {checksum_name}, should be {crcs[0]}, the {right_checksum}"
+        text = f"the CRC {crcs[1]} is the {checksum_name}, should be {crcs[0]}, the {correct_checksum}"
         self.faults.append(Fault(FaultKind.OTHER_CHECKSUM, *location, text, *crcs))
         return True
 
@@ -226,7 +226,7 @@ def examine(
 
     Args:
         data: The value of a ``records`` field.
-        selects: Whether to examine the records of the next batch; its argument is the count in the batch header.
+        selects: Tells whether to examine the records of the next batch, given the record count in its header.
         produced: Whether a client wrote the data; a broker's log may have gaps and a truncated end.
         most_suspects: The most bad batches whose records are examined.
         batches: The headers of all batches, if they have been read already.

@@ -1,4 +1,4 @@
-"""Recognise other checksums written in place of the right CRC."""
+"""Recognise other checksums written instead of the correct CRC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_PRODUCER = b"\xff" * 14
 def find_checksum_variant(data: bytes, magic: int, crc: int) -> str | None:
     """Describe how `crc` was computed; return None if no common variant matches.
 
-    Both polynomials are tried, over the bytes that the CRC covers and over those that it is often believed to cover,
+    Both polynomials are tried, over the bytes that the CRC covers and over bytes that it is often believed to cover,
     also with reversed byte order or inverted bits.
     """
     crc_end = batch.CRC_START if magic == 2 else message_set.CRC_START
@@ -49,7 +49,7 @@ def find_checksum_variant(data: bytes, magic: int, crc: int) -> str | None:
 
 
 def find_header_variant(data: bytes, crc: int) -> str | None:
-    """Return the change of a header of format 2 to which `crc` would belong, with the same records; None if none fits.
+    """Return the change of a header of format 2 that would make `crc` valid, with the same records; None if none would.
 
     Brokers create such batches when they set a header field without updating the CRC, or combine the header of one
     batch with the CRC of another.

@@ -24,7 +24,7 @@ _BATCH_HEADER_SIZE: Final = 61
 
 
 def read_control_key(key: bytes | None) -> dict[str, Any]:
-    """Return ``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; too short a key has version None."""
+    """Return ``{"type", "version"}``. As in Kafka, unknown types are UNKNOWN; a truncated key has version None."""
     if key is None or len(key) < _KEY.size:
         return {"type": "UNKNOWN", "version": None}
     version, number = _KEY.unpack_from(key)

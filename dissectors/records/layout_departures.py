@@ -42,7 +42,7 @@ class Departure:
 def departures(batch: bytes) -> tuple[Departure, ...]:
     """Return the wrong encodings in which the records of a batch can be read, most probable first.
 
-    An encoding matches if it reads the right number of records to the last byte, with increasing offsets. Several
+    An encoding matches if it reads the stated number of records to the last byte, with increasing offsets. Several
     encodings may match. The result is empty for a batch that decodes or exceeds `MAX_BYTES` or `MAX_RECORDS`.
 
     Args:
@@ -67,21 +67,21 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
         pass
     else:
         return ()
-    departures_found = []
+    ranked_departures = []
     for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
             is_doubtful, start, end = _read_records(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
         location = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        departures_found.append((is_doubtful, rank, Departure(name, *location, encoding.sentence)))
-    return tuple(departure for _, _, departure in sorted(departures_found, key=lambda item: item[:2]))
+        ranked_departures.append((is_doubtful, rank, Departure(name, *location, encoding.sentence)))
+    return tuple(departure for _, _, departure in sorted(ranked_departures, key=lambda item: item[:2]))
 
 
 def write_departing_batch(batch: Mapping[str, Any], written: str) -> bytes:
     """Encode a batch, given as for `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
-    The length and CRC are right. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
+    The length and CRC are correct. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
 
     Raises:
         EncodeError: A value does not fit the format.
@@ -115,7 +115,7 @@ class _Reading(NamedTuple):
 
 
 def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -> _Reading:
-    """Read all records in an encoding; return whether timestamps contradict it, and where the first wrong field is.
+    """Read all records in an encoding. Return whether timestamps contradict it, and the span of the first wrong field.
 
     Raises:
         Irregularity, IndexError: The records are not in this encoding.

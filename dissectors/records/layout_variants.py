@@ -10,7 +10,7 @@ from typing import Any
 class RecordLayout:
     """The encoding of each field of a record, None if the field is left out. `departs` is the first wrong field.
 
-    Encodings: ``zigzag`` (the right one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
+    Encodings: ``zigzag`` (the correct one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
     is 0); ``int32``, ``int64``.
     """
 

@@ -65,7 +65,7 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
 def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = False) -> Iterator[Fields]:
     """Walk a message up to the end of the cursor's bytes; yield each complete message that holds a record.
 
-    That is the message itself or, if it is compressed, the messages inside.
+    That is the message itself or, if it is compressed, each of the messages inside it.
 
     Raises:
         DecodeError: At the field that could not be read.

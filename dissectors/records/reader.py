@@ -30,8 +30,8 @@ def decode(
     Args:
         data: The value of a ``records`` field.
         limit: The limit on decompressed bytes; each compressed record counts as at least 256.
-        allowance: The work that may be done; it is charged. If it does not suffice, the `records` of a batch end early,
-            and records_left_out is the number of its other records, None if that is unknown.
+        allowance: The work that may be done, from which the work done is deducted. If it does not suffice, the
+            `records` of a batch end early, and records_left_out is the number of missing records, None if unknown.
 
     Returns:
         One dictionary per batch. Never raises. Times are in ms, as Kafka sends them; -1 is none.

@@ -37,12 +37,12 @@ _LITTLE_ENDIAN_ONE = 1 << 24
 _INT32, _INT64 = 2**31, 2**63
 
 
-#: The number of sequence numbers of a producer, after which they start again at 0.
+#: The number of a producer's sequence numbers, after which they wrap around to 0.
 SEQUENCES = 1 << 31
 
 
 class BatchSpan(NamedTuple):
-    """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some of it."""
+    """The position of a batch in its field, and its header; messages of formats 0 and 1 lack some header fields."""
 
     start: int
     end: int
@@ -86,7 +86,7 @@ class Payload:
             self.data = decompressor.decompress(batch.attributes & 7, self.data, offset=self.start)
 
     def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Return where bytes of the records are in the field: all compressed bytes if the records are compressed."""
+        """Return the span of record bytes in the field: all compressed bytes if the records are compressed."""
         return (self.start, self.end) if self.compressed else (self.start + start, self.start + end)
 
     def read_records(self, count: int) -> list[dict[str, Any]]:
@@ -301,7 +301,7 @@ class _ReadingEnd(NamedTuple):
 
 
 def _first_unreadable(data: bytes, count: int) -> _ReadingEnd:
-    """Return how many of `count` records are readable, where the next record begins, and its error, if any."""
+    """Return how many of `count` records are readable, where the next one begins, and its error, if any."""
     pos = 0
     single_record_header = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}
     for index in range(min(count, MAX_RECORDS)):

@@ -97,7 +97,7 @@ def summarize(data: bytes | memoryview) -> RecordsSummary:
 
 
 class Outline(NamedTuple):
-    """The facts about record data that a trace line has.
+    """The facts about record data that a trace line contains.
 
     `records` is the number claimed by headers, as in `RecordsSummary`. `batches` counts batches of format 2, and each
     run of consecutive messages of formats 0 and 1 as one batch. `compressions` are in order of first appearance.

@@ -1,4 +1,4 @@
-"""Errors that the request or the response itself contradicts, so that the broker is wrong, whatever the tables say."""
+"""Errors that contradict the request or the response itself, so that the broker is wrong, whatever the tables say."""
 
 from __future__ import annotations
 
@@ -95,6 +95,6 @@ _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
 def contradiction(
     api: str, version: int, code: int, request_body: Mapping[str, Any], row: Mapping[str, Any]
 ) -> ErrorJudgement | None:
-    """Return the judgement of an error that the request or the struct with the error contradicts; otherwise None."""
+    """Return the judgement of an error that contradicts the request or its struct in the response; otherwise None."""
     entry = _BY_ERROR.get((api, code))
     return entry.judgement if entry is not None and version >= entry.since and entry.holds(request_body, row) else None

@@ -91,7 +91,7 @@ def rule(
         code: Family letter and three digits.
         severity: Severity of its findings. A problem may override it.
         events: Event classes that the rule checks. With `DeadlinePassed`, only deadlines set by
-            `connection.expect` under the rule's code, or under `deadline`.
+            `connection.set_deadline` under the rule's code, or under `deadline`.
         apis: Kafka's names of the APIs whose frames the rule checks. Empty means all.
         broken: Whether the rule also gets frames that do not decode or whose API or version is not in the schemas, and
             responses without a request.
@@ -152,7 +152,7 @@ def _rules_in_check_order() -> list[Rule]:
 _dispatch: Dispatch[Rule] = Dispatch(lambda: ((rule, rule.triggers, rule.code) for rule in _rules_in_check_order()))
 
 
-#: The most findings of one rule for one frame; further ones are counted (K009).
+#: The maximum number of findings of one rule for one frame; further ones are counted (K009).
 MAX_FINDINGS = 20
 
 #: Events that are about one frame.
@@ -278,7 +278,7 @@ def _first_place(rule: Rule, problem: Problem, event: Any, connection: Connectio
 
 
 def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> None:
-    """Count a repeat for the line of its frame. A problem that is no fault (severity info) marks no frame."""
+    """Count a repeat for the line of its frame. A problem of severity info is no fault and marks no frame."""
     if repeat.severity == Severity.INFO or not isinstance(event, _EVENTS_OF_ONE_FRAME):
         return
     if repeat in connection.repeats or len(connection.repeats) < MAX_REPEATS:

@@ -1,7 +1,7 @@
 """SASL: the messages of the mechanisms that Kafka uses, as typed values without their secrets.
 
 Passwords, salts, proofs, signatures and tokens are dropped while a message is read: no value created here holds one, so
-no output can. Nonces are kept for comparison, but left out of `repr`. No function raises on any bytes.
+no output can. Nonces are kept for comparison, but left out of `repr`. No function raises, whatever the bytes.
 """
 
 from __future__ import annotations

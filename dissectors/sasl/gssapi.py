@@ -1,4 +1,4 @@
-"""SASL GSSAPI (RFC 4752) with Kerberos: identifies tokens by their first bytes (RFC 4121, section 4.1)."""
+"""SASL GSSAPI (RFC 4752) with Kerberos: identify tokens by their first bytes (RFC 4121, section 4.1)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def is_first_token(data: bytes) -> bool:
 
 
 def read(data: bytes) -> GssapiToken:
-    """Read a token from either side; the client's last one wraps the protection that it chose."""
+    """Read a token from either side; the client's last token wraps the protection that it chose."""
     if not data:
         return GssapiToken(kind=GssapiKind.EMPTY)
     inner = data
     if data[:1] == APPLICATION and len(data) > 1:
-        size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # DER: one byte, or the number of length bytes
-        if not data.startswith(_KERBEROS, size):
+        header_size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # DER: one byte, or the number of length bytes
+        if not data.startswith(_KERBEROS, header_size):
             return GssapiToken()
-        inner = data[size + len(_KERBEROS) :]
+        inner = data[header_size + len(_KERBEROS) :]
     return GssapiToken(kind=_KINDS.get(bytes(inner[:2]), GssapiKind.OTHER))

@@ -11,7 +11,7 @@ LONGEST_NAME = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslMessage:
-    """A message of a SASL mechanism; this class itself if nothing more is known.
+    """A message of a SASL mechanism. An instance of this base class means that nothing more is known.
 
     `problem` completes "the message ...": how it deviates from the mechanism's grammar, without quoting it.
     """
@@ -96,5 +96,5 @@ class GssapiToken(SaslMessage):
 
 
 def showable_name(text: str) -> str | None:
-    """Return the name if it may be shown, i.e. is neither empty nor too long; otherwise None."""
+    """Return the name if it may be shown, i.e. if it is neither blank nor too long; otherwise None."""
     return text if text.strip() and len(text) <= LONGEST_NAME else None

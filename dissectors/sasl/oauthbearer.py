@@ -33,15 +33,15 @@ def read_client_first(data: bytes) -> SaslMessage:
     if bearer is None:
         return OAuthBearerClientFirst(authorization_id=authorization_id, problem="has no bearer token (auth=Bearer)")
     token = bearer["token"]
-    claims = _claims(token)
+    claims = _read_claims(token)
     subject = claims.get("sub")
     return OAuthBearerClientFirst(
         username=showable_name(subject) if isinstance(subject, str) else None,
         authorization_id=authorization_id,
         extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MAX_EXTENSIONS],
-        expires_at=_seconds(claims.get("exp")),
-        issued_at=_seconds(claims.get("iat")),
-        not_before=_seconds(claims.get("nbf")),
+        expires_at=_plausible_time(claims.get("exp")),
+        issued_at=_plausible_time(claims.get("iat")),
+        not_before=_plausible_time(claims.get("nbf")),
         is_opaque=token.count(".") not in _DOTS,
         problem=None if remainder.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
     )
@@ -53,7 +53,7 @@ def read_server_refusal(data: bytes) -> ServerRefusal:
     return ServerRefusal(reason=status if isinstance(status, str) and _STATUS.fullmatch(status) else None)
 
 
-def _claims(token: str) -> dict[str, Any]:
+def _read_claims(token: str) -> dict[str, Any]:
     """Return the claims of a signed or unsecured token; empty for an encrypted or opaque one."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _MAX_JSON_BYTES:
@@ -74,7 +74,7 @@ def _parse_json(data: bytes) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _seconds(value: object) -> float | None:
+def _plausible_time(value: object) -> float | None:
     """Return the value if it is a plausible time, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

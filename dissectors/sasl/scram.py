@@ -54,7 +54,7 @@ def read_client_first(data: bytes) -> SaslMessage:
 
 
 def read_server_first(data: bytes) -> SaslMessage:
-    """Read ``server-first-message``: both nonces and the iteration iteration_count, or an error."""
+    """Read ``server-first-message``: both nonces and the iteration count, or an error."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
         return _server_refusal(attributes["e"])

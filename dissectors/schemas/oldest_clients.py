@@ -22,7 +22,7 @@ WRAPPED_LIBRDKAFKA: Final = r"rdkafka-([\d.]+)"
 RELEASE: Final = r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})"
 
 
-class OldestClient(NamedTuple):
+class ClientRequirement(NamedTuple):
     """A library that KIP-896 names, its oldest release that works, and whether a client is at least as new."""
 
     library: str
@@ -35,7 +35,7 @@ class OldestClient(NamedTuple):
         return f"KIP-896 requires {self.library} {self.release} or later"
 
 
-def oldest_client(name: str | None, version: str | None) -> OldestClient | None:
+def client_requirement(name: str | None, version: str | None) -> ClientRequirement | None:
     """Return what KIP-896 requires of a client that sends this name and version; None if the KIP does not name it."""
     if name is None or version is None:
         return None
@@ -45,7 +45,7 @@ def oldest_client(name: str | None, version: str | None) -> OldestClient | None:
     match = re.match(RELEASE, version)
     if release is None or match is None:
         return None
-    return OldestClient(name, release, _numbers(match[1]) >= _numbers(release))
+    return ClientRequirement(name, release, _numbers(match[1]) >= _numbers(release))
 
 
 def _numbers(release: str) -> list[int]:

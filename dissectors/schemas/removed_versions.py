@@ -42,7 +42,7 @@ def is_removed(api_key: int, version: int) -> bool:
 
 
 def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a server advertises a removed version but does not serve it, as its dropping of others shows.
+    """Whether a server that has dropped the other removed versions still advertises this one, without serving it.
 
     Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, but serves it from v3 on (KAFKA-18659).
     """

@@ -1,4 +1,4 @@
-"""Trackers: state over time that several rules share, one file each. Trackers observe each event before the rules do.
+"""Trackers: state over time that several rules share, one file each. They observe each event before the rules do.
 
 A tracker is a class with `observe(event, connection)`. There is one instance per run (`connection.run.state(Groups)`)
 or one per connection (`connection.state(Sessions)`). It runs only if a rule or another tracker declares that it needs
@@ -69,7 +69,7 @@ def tracker(
 
 
 def trackers_in_order(kinds_needed: Iterable[type[Any]]) -> tuple[Tracker, ...]:
-    """Return the trackers that update these classes, and the trackers they need in turn, in dependency order.
+    """Return the trackers that update these classes, and the trackers that those need, in dependency order.
 
     Raises:
         KeyError: No tracker updates one of the classes.

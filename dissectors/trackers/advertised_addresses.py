@@ -47,7 +47,7 @@ class AdvertisedAddresses:
 
     def __init__(self) -> None:
         self._clients: BoundedDict[str, BoundedDict[tuple[str, int], AdvertisedAddress]] = BoundedDict(MAX_CLIENTS)
-        self._any_failed = False
+        self._has_failures = False
 
     def observe(self, event: ResponseReceived | ConnectFailed, connection: Any) -> None:
         """Remember the addresses of a response, or a failed attempt."""
@@ -55,7 +55,7 @@ class AdvertisedAddresses:
             if (address := self.find(event, connection.run.state(Brokers))) is not None:
                 address.failure = event
                 address.failures += event.attempts
-                self._any_failed = True
+                self._has_failures = True
         elif event.message is not None and event.message.diagnosis is None:
             addresses = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
             for broker in endpoints(event.message.as_sent):
@@ -66,10 +66,10 @@ class AdvertisedAddresses:
                     advertised.connection = connection
 
     def find(self, event: ConnectFailed, brokers: Brokers) -> AdvertisedAddress | None:
-        """Return the advertised address that a client failed to connect to; None if none was advertised to the client.
+        """Return the advertised address that a client failed to connect to; None if it was not advertised to it.
 
-        A host name matches any address with its port to which no client has ever connected: it is not known which
-        address the name resolves to.
+        An advertised host name matches any address with its port to which no client has ever connected, because it is
+        not known to which address the name resolves.
         """
         addresses = self._clients.get(host_of(event.client))
         if addresses is None:
@@ -85,7 +85,7 @@ class AdvertisedAddresses:
 
     def unreachable(self, connection: Any) -> list[AdvertisedAddress]:
         """Return the addresses that a client was last given on this connection and cannot connect to."""
-        if not self._any_failed:
+        if not self._has_failures:
             return []
         brokers = connection.run.state(Brokers)
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dissectors.messages.message import Message
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 
-_S = 1_000_000_000
+_SECOND = 1_000_000_000
 
 #: APIs whose responses are held back by design: long polls and rebalances.
 LONG_POLLS = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup"})
@@ -26,6 +26,6 @@ def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
 
 def duration(ns: int) -> str:
     """Format a duration: ``1,770 s``, ``4.2 s``, ``380 ms``."""
-    if ns >= 1000 * _S:
-        return f"{ns / _S:,.0f} s"
-    return f"{ns / _S:.3g} s" if ns >= _S else f"{ns / 1_000_000:.3g} ms"
+    if ns >= 1000 * _SECOND:
+        return f"{ns / _SECOND:,.0f} s"
+    return f"{ns / _SECOND:.3g} s" if ns >= _SECOND else f"{ns / 1_000_000:.3g} ms"

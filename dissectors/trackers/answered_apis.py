@@ -11,7 +11,7 @@ from dissectors.trackers.versions import client_key
 
 MAX_SERVED = 20_000
 
-#: APIs that clients use before their actual work, or beside it (telemetry).
+#: APIs that clients use before their actual work, or alongside it (telemetry).
 DISCOVERY_APIS = frozenset(
     {
         ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE,
@@ -36,9 +36,9 @@ class AnsweredApis:
         if api[0] not in DISCOVERY_APIS:
             self._last_work_at[client_key(connection)] = at
 
-    def has(self, kind: AnsweredApi) -> bool:
-        """Return whether a request of this kind has been answered."""
-        return kind in self._answered
+    def has(self, api: AnsweredApi) -> bool:
+        """Whether a request of this API version has been answered for this server and client id."""
+        return api in self._answered
 
     def last_work_at(self, client: tuple[str, str | None]) -> int:
         """Return when a connection of the client last used an API outside `DISCOVERY_APIS`; 0 if none did."""

@@ -59,22 +59,22 @@ class Authentication:
     """The SASL exchange of one connection. It holds names and nonces from tokens; findings must not print them.
 
     Attributes:
-        unauthenticated: No login has succeeded, as far as is known.
-        awaits_token: The broker now accepts only the next token.
-        is_reauthentication: The connection was authenticated before this exchange.
-        raw: The tokens have no header; `without_handshake`: they follow requests other than
-            SaslHandshake.
+        unauthenticated: Whether no login has succeeded, as far as is known.
+        awaits_token: Whether the broker now accepts nothing but the next token.
+        is_reauthentication: Whether the connection was authenticated before this exchange.
+        raw: Whether the tokens have no request header.
+        without_handshake: Whether the tokens follow requests other than SaslHandshake.
         tokens: How many tokens the client has sent in this exchange.
         client, server: The last message from each side, as far as `dissectors.sasl` reads it.
         user: The user that the tokens name; not verified before the phase is `DONE`.
         bearer: The message with the client's bearer token; the token itself is not kept.
-        by_token: The user is the id of a delegation token (KIP-48).
+        by_token: Whether the user is the id of a delegation token (KIP-48).
         principal: The client's identity at the broker since its last successful login, by Kafka's default mapping
             (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. Lost
             bytes do not reset it: Kafka does not let a re-authentication change it.
         authenticated_at: When that login succeeded (ns).
         lifetime_ms: How long the session lasts; 0 if it has no limit. `expires_at` is when it ends (ns).
-        reauthentications: Logins that succeeded on this connection after the first one (KIP-368).
+        reauthentications: The number of logins that succeeded on this connection after the first one (KIP-368).
     """
 
     def __init__(self) -> None:
@@ -177,8 +177,8 @@ class Authentication:
             if self.phase is SaslPhase.HANDSHAKE:
                 self.phase = SaslPhase.TOKENS
         else:
-            lifetime = max(message.body.get("session_lifetime_ms", 0), 0)
-            self._observe_server_token(message.body.get("auth_bytes") or b"", event.at, lifetime, connection)
+            lifetime_ms = max(message.body.get("session_lifetime_ms", 0), 0)
+            self._observe_server_token(message.body.get("auth_bytes") or b"", event.at, lifetime_ms, connection)
 
     def _observe_raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
         if self.phase is SaslPhase.UNKNOWN:

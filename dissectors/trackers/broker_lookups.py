@@ -46,7 +46,7 @@ BROKER_APIS = frozenset((
 
 @dataclass(slots=True)
 class BrokerLookup:
-    """The lookups of one client since it last used the broker that it looked for.
+    """The lookups of one client since it last used the broker that it was looking for.
 
     `addresses` are the addresses it got, `example` is one of these brokers, and `route` is where its address leads.
     `answers` counts the answers within `WINDOW` of `since`, and `identical` the consecutive identical answers; `last`

@@ -55,10 +55,10 @@ class CoordinatorConflict(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Server:
+class _ServerView:
     """The brokers in the latest Metadata of a server, and the latest coordinator.
 
-    `missing` counts the consecutive responses in which the coordinator is none of these brokers.
+    `missing` counts the consecutive responses whose coordinator is not among these brokers.
     """
 
     brokers: dict[int, Endpoint] = field(default_factory=dict)
@@ -71,14 +71,14 @@ class _Server:
 
 @tracker(events=(ResponseReceived,), apis=("Metadata", "FindCoordinator"))
 class ClusterViews:
-    """What servers say about brokers, and what clients know about leader epochs.
+    """What servers report about brokers, and what clients know about leader epochs.
 
-    `conflict` is set by the latest response.
+    `conflict` is the conflict in the latest response, None if it has none.
     """
 
     def __init__(self) -> None:
         self.conflict: CoordinatorConflict | None = None
-        self._servers: BoundedDict[str, _Server] = BoundedDict(_MAX_SERVERS)
+        self._servers: BoundedDict[str, _ServerView] = BoundedDict(_MAX_SERVERS)
         self._epochs: BoundedDict[tuple[str, str | None], BoundedDict[TopicPartition, SeenEpoch]] = BoundedDict(
             _MAX_CLIENTS
         )
@@ -113,7 +113,7 @@ class ClusterViews:
         message = event.message
         if message is None or message.diagnosis is not None or event.request is None:
             return
-        server = self._servers.touch(connection.server, _Server)
+        server = self._servers.touch(connection.server, _ServerView)
         if message.api == "Metadata":
             brokers = {endpoint.node_id: endpoint for endpoint in endpoints(message)}
             if brokers and len(brokers) <= _MAX_BROKERS:
@@ -129,7 +129,7 @@ class ClusterViews:
         if self.conflict is not None:
             server.conflict_at = event.at
 
-    def _compare(self, server: _Server, subject: str, coordinator: Endpoint) -> None:
+    def _compare(self, server: _ServerView, subject: str, coordinator: Endpoint) -> None:
         conflict = _find_conflict(server, subject, coordinator)
         if conflict is None:
             server.missing = 0
@@ -141,6 +141,7 @@ class ClusterViews:
                 self.conflict = conflict
 
     def _learn_epochs(self, message: Message, at: int, connection: ConnectionState) -> None:
+        """Store the leader epochs in a Metadata response."""
         epochs: BoundedDict[TopicPartition, SeenEpoch] | None = None
         remaining = _MAX_PARTITIONS
         for topic in message.body["topics"] or ():
@@ -157,7 +158,7 @@ class ClusterViews:
 
 
 def _coordinators_in(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
-    """Yield what each coordinator in a response is for, and its endpoint."""
+    """Yield the subject of each coordinator in a response, and its endpoint."""
     subjects = [response.subject for response in coordinator_results(event)]
     for endpoint in endpoints(message):
         index = endpoint.path[1] if endpoint.path else 0
@@ -165,7 +166,7 @@ def _coordinators_in(event: ResponseReceived, message: Message) -> Iterator[tupl
             yield subjects[index], endpoint
 
 
-def _find_conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
+def _find_conflict(server: _ServerView, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
     if not server.brokers:
         return None
     broker_with_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)

@@ -36,7 +36,7 @@ class CommitRegression(NamedTuple):
 
 
 def commit_key(group: str, topic_partition: TopicPartition, connection: ConnectionState) -> CommitKey:
-    """Return the key of a partition, with the topic's name if known, whether the version uses names or ids."""
+    """Return the key of a partition. It has the topic's name if known, even if the request version uses topic ids."""
     topic, partition = topic_partition
     return group, connection.run.topic_names.get(topic, topic), partition
 
@@ -49,9 +49,9 @@ def commit_key(group: str, topic_partition: TopicPartition, connection: Connecti
 class Commits:
     """The last commit of each group and partition.
 
-    `regressions` are the commits in the current response that went back, `negative` the commits with an offset below 0.
+    `regressions` are the commits in the current response to lower offsets, `negative` the commits to negative offsets.
     `advance` is the number of records by which the response moved offsets forward; None if that is unknown.
-    A partition is dropped when its commit becomes uncertain because the response, or other bytes, were lost.
+    A partition is dropped when its commit becomes uncertain because the response or other bytes were lost.
     """
 
     def __init__(self) -> None:

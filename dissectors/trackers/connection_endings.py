@@ -15,7 +15,7 @@ from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import API_VERSIONS, ConnectionState
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Versions
 
-#: If a connection ends within this time (ns) after the first request that follows an idle time, it was already closed.
+#: If a connection ends within this time (ns) after the first request after an idle time, it was already closed.
 STALE_WITHIN = 10 * SECOND
 
 #: If the server closes within the first time (ns) after a request, the request is the cause; within the second time, a
@@ -23,7 +23,7 @@ STALE_WITHIN = 10 * SECOND
 CAUSED_WITHIN = 5 * SECOND
 REJECTED_WITHIN = 2 * SECOND
 
-#: The number of connections that must end upon the same request for it to be the cause.
+#: The number of connections that must end after the same request for it to be the cause.
 MIN_TIMES = 2
 
 #: A server that closes this many other connections within this time (ns) is shutting down.
@@ -31,7 +31,7 @@ MIN_OTHERS = 3
 TOGETHER_WITHIN = 2 * SECOND
 _MAX_SERVERS = 1_000
 
-#: Causes. The server closed: with requests in flight, repeatedly upon such a request, while idle, or because of missing
+#: Causes. The server closed: with requests in flight, repeatedly after such a request, while idle, or for lack of
 #: SASL. `LEFT_OPEN`: another party ended the connection.
 CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE = "in flight", "upon request", "while idle"
 CLOSED_BEFORE_LOGIN, LEFT_OPEN = "turned away", "left open"
@@ -52,8 +52,8 @@ class _ClosingRequests(Recurrence):
 class ConnectionEndings:
     """How the latest connection ended.
 
-    `unanswered` are its requests in flight and `cause` is why they have no response; it is None if another rule
-    explains it, or if kproxy or a TLS failure ended the connection. `times` counts the connections that ended after
+    `unanswered` are its requests in flight, and `cause` is why they have no response; None if another rule explains
+    that, or if kproxy or a TLS failure ended the connection. `times` counts the connections that ended after
     such a request or, if the server was unreachable, how often TCP sent the request. `is_shutdown` says whether the
     server closed several other connections shortly before.
     """
@@ -90,28 +90,28 @@ class ConnectionEndings:
 
     def _record_closing(self, at: int, server: str) -> bool:
         """Record that a server closed a connection; return whether it has just closed several others."""
-        times = self._closed_at.touch(server, lambda: deque(maxlen=MIN_OTHERS))
-        is_shutdown = len(times) == MIN_OTHERS and at - times[0] < TOGETHER_WITHIN
-        times.append(at)
+        close_times = self._closed_at.touch(server, lambda: deque(maxlen=MIN_OTHERS))
+        is_shutdown = len(close_times) == MIN_OTHERS and at - close_times[0] < TOGETHER_WITHIN
+        close_times.append(at)
         return is_shutdown
 
     def _find_cause(self, event: ConnectionEnded, in_flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]
-        waited, request = event.at - oldest.at, oldest.message
-        if request.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
+        waited_ns, request = event.at - oldest.at, oldest.message
+        if request.api == "SaslAuthenticate" and waited_ns <= CAUSED_WITHIN:
             return None  # a login that failed
         expired_at = connection.state(Authentication).expires_at
         if expired_at is not None and oldest.at > expired_at:
             return None  # the session has expired
-        if oldest.offset == in_flight.first_after_idle and waited <= STALE_WITHIN:
+        if oldest.offset == in_flight.first_after_idle and waited_ns <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(request, connection):
             return None  # version rules report it
-        if waited <= REJECTED_WITHIN and _may_want_sasl(in_flight, connection):
+        if waited_ns <= REJECTED_WITHIN and _may_want_sasl(in_flight, connection):
             return CLOSED_BEFORE_LOGIN
         key = connection.server, connection.client_id, request.api_key, request.version
         if (
-            waited > CAUSED_WITHIN
+            waited_ns > CAUSED_WITHIN
             or connection.run.state(AnsweredApis).has(key)
             or _is_counted_by_version_rules(request, connection)
         ):

@@ -24,7 +24,7 @@ class _Entry(Generic[SubjectT]):
 
 
 class Deadlines(Generic[SubjectT]):
-    """One queue of deadlines for all connections of a run (the subjects). Time comes from the events, not from a clock.
+    """The queue of deadlines for all connections of a run (the subjects). Time comes from the events, not from a clock.
 
     A capture therefore gives the same findings as the live traffic that it recorded.
 
@@ -44,7 +44,7 @@ class Deadlines(Generic[SubjectT]):
     def __contains__(self, key: Hashable) -> bool:
         return key in self._waiting
 
-    def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
+    def set_deadline(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
         """Set or replace the deadline of a key.
 
         `passed` yields `event` for `subject` unless `meet_deadline` is called first.

@@ -40,7 +40,7 @@ class Elections:
                     self._last[error.code] = event.at
 
     def may_cause(self, code: int, at: int) -> bool:
-        """Return whether an election may have caused an error that began at `at` (ns), judging by its other signs."""
+        """Whether an election may have caused an error that began at `at` (ns), judging by other signs of one."""
         if code not in SIGNS and code not in EFFECTS:
             return False
         return any(seen_at > at - SETTLING_TIME for sign, seen_at in self._last.items() if sign != code)

@@ -43,7 +43,7 @@ _MIN_WAIT_MS = 50
 EARLY_RESPONSES = 20
 #: The number of consecutive empty responses, to a consumer that does not let the broker wait, that are judged together.
 BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a row are empty", 2)
-#: The number of consecutive responses with records that the broker held back as long as it may, to get more bytes.
+#: The number of consecutive responses with records that the broker held back as long as allowed, to get more bytes.
 FULL_WAITS = Limit("responses", 20, "responses", "the broker has waited its full time for so many in a row", 2)
 #: If the broker waited its full time, the response took at least this share of max_wait_ms (here in ns per ms).
 _FULL_WAIT_NS_PER_MS = 950_000
@@ -85,8 +85,12 @@ def is_read_committed(request_body: Mapping[str, Any]) -> bool:
 
 def is_held(row: Mapping[str, Any]) -> bool:
     """Whether a partition in a response has no records for a read_committed consumer, but has unstable records."""
-    stable = row.get("last_stable_offset", -1)
-    return bool(0 <= stable < row.get("high_watermark", -1)) and not row.get("records") and not row.get("error_code")
+    last_stable_offset = row.get("last_stable_offset", -1)
+    return (
+        bool(0 <= last_stable_offset < row.get("high_watermark", -1))
+        and not row.get("records")
+        and not row.get("error_code")
+    )
 
 
 def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
@@ -168,12 +172,12 @@ class Fetches:
 
     Attributes:
         is_empty: The latest response has no records.
-        refused: Its partitions with an error.
+        refused: The partitions with an error in the latest response.
         unused_sessions: The number of consecutive sessions that were opened and not used.
         early: The number of consecutive empty responses for which the broker did not wait, since `early_since` (ns).
-            polls: The number of consecutive empty responses to requests that let the broker wait less than 50 ms; the
-                latest `BUSY_POLLS` of them began at `polls_since` (ns).
-        answered_at: When the latest response came (ns).
+        polls: The number of consecutive empty responses to requests that let the broker wait less than 50 ms; the
+            latest `BUSY_POLLS` of them began at `polls_since` (ns).
+        answered_at: When the latest response arrived (ns).
         full_waits: The number of consecutive responses with records for which the broker waited its full time because
             they have fewer bytes than `fetch.min.bytes`.
 
@@ -238,7 +242,7 @@ class Fetches:
         }
 
     def waits_at(self, topic_partition: TopicPartition, end: int) -> bool:
-        """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
+        """Whether a session fetches at this end offset, and as far as it knows the partition still ends there."""
         return any(
             session.offsets.get(topic_partition) == end == session.ends.get(topic_partition)
             for session in self._sessions.values()
@@ -309,13 +313,13 @@ class Fetches:
     def _count_full_wait(
         self, event: ResponseReceived, request_body: Mapping[str, Any], connection: ConnectionState
     ) -> None:
-        """Count a response with records that the broker held back as long as it may; flag it after enough in a row."""
+        """Count a response with records that the broker held back as long as allowed; flag it after enough in a row."""
         assert event.request is not None
-        wait = request_body.get("max_wait_ms", 0)
+        max_wait_ms = request_body.get("max_wait_ms", 0)
         size = event.size if event.message is None else len(event.message.frame)
         if (
-            wait < _MIN_WAIT_MS
-            or event.at - event.request.at < wait * _FULL_WAIT_NS_PER_MS
+            max_wait_ms < _MIN_WAIT_MS
+            or event.at - event.request.at < max_wait_ms * _FULL_WAIT_NS_PER_MS
             or size >= request_body["min_bytes"]
         ):
             self.full_waits = 0
@@ -329,10 +333,10 @@ class Fetches:
     ) -> bool:
         """Count an empty response if the broker did not wait; return whether enough came in a row."""
         assert event.request is not None
-        wait = request_body.get("max_wait_ms", 0)
+        max_wait_ms = request_body.get("max_wait_ms", 0)
         if (
-            event.at - event.request.at >= wait * _EARLY_NS_PER_MS
-            or wait < _MIN_WAIT_MS
+            event.at - event.request.at >= max_wait_ms * _EARLY_NS_PER_MS
+            or max_wait_ms < _MIN_WAIT_MS
             or request_body.get("min_bytes", 0) <= 0
             or body.get("throttle_time_ms")
             or self.refused
@@ -437,8 +441,11 @@ def _has_records(message: Message) -> bool:
 
 def _has_unstable_batch(records: PartitionRecords) -> bool:
     """Whether a partition has a batch at or above its last stable offset."""
-    stable = records.row.get("last_stable_offset", _NO_LIMIT)
-    return stable < records.row.get("high_watermark", 0) and first_batch_from(records.data, stable) is not None
+    last_stable_offset = records.row.get("last_stable_offset", _NO_LIMIT)
+    return (
+        last_stable_offset < records.row.get("high_watermark", 0)
+        and first_batch_from(records.data, last_stable_offset) is not None
+    )
 
 
 def _has_only_control(message: Message) -> bool:
@@ -452,7 +459,7 @@ def _has_only_control(message: Message) -> bool:
 
 
 def _is_at_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether no partition has more records: a cheap check for the usual response, which keeps the request's order."""
+    """Whether no partition has more records. A cheap check, which only recognises responses in the request's order."""
     requested, returned, end = request_body.get("topics") or (), body.get("responses") or (), end_field(request_body)
     try:
         for topic, returned_topic in zip(requested, returned, strict=True):

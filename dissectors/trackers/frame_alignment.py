@@ -30,7 +30,7 @@ class FrameAlignment:
 
     def __init__(self) -> None:
         self._misread_ends = [-1, -1]
-        self._misread: list[Message | None] = [None, None]
+        self._misread_messages: list[Message | None] = [None, None]
         self._has_gap = [False, False]
         self._explained_end = -1
 
@@ -45,7 +45,9 @@ class FrameAlignment:
         if message is None or message.error or message.trailing or message.diagnosis:
             direction = Direction.REQUEST if isinstance(event, RequestReceived) else Direction.RESPONSE
             self._misread_ends[direction] = event.offset + 4 + event.size
-            self._misread[direction] = message if message is not None and len(message.frame) <= _MAX_KEPT else None
+            self._misread_messages[direction] = (
+                message if message is not None and len(message.frame) <= _MAX_KEPT else None
+            )
 
     def note_explained(self, event: RequestReceived) -> None:
         """Record that a rule has reported why no request begins after this one."""
@@ -56,11 +58,11 @@ class FrameAlignment:
         return self._misread_ends[event.direction] == event.offset
 
     def frame_with_next_bytes(self, event: FramingLost) -> tuple[Message, int] | None:
-        """Return the previous frame, extended by the next bytes that its prefix does not count, and their number.
+        """Return the previous frame, extended by bytes beyond its length prefix, and the number of these bytes.
 
         Return None if no number of these bytes makes the frame decode to its last byte.
         """
-        misread = self._misread[event.direction]
+        misread = self._misread_messages[event.direction]
         if misread is None or not self.follows_misread(event):
             return None
         for surplus in range(1, len(event.start) + 1):

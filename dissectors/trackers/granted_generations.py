@@ -66,7 +66,7 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class SelfContradiction:
-    """A coordinator refuses what it granted, for the `times`-th time in a row.
+    """A coordinator's refusal of what it had granted, the `times`-th in a row.
 
     `generation` is the member's generation or epoch, `before` the time (ns) since the coordinator gave or accepted it.
     `members` is the number of members if the coordinator reports a rebalance that nobody asked for, otherwise None.
@@ -147,8 +147,8 @@ class GrantedGenerations:
         member_id = body.get("member_id") or request_body.get("member_id", "")
         key = server, group_id, member_id
         if api == "JoinGroup":
-            session = request_body.get("session_timeout_ms", 0) * _MS
-            self._members[key] = _Member(body["generation_id"], at, at, session)
+            session_ns = request_body.get("session_timeout_ms", 0) * _MS
+            self._members[key] = _Member(body["generation_id"], at, at, session_ns)
             self._update_group(self._groups.touch((server, group_id), _Group), body, at)
         elif api == "ConsumerGroupHeartbeat":
             epoch, known_member = body.get("member_epoch", 0), self._members.get(key)
@@ -200,9 +200,9 @@ class GrantedGenerations:
                     Error(code), group_id, member_id, generation, event.at - member.granted_at, 1
                 )
         elif code == Error.UNKNOWN_MEMBER_ID and generation == member.generation and not member.must_rejoin:
-            silence = event.at - member.accepted_at
-            if silence < member.session:
-                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, silence, 1)
+            silence_ns = event.at - member.accepted_at
+            if silence_ns < member.session:
+                contradiction = SelfContradiction(Error(code), group_id, member_id, generation, silence_ns, 1)
         if contradiction is None:
             return
         if contradiction.members is None:
@@ -217,9 +217,9 @@ class GrantedGenerations:
         if group.is_rebalance_expected or not group.members or not group.members <= group.joined:
             return None
         group.is_baseless = True
-        times, elapsed = group.repeats + 1, at - group.began_at
+        times, elapsed_ns = group.repeats + 1, at - group.began_at
         error = Error(Error.REBALANCE_IN_PROGRESS)
-        return SelfContradiction(error, group_id, member_id, group.generation, elapsed, times, len(group.members))
+        return SelfContradiction(error, group_id, member_id, group.generation, elapsed_ns, times, len(group.members))
 
 
 def _error_code(event: ResponseReceived) -> int:

@@ -16,7 +16,7 @@ MISLED_FOR = 60 * 1_000_000_000
 
 @tracker(events=(ResponseReceived,), apis=("JoinGroup", "SyncGroup"), broken=True)
 class MisledGroups:
-    """Groups whose JoinGroup or SyncGroup responses depart from Kafka's layout."""
+    """Groups that got JoinGroup or SyncGroup responses that depart from Kafka's layout."""
 
     def __init__(self) -> None:
         self._since: BoundedDict[str, int] = BoundedDict(MAX_GROUPS)

@@ -111,8 +111,8 @@ class InFlight:
     request, so that it is not also reported as missing; `stray` is then the kind of response and that request.
     `reused` is the request whose id the newest request reuses; `previous_id` is the previous request's id.
 
-    For the request that was just answered, `awaited` is whether it was still in flight, neither assumed answered nor
-    overdue, and `started_at` is when the server could start on it: a server processes one request at a time.
+    For the request that was just answered, `awaited` tells whether it was still in flight (neither assumed answered nor
+    overdue), and `started_at` is when the server could start on it: a server processes one request at a time.
     `first_after_idle` is the offset of the latest request after an idle time, and `idle_ns` is that time. `served` are
     the answered APIs and versions, and `answered` is the last response. `overtaken_by` is how the request that was just
     answered was overtaken, if it was; `overtaken` has the requests in flight that were overtaken, by correlation id.
@@ -214,7 +214,7 @@ class InFlight:
         return [] if is_unproven or self.explains_problems(at) else overdue
 
     def take_skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
-        """Remove and return the requests that the server has skipped at a deadline; set the deadline for the next ones.
+        """Remove and return the requests that count as skipped at a deadline; set the deadline for the next ones.
 
         They have no response, although the server answered newer ones.
         """
@@ -245,9 +245,9 @@ class InFlight:
                 connection.flags |= _UNPAIRED
         else:
             self._suspect_at, self._suspect_request = at, event.offset
-        idle = at - (self._last_frame_at or connection.opened_at)
-        if idle >= IDLE_AFTER:
-            self.first_after_idle, self.idle_ns = event.offset, idle
+        idle_ns = at - (self._last_frame_at or connection.opened_at)
+        if idle_ns >= IDLE_AFTER:
+            self.first_after_idle, self.idle_ns = event.offset, idle_ns
         self._last_frame_at = at
         self.reused = None
         if not event.expects_response:
@@ -354,16 +354,16 @@ class InFlight:
 
     def _set_deadline(self, code: str, due: int, connection: ConnectionState) -> None:
         self._pending_deadlines.add(code)
-        connection.expect(code, connection.connection_id, by=due)
+        connection.set_deadline(code, connection.connection_id, by=due)
 
 
 def request_text(request: RequestReceived) -> str:
-    """Describe a request, for findings."""
+    """Describe a request for use in findings."""
     message = request.message
     return f"{message.api} v{message.version} (correlation id {message.correlation_id})"
 
 
 def requests_text(requests: Sequence[RequestReceived]) -> str:
-    """Describe several requests, for findings: the oldest request and a count."""
+    """Describe several requests for use in findings: the oldest one and a count of the others."""
     more_text = f" and {len(requests) - 1} more" if len(requests) > 1 else ""
     return request_text(requests[0]) + more_text

@@ -32,7 +32,7 @@ _Client = tuple[str, str | None]
 
 @dataclass(slots=True)
 class Denial:
-    """A server that answers NOT_LEADER_OR_FOLLOWER for a partition to one client.
+    """One server's NOT_LEADER_OR_FOLLOWER answers to one client about a partition.
 
     `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts the denials
     since `since` that came after Metadata had named that server again. `named_again` is whether Metadata has named it
@@ -87,7 +87,7 @@ class LeaderDenials:
 
 
 class LeaderContradictions:
-    """Servers that deny being the leader of a partition and contradict themselves about who is."""
+    """Servers that deny being the leader of a partition, and contradict themselves about which broker is."""
 
     def __init__(self) -> None:
         self._seen: BoundedDict[tuple[str, TopicPartition], int] = BoundedDict(MAX_DENIALS)

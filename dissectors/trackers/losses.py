@@ -50,7 +50,7 @@ class Losses:
         self._everywhere_at = max(at, self._everywhere_at)
 
     def observe_sample(self) -> None:
-        """Record that only some connections are observed, so that it is never known what a client has not done."""
+        """Record that only some connections are observed, so that frames of any client may always have been missed."""
         self._everywhere_at = sys.maxsize
 
     def since(self, at: int, connection: ConnectionState) -> bool:

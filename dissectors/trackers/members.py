@@ -55,7 +55,7 @@ class Member:
     """A member of a group (classic protocol). `session` is its session timeout in ns.
 
     It is `active` from its assignment until it rejoins or is removed; only then must it send heartbeats. It `waits` for
-    the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
+    the response to its last sign of life: until it arrives, clients send no other. `flaps` is a counter for rules.
     Its last heartbeat was at `heartbeat_sent_at` (ns), and `shortest_gap` is the shortest of the latest `gaps` gaps.
     """
 
@@ -137,11 +137,11 @@ class Members:
                 self._observe_heartbeat(member, event.at, connection)
 
     def _observe_heartbeat(self, member: Member, at: int, connection: ConnectionState) -> None:
-        """Measure the time since the last heartbeat; set `sparse` if too few of the shortest fit into the session."""
-        gap, member.heartbeat_sent_at = at - member.heartbeat_sent_at, at
-        if not 0 < gap < member.session:  # its first one, or it was late
+        """Measure the time since the last heartbeat; set `sparse` if too few of the shortest gaps fit a session."""
+        gap_ns, member.heartbeat_sent_at = at - member.heartbeat_sent_at, at
+        if not 0 < gap_ns < member.session:  # its first one, or it was late
             return
-        member.shortest_gap = min(member.shortest_gap, gap) if member.gaps else gap
+        member.shortest_gap = min(member.shortest_gap, gap_ns) if member.gaps else gap_ns
         member.gaps += 1
         run = connection.run
         if member.gaps >= run.limit(GAPS):
@@ -179,8 +179,8 @@ class Members:
         self, request_body: dict[str, Any], body: dict[str, Any], at: int, member_connection: MemberConnection
     ) -> None:
         group, member_id = request_body.get("group_id", ""), body.get("member_id", "")
-        session = request_body.get("session_timeout_ms", 0) * _MS
-        member = Member(group, member_id, session, body.get("generation_id", -1), at, at, member_connection)
+        session_ns = request_body.get("session_timeout_ms", 0) * _MS
+        member = Member(group, member_id, session_ns, body.get("generation_id", -1), at, at, member_connection)
         previous = self._members.get((group, member_id))
         if previous is not None:
             member.joined_at, member.flaps = previous.joined_at, previous.flaps
@@ -196,4 +196,4 @@ def _set_deadline(member: Member, api: str, connection: ConnectionState) -> None
     """Set the deadline for the next sign of life of an active member."""
     if api in _SIGNS_OF_LIFE and member.must_heartbeat:
         key = member.group, member.id
-        connection.expect(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)
+        connection.set_deadline(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)

@@ -29,7 +29,8 @@ class MetadataOnlyVisits:
     """The latest connections on which a client used only discovery APIs, by client and server.
 
     `row` has the end times (ns) of the latest such connections of the client whose connection has just ended. It is
-    empty if that connection did more, or if another rule explains its end: the server closed it upon a request.
+    empty if that connection did more, or if another rule explains its end, e.g. because the server closed it after a
+    request.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class MetadataOnlyVisits:
         if event.by not in ("client", "server") or not in_flight.served or in_flight.explains_problems(event.at):
             return
         if event.by == "server" and in_flight.waiting:
-            return  # it closed upon a request
+            return  # it closed because of a request
         if connection.state(VersionRefusals).ignored_refusal(connection):
             return
         lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)

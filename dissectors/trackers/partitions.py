@@ -34,11 +34,15 @@ def label(topic_partition: TopicPartition, connection: ConnectionState) -> str:
     return f"{connection.run.topic_names.get(topic, topic)}[{partition}]"
 
 
-def refusals(body: Mapping[str, Any], rows: str, index: str) -> list[RefusedPartition]:
-    """Return the partitions with an error. `rows` and `index` are the API's fields for partitions and their index."""
+def refusals(body: Mapping[str, Any], partitions_field: str, index_field: str) -> list[RefusedPartition]:
+    """Return the partitions with an error, given the names of the API's fields for partitions and their index."""
     return [
-        RefusedPartition((topic_name_or_id(topic), row.get(index, 0)), code, ("responses", i, rows, j, "error_code"))
+        RefusedPartition(
+            (topic_name_or_id(topic), row.get(index_field, 0)),
+            code,
+            ("responses", i, partitions_field, j, "error_code"),
+        )
         for i, topic in enumerate(body.get("responses") or ())
-        for j, row in enumerate(topic.get(rows) or ())
+        for j, row in enumerate(topic.get(partitions_field) or ())
         if (code := row.get("error_code"))
     ]

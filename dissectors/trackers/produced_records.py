@@ -15,7 +15,7 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.values import Schema, SchemaKey, WrittenRecord
 from dissectors.values.record_changes import RecordChange, record_changes
 
-#: The most bytes of produced records to keep; the same limit applies to records in flight or fetched meanwhile.
+#: The most bytes of produced records to keep. The same limit applies to records in flight, and to those fetched early.
 MAX_BYTES: Final = 8 << 20
 
 _OVERHEAD: Final = 1000  # bytes of a record's objects in memory
@@ -60,12 +60,13 @@ class ProducedRecords:
     gets the response: such records are compared when the response arrives.
 
     Attributes:
-        changed: The changes that the latest frame shows: the response to a Fetch, or to a Produce.
+        changed: The changes that the latest Fetch or Produce response shows.
     """
 
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
-        # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
+        # Keyed by connection and correlation id. Stores the `id` of the message, because the message itself would keep
+        # the frame in memory.
         self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MAX_BYTES)
         self._produced: SizedDict[RecordLocation, tuple[KeptRecord, int]] = SizedDict(
             MAX_BYTES
@@ -113,16 +114,16 @@ class ProducedRecords:
             self._early.put(location, fetched, _size(fetched))
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        produced = self._in_flight.pop((connection.connection_id, event.correlation_id))
+        in_flight = self._in_flight.pop((connection.connection_id, event.correlation_id))
         if (
-            produced is None
+            in_flight is None
             or event.message is None
             or event.request is None
-            or id(event.request.message) != produced[0]
+            or id(event.request.message) != in_flight[0]
         ):
             return
         offsets = _offsets(event.message.body, connection)
-        for kept_record, size in produced[1]:
+        for kept_record, size in in_flight[1]:
             record = kept_record.record
             base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
             location = _record_location(record, base_offset + record.offset, connection)
@@ -181,7 +182,7 @@ def _kept_records(event: RecordsDecoded, connection: ConnectionState) -> list[Ke
 
 
 def _has_offset(record: WrittenRecord) -> bool:
-    """Whether the response gives a record's offset: it is in its partition's first batch, which needs no conversion."""
+    """Whether the response determines a record's offset: it must be in a first batch that needs no conversion."""
     return record.magic == _FORMAT and ".records[0]." in record.path
 
 

@@ -106,11 +106,11 @@ class Producers:
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MAX_TRACKS)
         # Whether a batch in the latest request has a higher epoch than the previous batch, or negative numbers.
-        self._raised = self._negative = False
-        #: Partitions for which a transactional batch of the latest request is the first of its epoch, or another one.
+        self._has_raised_epoch = self._has_negative_numbers = False
+        #: The transactional batches of the latest request, with their partitions: the first of their epoch, and others.
         self._begun: list[tuple[TopicPartition, BatchSpan]] = []
         self._continued: list[tuple[TopicPartition, BatchSpan]] = []
-        self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MAX_BATCHES)
+        self._batches_without_id: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MAX_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MAX_IDS)
 
     def observe(
@@ -158,7 +158,7 @@ class Producers:
             and later_attempt.answered
             and not later_attempt.is_misread
             and topic_partition not in later_attempt.refused
-            for (key_server, key_partition, _, _), later_attempt in self._plain.items()
+            for (key_server, key_partition, _, _), later_attempt in self._batches_without_id.items()
             if key_partition == topic_partition and key_server == server
         )
 
@@ -175,11 +175,11 @@ class Producers:
                 if records.batch is not None:
                     path = ("topic_data", i, "partition_data", j, "records")
                     self._track_batch(server, (name, records.partition or 0), records.batch, attempt, path)
-        if self._negative:
-            self._negative = False
+        if self._has_negative_numbers:
+            self._has_negative_numbers = False
             connection.flags |= _IRREGULAR
-        if self._raised:
-            self._raised = False
+        if self._has_raised_epoch:
+            self._has_raised_epoch = False
             connection.flags |= _RAISED
         if self._begun or self._continued:
             self._begin_transactions(event, attempt, connection)
@@ -190,7 +190,7 @@ class Producers:
         return max(times, default=0)
 
     def _begin_transactions(self, event: RequestReceived, attempt: Attempt, connection: ConnectionState) -> None:
-        """Pass transactional batches to the transactions of their producer."""
+        """Add the transactional batches of a request to the transactions of their producer."""
         transactions, name = connection.run.state(OpenTransactions), event.message.body.get("transactional_id")
         begun, continued, self._begun, self._continued = self._begun, self._continued, [], []
         if not name:
@@ -222,19 +222,19 @@ class Producers:
     ) -> None:
         if batch.producer_id < 0:
             key = server, topic_partition, batch.crc, batch.batch_length
-            earlier_request = self._plain.get(key)
+            earlier_request = self._batches_without_id.get(key)
             if earlier_request is not None:
                 self.resent.append(Resent(topic_partition, batch, batch, earlier_request, path))
-            self._plain[key] = attempt
+            self._batches_without_id[key] = attempt
             return
         producer_id = batch.producer_id
         if batch.base_sequence < 0 or batch.producer_epoch < 0:
-            self._negative = True
+            self._has_negative_numbers = True
             return
         track = self._tracks.get((server, producer_id, topic_partition))
         assigned_at = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.producer_epoch > track.epoch or track.started_at < assigned_at:
-            self._raised = self._raised or track is not None
+            self._has_raised_epoch = self._has_raised_epoch or track is not None
             if batch.attributes & TRANSACTIONAL:
                 self._begun.append((topic_partition, batch))
             if track is not None and track.started_at >= assigned_at and batch.base_sequence > 0:
@@ -285,10 +285,10 @@ class Producers:
             attempt.is_misread = not well_formed or message.diagnosis is not None
             attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
             if attempt.outside and well_formed:
-                _note_outside(attempt.outside, message, connection)
+                _note_outside_batches(attempt.outside, message, connection)
 
 
-def _note_outside(
+def _note_outside_batches(
     outside: Mapping[TopicPartition, tuple[int, int]], message: Message, connection: ConnectionState
 ) -> None:
     """Record the offsets of batches that were accepted outside any transaction."""

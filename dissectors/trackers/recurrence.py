@@ -14,7 +14,7 @@ _MAX_KEYS = 10_000
 class Recurrence:
     """Counts events by key; the count restarts after `within` nanoseconds without the key.
 
-    Define a subclass beside each rule, so that `state` gives each rule its own instance.
+    Define a subclass next to each rule, so that `state` gives each rule its own instance.
     """
 
     within = 600 * SECOND

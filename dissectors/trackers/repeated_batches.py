@@ -96,7 +96,7 @@ class RepeatedBatches:
                 topic_partition = topic.key, partition.partition or 0
                 if partition.batch is None or topic_partition not in offsets or partition.row.get("error_code"):
                     continue  # a consumer does not use the records of a partition with an error
-                stuck_partition = self._count(topic_partition, offsets[topic_partition], partition.batch, event)
+                stuck_partition = self._count_batch(topic_partition, offsets[topic_partition], partition.batch, event)
                 if stuck_partition.is_stuck:
                     stuck_partition.where = ("responses", i, "partitions", j)
                     if not stuck_partition.examined:
@@ -107,7 +107,7 @@ class RepeatedBatches:
                     if stuck_partition.contents is not None:
                         self._stuck.append(stuck_partition)
 
-    def _count(
+    def _count_batch(
         self, topic_partition: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived
     ) -> StuckPartition:
         stuck_partition = self._partitions.get(topic_partition)

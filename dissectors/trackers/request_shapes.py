@@ -29,7 +29,7 @@ _IDS = frozenset({"request_api_key", "request_api_version", "correlation_id"})
 
 
 class DistinguishingField(NamedTuple):
-    """The one field that tells requests apart: it has this form in all `closed` requests, and in no `served` one."""
+    """The one field that tells requests apart: it has this form in all `closed` requests, but in no `served` one."""
 
     field: str
     form: str
@@ -55,7 +55,7 @@ class RequestShapes:
         _count_shape(self._requests_of(server, request).served, request)
 
     def note_closed(self, server: str, request: Message, at: int) -> DistinguishingField | None:
-        """Record a request upon which the server closed the connection; return how it differs, if that is clear."""
+        """Record a request on which the server closed the connection; return how such requests differ, if clear."""
         requests = self._requests_of(server, request)
         _count_shape(requests.closed, request)
         requests.first_closed_at = requests.first_closed_at or at

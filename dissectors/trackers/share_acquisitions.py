@@ -205,13 +205,13 @@ class ShareAcquisitions:
             connection.flags |= _IRREGULAR
 
     def _mark_connection_ended(self, connection: ConnectionState) -> None:
-        closed = connection.connection_id
-        if closed not in self._connections:
+        connection_id = connection.connection_id
+        if connection_id not in self._connections:
             return
-        del self._connections[closed]
+        del self._connections[connection_id]
         for partition in self.partitions.values():
             for acquisition in partition.held:
-                if acquisition.connection_id == closed:
+                if acquisition.connection_id == connection_id:
                     acquisition.gone = True
 
     def _release_member(self, group: str, member: str) -> None:
@@ -258,7 +258,7 @@ class ShareAcquisitions:
             self._pending.add(key)
 
     def _delivery_limit(self, group: str, connection: ConnectionState) -> float:
-        """Return after how many deliveries a group's records may be archived: at least as many as were observed."""
+        """Return the number of deliveries after which a group's records may be archived: at least the most observed."""
         return max(connection.run.limit(DELIVERIES), self.max_deliveries.get(group, 0))
 
     def _observe_acquired(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
@@ -396,7 +396,7 @@ def _ranges(topic_partition: TopicPartition, batch: Mapping[str, Any]) -> Iterat
 
 
 def _merge_ranges(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
-    """Merge adjacent ranges of one type, and stop at one range above the limit."""
+    """Merge adjacent ranges of one type; stop when there is one range more than the limit."""
     merged: list[AcknowledgedRange] = []
     for acknowledgement in ranges:
         if merged and acknowledgement.type == merged[-1].type and acknowledgement.first == merged[-1].last + 1:

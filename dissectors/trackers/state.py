@@ -129,7 +129,7 @@ class RunState:
         self.subscribed = self._sets.setdefault(subscribed, subscribed)
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
-        """Record a cause; return whether it occurs for the first time, or again after an hour without it."""
+        """Record a cause; return whether it is new, or was absent for an hour."""
         return self.record_first_place(cause, at, _NOWHERE) is None
 
     def record_first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
@@ -153,8 +153,8 @@ class ConnectionState:
 
     `client` and `server` are addresses (``host:port``). `dialled` is the address that the client connected to: a
     relay's listener, otherwise the server's. `repeated` counts the findings that were suppressed as repeats, by code
-    and name. `repeats` are the repeats on the last frame, without those of severity info; whoever builds the frame's
-    line takes them.
+    and name. `repeats` are the repeats on the last frame, without those of severity info; the code that builds the
+    frame's line removes them.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -271,13 +271,13 @@ class ConnectionState:
             state = self._states[kind] = kind()
         return state
 
-    def expect(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
+    def set_deadline(self, code: str, key: Hashable, *, by: int, about: Any = None) -> None:
         """Set a deadline: `code` gets `DeadlinePassed` at `by` (ns) unless `meet_deadline` is called with `key` first.
 
         A tracker passes a name instead of a code. Keys are local to the rule or tracker but shared by the whole run; a
         new deadline replaces the one with the same key.
         """
-        self.run.deadlines.expect((code, key), self, DeadlinePassed(by, code, about))
+        self.run.deadlines.set_deadline((code, key), self, DeadlinePassed(by, code, about))
 
     def meet_deadline(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""

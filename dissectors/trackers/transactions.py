@@ -22,11 +22,11 @@ _MAX_PARTITIONS = 1_000
 _MAX_CONNECTIONS = 100
 _MS = 1_000_000
 
-#: Transactions are checked at this share of their timeout: a deadline by this name.
+#: Transactions are checked at a share of their timeout, at a deadline with this name.
 OPEN_DEADLINE: Final = "transaction open"
 SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this share of transaction.timeout.ms")
 
-#: After an error that waiting does not resolve, a transaction is checked once more: a deadline by this name.
+#: After an error that waiting does not resolve, a transaction is checked once more, at a deadline with this name.
 NOT_ENDED_DEADLINE: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
 
@@ -60,10 +60,10 @@ class TransactionalProducer:
         aborts: The number of consecutive aborts, since `aborts_since` (ns).
         groups: The groups whose offsets the open transaction commits, and whether the commit was observed.
         version: The version of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
-        asked: Whether EndTxn has requested a commit or an abort; None if it has requested neither.
+        asked: True if EndTxn has requested a commit, False if it has requested an abort; None if neither.
         outcome: Whether the latest transaction that has ended, at `ended_at` (ns), was committed.
-        is_fully_observed: Everything since `ended_at` was observed.
-        progress: The open transaction changes one of the `offsets`.
+        is_fully_observed: Whether everything since `ended_at` was observed.
+        progress: Whether the open transaction changes one of the `offsets`.
         empty_commits: The number of consecutive commits of nothing, since `empty_since` (ns).
         offsets: The latest offsets that the producer has sent, by group and partition.
     """
@@ -221,7 +221,7 @@ class OpenTransactions:
         if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
             return
         producer.refused = FirstRefusal(request.api or "", code, at)
-        connection.expect(NOT_ENDED_DEADLINE, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
+        connection.set_deadline(NOT_ENDED_DEADLINE, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
     def _observe_success(
         self,
@@ -263,7 +263,7 @@ class OpenTransactions:
         producer.begun_at = at
         if producer.timeout_ms:
             deadline = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
-            connection.expect(OPEN_DEADLINE, producer.name, by=deadline, about=(producer, at))
+            connection.set_deadline(OPEN_DEADLINE, producer.name, by=deadline, about=(producer, at))
 
 
 def _by_topic_name(topic_partition: TopicPartition, connection: ConnectionState) -> TopicPartition:

@@ -102,7 +102,7 @@ class Versions:
         return self._server
 
     def ranges(self, connection: ConnectionState) -> Ranges | None:
-        """Return the server's advertised versions: on this connection, or else on all others if they agree."""
+        """Return the versions that the server advertises: on this connection, or else on all others if they agree."""
         if self.negotiated is not None:
             return self.negotiated
         server = self.server(connection)
@@ -110,11 +110,11 @@ class Versions:
 
     def _observe_response(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
         self.answers += 1
-        requested, server = request.message, self.server(connection)
+        request_message, server = request.message, self.server(connection)
         server.answered_at = event.at
-        key = requested.api_key
-        if requested.layout is not None:  # other keys are unbounded numbers off the wire
-            server.answered.add((key, requested.version))
+        key = request_message.api_key
+        if request_message.layout is not None:  # other keys are unbounded numbers off the wire
+            server.answered.add((key, request_message.version))
         if key not in PRE_LOGIN_APIS and not server.serves_without_sasl:
             server.serves_without_sasl = connection.sasl_mechanism is None
         if key in (METADATA, API_VERSIONS) and event.message is not None and event.message.well_formed:
@@ -143,7 +143,7 @@ def client_key(connection: ConnectionState) -> tuple[str, str | None]:
 
 
 def client_text(connection: ConnectionState) -> str:
-    """Return the client's software or client id, for findings."""
+    """Return the client's software or client id, for use in findings."""
     return (connection.client_software or connection.client_id or "a client without a name")[:MAX_NAME_SHOWN]
 
 
@@ -154,7 +154,7 @@ def range_text(version_range: tuple[int, int]) -> str:
 
 
 def closing_request(event: ConnectionEnded, connection: ConnectionState) -> RequestReceived | None:
-    """Return the request that made the server close the connection at once, instead of answering; None if none did."""
+    """Return the request that made the server close the connection at once instead of answering; None if none did."""
     if event.by != "server" or not event.unanswered or connection.midstream:
         return None
     first = event.unanswered[0]

@@ -42,8 +42,7 @@ def explain_wait(
 ) -> Wait:
     """Return why the oldest request of a connection is waiting at `at` (ns).
 
-    `partial_response` is how many bytes of an incomplete response have arrived, and how many it has (0 while that is
-    unknown).
+    `partial_response` is how many bytes of an incomplete response have arrived, and its total size (0 while unknown).
     """
     last_response = connection.state(InFlight).answered
     kind, clauses = _allowed_wait(request, last_response, connection)
@@ -56,13 +55,13 @@ def explain_wait(
     if last_response is None:
         clauses.append("the broker has not answered on this connection yet")
     else:
-        elapsed = duration(at - last_response.at)
-        clauses.append(f"the last response here was {last_response.api} v{last_response.version}, {elapsed} ago")
+        elapsed_text = duration(at - last_response.at)
+        clauses.append(f"the last response here was {last_response.api} v{last_response.version}, {elapsed_text} ago")
     others = _other_connections(at, connection)
     if others.answered is not None and others.answered > request.at:
         kind = WaitKind.LOST if kind is WaitKind.UNKNOWN else kind
-        elapsed = duration(at - others.answered)
-        clauses.append(f"the broker answered another connection of this client {elapsed} ago, so it works")
+        elapsed_text = duration(at - others.answered)
+        clauses.append(f"the broker answered another connection of this client {elapsed_text} ago, so it works")
     elif others.waiting and not partial_response[0]:
         kind = WaitKind.SILENT if kind is WaitKind.UNKNOWN else kind
         count = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
@@ -76,15 +75,17 @@ def explain_wait(
 def _allowed_wait(
     request: RequestReceived, last_response: LastResponse | None, connection: ConnectionState
 ) -> tuple[WaitKind, list[str]]:
-    """Return what the request itself allows the broker to wait for."""
+    """Return what the request itself allows the broker to wait for, and clauses that describe it."""
     message = request.message
-    allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts)) * _MS
+    allowed_ns = allowed_ms(message, connection.run.state(RebalanceTimeouts)) * _MS
     if message.api in ("JoinGroup", "SyncGroup"):
         awaited_event = "the other members" if message.api == "JoinGroup" else "the assignment of the group's leader"
-        clause = f"it may wait for {awaited_event}, but the rebalance timeout of {duration(allowed)} has passed"
+        clause = f"it may wait for {awaited_event}, but the rebalance timeout of {duration(allowed_ns)} has passed"
         return WaitKind.REBALANCE, [clause]
     if message.api in ("Fetch", "ShareFetch"):
-        return WaitKind.LONG_POLL, [f"it may wait for records, but its {duration(allowed)} (max_wait_ms) have passed"]
+        return WaitKind.LONG_POLL, [
+            f"it may wait for records, but its {duration(allowed_ns)} (max_wait_ms) have passed"
+        ]
     if last_response is not None and last_response.throttle_ms:
         clause = (
             f"the broker throttled this client for {duration(last_response.throttle_ms * _MS)}, and that has passed"

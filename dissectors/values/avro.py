@@ -1,4 +1,4 @@
-"""Read Avro's binary encoding by the writer's schema.
+"""Read Avro's binary encoding with the writer's schema.
 
 This does not use fastavro, because the bytes are untrusted: fastavro 1.13 crashes the process with a segmentation fault
 on deeply nested data of a recursive schema, and does not return for an array of 2**60 nulls.
@@ -63,7 +63,7 @@ class _Reader:
 
     Attributes:
         pos: The offset of the next byte.
-        departure: The first way in which the bytes differ from those of Avro's own writer; None if they do not.
+        departure: The first way in which the bytes differ from what Avro's own writer produces; None if they do not.
         partial: The fields of the outermost record that were read.
     """
 

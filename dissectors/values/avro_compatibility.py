@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dissectors.values.avro_schema import AvroType
 
-#: What a reader's type also reads.
+#: The types of a writer that a reader's type can also read.
 _PROMOTIONS = {
     "long": ("int",),
     "float": ("int", "long"),

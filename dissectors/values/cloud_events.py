@@ -20,7 +20,7 @@ def is_attribute(header: str) -> bool:
 
 
 def structured_event(value: Any) -> DecodedValue | None:
-    """Return an event in the JSON format, recognised by its required attributes."""
+    """Return an event in the JSON format, recognised by its required attributes; None for other values."""
     if isinstance(value, dict) and value.keys() >= _REQUIRED:
         return DecodedValue("cloudevents", value, type=str(value["type"]))
     return None
@@ -28,7 +28,7 @@ def structured_event(value: Any) -> DecodedValue | None:
 
 @plain_format(rank=10)
 def binary_event(data: bytes, context: ValueContext) -> DecodedValue | None:
-    """Return an event in binary mode: the attributes from the headers, and the decoded value as ``data``."""
+    """Return an event in binary mode: header attributes, and the decoded value as ``data``; None for other values."""
     attributes = {
         name.removeprefix(_PREFIX): (value or b"").decode() for name, value in context.headers if is_attribute(name)
     }

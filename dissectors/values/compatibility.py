@@ -38,22 +38,22 @@ def conflict(*, reader: Schema, writer: Schema) -> str | None:
 
 
 def _avro_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
-    new, old = _parse(reader), _parse(writer)
-    is_different_record = new.kind == old.kind and new.name != old.name
-    if not is_different_record and (text := incompatibility(new, old)) is not None:
+    reader_type, writer_type = _parse(reader), _parse(writer)
+    is_different_record = reader_type.kind == writer_type.kind and reader_type.name != writer_type.name
+    if not is_different_record and (text := incompatibility(reader_type, writer_type)) is not None:
         yield text
 
 
 def _protobuf_conflicts(reader: Schema, writer: Schema) -> Iterator[str]:
     protobuf = importlib.import_module("dissectors.values.protobuf")
-    new, old = protobuf.messages(reader), protobuf.messages(writer)
-    for name in new.keys() & old.keys():
-        old_fields = {field.number: field for field in old[name].fields}
-        for field in new[name].fields:
-            old_field = old_fields.get(field.number)
-            if old_field is not None and _wire_type(field) != _wire_type(old_field):
-                yield f"field {field.number} of {name} was {_type_name(old_field)} and is {_type_name(field)}"
-            elif old_field is None and field.is_required:
+    reader_messages, writer_messages = protobuf.messages(reader), protobuf.messages(writer)
+    for name in reader_messages.keys() & writer_messages.keys():
+        writer_fields = {field.number: field for field in writer_messages[name].fields}
+        for field in reader_messages[name].fields:
+            writer_field = writer_fields.get(field.number)
+            if writer_field is not None and _wire_type(field) != _wire_type(writer_field):
+                yield f"field {field.number} of {name} was {_type_name(writer_field)} and is {_type_name(field)}"
+            elif writer_field is None and field.is_required:
                 yield f"field {field.number} of {name} is new and required"
 
 

@@ -63,9 +63,9 @@ def _validator(schema: Schema) -> tuple[Any, str | None]:
     declaration = _parse_schema(schema.text)
     title = declaration.get("title") if isinstance(declaration, dict) else None
     registry: Registry[Any] = Registry().with_resources(resources)
-    class_ = validator_for(declaration, default=Draft7Validator)
+    validator_class = validator_for(declaration, default=Draft7Validator)
     has_patterns = any("patternProperties" in text for text in texts)
-    validator = bounded_validator(class_, has_patterns=has_patterns)(declaration, registry=registry)
+    validator = bounded_validator(validator_class, has_patterns=has_patterns)(declaration, registry=registry)
     return validator, title if isinstance(title, str) else None
 
 

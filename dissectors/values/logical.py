@@ -13,7 +13,7 @@ _MAX_DECIMAL_BYTES = 64
 
 
 def logical_value(value: Any, logical: str, scale: int) -> Any:
-    """Return a value as text, or unchanged if the logical type is unknown or does not fit, or it is out of range."""
+    """Return a value as text, or unchanged if it is out of range or its logical type is unknown or does not fit."""
     try:
         if isinstance(value, bytes):
             return _bytes_value(value, logical, scale)

@@ -42,7 +42,7 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
         text: The file, or its descriptor in base64, as Confluent's client for Python registers it.
 
     Raises:
-        SchemaError: The text is neither.
+        SchemaError: The text is neither a file nor a descriptor.
     """
     if _BASE64.fullmatch(text):
         return _parse_descriptor(name, text)
@@ -86,8 +86,8 @@ def parsed_file(text: str) -> ast.File:
 
 
 class _Listener(ErrorListener):  # type: ignore[misc]  # antlr4 has no types
-    def syntaxError(self, *at: Any) -> None:  # noqa: N802
-        _, _, line, column, *_ = at
+    def syntaxError(self, *arguments: Any) -> None:  # noqa: N802
+        _, _, line, column, *_ = arguments
         raise SchemaError(f"it is not a .proto file from line {line}, column {column + 1} on")
 
 

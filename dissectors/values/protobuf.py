@@ -31,7 +31,7 @@ _WELL_KNOWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 @schema_format("PROTOBUF")
 def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """Decode a message: enums become names, timestamps and durations text, absent fields without presence defaults."""
+    """Decode a message. Enums become names, times and durations text; absent fields without presence get defaults."""
     try:
         classes = _classes(schema)
     except SchemaError as error:
@@ -65,7 +65,7 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
 def _named_messages(
     payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext
 ) -> tuple[list[Any], int] | None:
-    """Return the messages with the name that Apicurio's serializer writes, and where the data starts, if there is one.
+    """Return the messages with the name that Apicurio's serializer wrote, and where the data starts; None without any.
 
     The name is in a header. Without headers, it is in a size-prefixed message ``Ref {string name = 1}`` before the
     data.
@@ -98,7 +98,7 @@ def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> Value
 
 
 def _fitting_messages(data: bytes, classes: dict[_Path, list[Any]], prefix: str = "") -> list[str]:
-    """Return a clause that names the messages of the schema that the bytes fit; nothing if they fit too many."""
+    """Return a clause that names the messages of the schema that the bytes fit; empty if they fit none or too many."""
     names = []
     for path, types in classes.items():
         message = types[0]()
@@ -150,7 +150,7 @@ def messages(schema: Schema) -> dict[str, Any]:
 
 def check(schema: Schema) -> None:
     """Raise `SchemaError` if the schema is invalid."""
-    _pool(schema)
+    _build_pool(schema)
 
 
 def serialized(schema: Schema) -> str:
@@ -159,11 +159,11 @@ def serialized(schema: Schema) -> str:
     Raises:
         SchemaError: The schema is invalid.
     """
-    pool, _ = _pool(schema)
+    pool, _ = _build_pool(schema)
     return base64.b64encode(pool.FindFileByName(_MAIN).serialized_pb).decode()
 
 
-def _pool(schema: Schema) -> tuple[Any, Any]:
+def _build_pool(schema: Schema) -> tuple[Any, Any]:
     """Return a pool with the schema's file and the files that it imports, and the descriptor of the file."""
     pool = descriptor_pool.DescriptorPool()
     file = file_descriptor(_MAIN, schema.text)
@@ -173,8 +173,8 @@ def _pool(schema: Schema) -> tuple[Any, Any]:
 
 @cached_parser
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
-    """Return the message classes of a schema by their indexes, which may have two classes (`_declared_messages`)."""
-    pool, file = _pool(schema)
+    """Return the message classes of a schema by index path. A path may have two classes (see `_declared_messages`)."""
+    pool, file = _build_pool(schema)
     classes: dict[tuple[int, ...], list[Any]] = {}
     for paths, name in _declared_messages(file):
         descriptor = pool.FindMessageTypeByName(f"{file.package}.{name}".lstrip("."))

@@ -28,7 +28,7 @@ _MAX_NAME_LENGTH: Final = 200  # in characters, for the name of a field or heade
 
 
 class RecordChange(NamedTuple):
-    """A change of a record.
+    """A change to a record.
 
     Attributes:
         part: ``key``, ``value``, ``headers`` or ``timestamp``.
@@ -61,7 +61,7 @@ def record_changes(
         schemas: The schemas by which the two records decode.
         append_time: The append time in the response to the Produce (ms), -1 for none. It counts only for records with
             LogAppendTime: Kafka also returns one for a batch that it has already (`UnifiedLog.append`).
-        is_recent: Whether the Produce was so recent that the offset must be the same record's.
+        is_recent: Whether the Produce was so recent that the offset must still belong to the same record.
     """
     expected = append_time if fetched.is_append_time else produced.timestamp
     has_time = expected >= 0 and fetched.magic > 0
@@ -110,7 +110,7 @@ class _RecordSide:
         return self.envelope is not None and (self.envelope.is_marked or self.schema is not None)
 
     def decode_like(self, other: _RecordSide) -> DecodedValue:
-        """Decode the data, by the schema of the other side if this side has none."""
+        """Decode the data, with the schema of the other side if this side has none."""
         if self.schema is not None or other.schema is None:
             return decode(self.data, self.context)
         subject = SchemaKey("subject", f"{self.context.topic}-{self.context.part}")
@@ -141,7 +141,7 @@ def _size(data: bytes | None) -> str:
 
 
 def _envelope_change(old: _RecordSide, new: _RecordSide) -> tuple[str, str]:
-    """Return kind and text of a change of the envelope; empty if there is none, or maybe no envelope."""
+    """Return the kind and text of a change of the envelope; empty if there is none, or if envelopes are doubtful."""
     old_envelope, new_envelope = old.envelope, new.envelope
     if old.body != new.body and not all(side.envelope is None or side.is_certain for side in (old, new)):
         return "", ""
@@ -212,7 +212,7 @@ def _truncate(name: str) -> str:
 
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
-    """Return how the headers changed, ignoring those of envelopes; None if they did not."""
+    """Return how the headers changed, ignoring those of envelopes; None if they did not change."""
     old_headers, new_headers = (
         [header for header in record.headers if header[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
     )

@@ -40,7 +40,7 @@ def format_of(schema: Schema) -> SchemaFormat | None:
 
 
 def check_schema(schema: Schema) -> None:
-    """Check that values can be decoded by a schema. This takes seconds for a Protobuf file of 1 MB.
+    """Check that a schema can be used to decode values. This takes several seconds for a Protobuf file of 1 MB.
 
     Raises:
         SchemaError: The schema is invalid.

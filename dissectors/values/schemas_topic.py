@@ -60,7 +60,7 @@ def is_schemas_topic(topic: str | None) -> bool:
 
 
 def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | None:
-    """Read a record of the topic; None if it is not one. Never raises."""
+    """Return a record of the topic; None if key and value do not form one. Never raises."""
     key_object, content = _parse_object(key), _parse_object(value)
     if key_object is None or (value is not None and content is None) or not isinstance(key_object.get("keytype"), str):
         return None

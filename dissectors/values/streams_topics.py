@@ -10,8 +10,8 @@
 | ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-N-topic`` | unchanged | the response to a subscription |
 | ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-N-changelog`` | foreign and primary key | a subscription |
 
-A name does not say whether a store has windows, and users may choose names. So a key or value that decodes as it is
-stays that way, and a reading counts only if its times are plausible or the key or value inside decodes.
+A name does not tell whether a store has windows, and users may choose names. So a key or value that decodes as it is
+is kept as it is, and a reading is accepted only if its times are plausible or the key or value inside decodes.
 
 Sources: Kafka's WindowKeySchema, SessionKeySchema, TimeWindowedSerializer, TimestampedKeyAndJoinSideSerializer,
 ChangedDeserializer, CombinedKeySchema, SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde; KTableImpl (names).
@@ -247,7 +247,7 @@ def _read_hash(data: bytes, offset: int) -> tuple[int, str | None]:
 
 
 def _read_change(data: bytes) -> StreamsReading | None:
-    """Read a change. Its last byte says which values it has and, if it is 3 or more, that ``latest`` precedes it."""
+    """Read a change. Its last byte tells which values it has and, if it is 3 or more, that ``latest`` precedes it."""
     flag, end, start = data[-1], len(data) - 1, 0
     members: dict[str, Any] = {"new": None, "old": None}
     if flag > 5:

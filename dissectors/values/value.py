@@ -131,7 +131,7 @@ class DecodedValue:
         subject: The schema's subject, if known.
         type: The name of the record or message in the schema.
         problem: Why `data` is incomplete or doubtful.
-        reencoding: ``equal`` if encoding `data` again gives the same bytes, otherwise why not. None if not checked.
+        reencoding: ``equal`` if encoding `data` again gives the same bytes, otherwise the reason. None if not checked.
         is_cut: Whether parts of `data` are left out because of the limits.
         inner: The keys and values inside, if a program wrapped them; `schema` and `problem` are those of one of them.
         steps: The work of validating and copying the value, in steps (`dissectors.records.allowance`).
@@ -169,14 +169,14 @@ class WrittenRecord(NamedTuple):
 
     Attributes:
         topic: None if its name is unknown.
-        partition: None if it is in no partition.
+        partition: None if the record belongs to no partition.
         path: The path to the record in the body, in the notation for users.
         offset: In a produced batch, relative to its base offset.
         magic: The record format.
         timestamp: In ms, -1 for none.
         is_append_time: Whether the broker chose the timestamp.
-        key: None for null; so is the value.
-        headers: In their order.
+        key: None for null, as for the value.
+        headers: In wire order.
         masked: Whether the names of fields and headers must not be shown.
     """
 

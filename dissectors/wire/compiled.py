@@ -27,7 +27,7 @@ Irregular = (ValueError, IndexError, struct.error)
 TAGGED: Final = 1
 #: Flag: at least one error code is not 0.
 ERROR_CODE: Final = 2
-#: Flag: a value is unusual. Only the first element of an array is checked: the cost does not depend on its size.
+#: Flag: a value is unusual. Only the first element of an array is checked, so the cost does not depend on its size.
 UNUSUAL: Final = 4
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
@@ -52,7 +52,7 @@ def _is_compilable(layout: Layout) -> bool:
         return False
     return all(
         {field.length, field.element_length} <= _ENCODINGS
-        and field.exception is None
+        and field.deviating_element is None
         and (field.struct is None or _is_compilable(field.struct))
         for field in (*layout.fields, *layout.tagged)
     )
@@ -295,7 +295,7 @@ def _value_checker(check: PlausibilityCheck) -> Callable[[Any], Any]:
 
 
 def _error_code_checker(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
-    """Like `_value_checker`, for error codes other than 0; the returned function also sets the `ERROR_CODE` flag."""
+    """Do the same as `_value_checker` for error codes other than 0; the function also sets the `ERROR_CODE` flag."""
 
     def check_code(value: int, flags: list[int]) -> int:
         if not check(value):

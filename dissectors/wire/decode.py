@@ -1,4 +1,4 @@
-"""Decodes bytes to values: with the compiled decoder, or with the walk if the bytes are irregular."""
+"""Decode bytes to values: with the compiled decoder, or with the walk if the bytes are irregular."""
 
 from __future__ import annotations
 

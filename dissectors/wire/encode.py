@@ -1,4 +1,4 @@
-"""Encodes values to bytes in any layout: the inverse of `dissectors.wire.decode`."""
+"""Encode values to bytes in any layout: the inverse of `dissectors.wire.decode`."""
 
 from __future__ import annotations
 

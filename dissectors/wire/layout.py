@@ -52,7 +52,7 @@ class Field:
 
     Only edits set the rest: the lengths ``uvarint-1`` (the length itself) and ``uvarint+1`` (the length plus two);
     `writes`, which is ``null`` to write null for every value, or ``empty`` to write an empty value for null; and
-    `exception`, the index and layout of the one element that is written in a different layout.
+    `deviating_element`, the index and layout of the one element that is written in a different layout.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Field:
     default: Any = None
     entity: str | None = None
     writes: str | None = None
-    exception: tuple[int, Layout] | None = None
+    deviating_element: tuple[int, Layout] | None = None
     #: The cache of `cached_on_owner`.
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -123,7 +123,9 @@ def cached_on_owner(compute: Callable[[OwnerT], ResultT]) -> Callable[[OwnerT], 
 def layout_of_element(field: Field, index: int) -> Layout:
     """Return the layout of one element of an array of structs."""
     assert field.struct is not None
-    return field.exception[1] if field.exception is not None and field.exception[0] == index else field.struct
+    if field.deviating_element is not None and field.deviating_element[0] == index:
+        return field.deviating_element[1]
+    return field.struct
 
 
 def snake_case(name: str) -> str:

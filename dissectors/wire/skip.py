@@ -1,4 +1,4 @@
-"""Finds where fields end without decoding them, which is much faster and can stop at any field."""
+"""Find where fields end without decoding them, which is much faster and can stop at any field."""
 
 from __future__ import annotations
 

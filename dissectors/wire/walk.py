@@ -67,7 +67,7 @@ def walk(
         frame: The whole frame, length prefix included, so that spans index into it.
         start: Offset of the first byte.
         end: One past the last byte to read; None for the end of `frame`.
-        most_nodes: The walk stops with `TooManyElements` before it makes more nodes than this.
+        most_nodes: The walk stops with `TooManyElements` before it creates more nodes than this.
 
     Returns:
         The fields read so far; bad bytes set `WalkResult.error` and never raise. Values are as in
@@ -133,7 +133,7 @@ class _Walker:
             self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
 
     def reserve_nodes(self, count: int) -> None:
-        """Deduct `count` from the number of nodes that this walk may still make."""
+        """Deduct `count` from the number of nodes that this walk may still create."""
         self.nodes_left -= count
         if self.nodes_left < 0:
             raise self.too_many_error(f"more than {self.most_nodes} fields")

@@ -22,8 +22,8 @@ SHARE_GROUP_STATE: Final = "__share_group_state"
 
 _STEP_S: Final = 0.01
 
-#: Internal topic -> the config with its number of partitions.
-_INTERNAL: Final = {
+#: Internal topic -> the config that sets its number of partitions.
+_PARTITION_COUNT_CONFIGS: Final = {
     CONSUMER_OFFSETS: "offsets.topic.num.partitions",
     TRANSACTION_STATE: "transaction.state.log.num.partitions",
     SHARE_GROUP_STATE: "share.coordinator.state.topic.num.partitions",
@@ -48,9 +48,11 @@ class AutoCreation:
             ApiError: See `Topics.create`.
         """
         topics, configs = self._cluster.part(Topics), self._cluster.part(Configs)
-        partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
+        partition_count = int(configs.broker(_PARTITION_COUNT_CONFIGS.get(name, "num.partitions")))
         return topics.create(
-            name, topics.choose_replicas(partitions, topics.default_replication), internal=name in _INTERNAL
+            name,
+            topics.choose_replicas(partition_count, topics.default_replication),
+            internal=name in _PARTITION_COUNT_CONFIGS,
         )
 
     def create_later(self, names: Collection[str]) -> None:
@@ -60,9 +62,9 @@ class AutoCreation:
         many (`Topics.check_request`); the client is not notified.
         """
         clock, delay_ms = self._cluster.clock, self._cluster.options.auto_create_delay_ms
-        partitions = int(self._cluster.part(Configs).broker("num.partitions"))
+        partition_count = int(self._cluster.part(Configs).broker("num.partitions"))
         try:
-            self._cluster.part(Topics).check_request((len(names) + len(self._due_times)) * partitions)
+            self._cluster.part(Topics).check_request((len(names) + len(self._due_times)) * partition_count)
         except ApiError:
             return
         for name in names:
@@ -71,26 +73,28 @@ class AutoCreation:
             else:
                 self._due_times.setdefault(name, clock.now() + math.ceil(delay_ms))
         if self._due_times and self._timer is None:
-            self._timer = clock.schedule(delay_ms, self._create_due)
+            self._timer = clock.schedule(delay_ms, self._create_due_topics)
 
     def close(self) -> None:
         """Cancel scheduled creations."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _create_due(self) -> None:
+    def _create_due_topics(self) -> None:
         """Create due topics for up to 10 ms; the remaining ones follow after other tasks have run."""
-        clock, started = self._cluster.clock, time.perf_counter()
-        for name, due in list(self._due_times.items()):
-            if due > clock.now():
+        clock, started_at = self._cluster.clock, time.perf_counter()
+        for name, due_at in list(self._due_times.items()):
+            if due_at > clock.now():
                 break
             del self._due_times[name]
             self._try_to_create(name)
-            if time.perf_counter() - started > _STEP_S:
+            if time.perf_counter() - started_at > _STEP_S:
                 break
-        next_due = next(iter(self._due_times.values()), None)
-        self._timer = None if next_due is None else clock.schedule(next_due - clock.now(), self._create_due)
+        next_due_at = next(iter(self._due_times.values()), None)
+        self._timer = (
+            None if next_due_at is None else clock.schedule(next_due_at - clock.now(), self._create_due_topics)
+        )
 
     def _try_to_create(self, name: str) -> None:
-        with suppress(ApiError):  # created meanwhile, or not storable; Kafka logs that
+        with suppress(ApiError):  # it exists by now, or cannot be stored
             self.create_now(name)

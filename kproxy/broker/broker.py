@@ -117,11 +117,11 @@ class Broker:
         **settings: object,
     ) -> None:
         self.options = dataclasses.replace(options or BrokerOptions(), **settings)  # type: ignore[arg-type]
-        self._wanted_ports = ports
+        self._requested_ports = ports
         self._advertised: Mapping[str, Sequence[tuple[str, int]]] = {}
         self._report = report
         self._servers: dict[tuple[str, int], NodeListener] = {}  # by listener and node
-        self._bound: dict[tuple[str, int], int] = {}  # the port of each listener
+        self._bound_ports: dict[tuple[str, int], int] = {}  # the port of each listener
         self._stack = AsyncExitStack()
 
     cluster: Cluster
@@ -152,7 +152,7 @@ class Broker:
 
     def ports_of(self, listener: str) -> tuple[int, ...]:
         """Return the brokers' ports for a listener."""
-        return tuple(port for (name, _), port in self._bound.items() if name == listener)
+        return tuple(port for (name, _), port in self._bound_ports.items() if name == listener)
 
     async def __aenter__(self) -> Self:
         try:
@@ -179,7 +179,7 @@ class Broker:
             return
         for (listener, node), server in self._servers.items():
             if node == number:
-                port = self._bound.get((listener, node))
+                port = self._bound_ports.get((listener, node))
                 await server.start(None if port is None else self._listen(port))
         self.cluster.nodes[number].up = True
         self.cluster.part(Topics).update_leaders()
@@ -230,18 +230,20 @@ class Broker:
         return self.cluster.part(Topics).partition(topic, partition) is not None
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another broker the leader of a partition, and one of its replicas if it is not yet.
+        """Make another broker the leader of a partition, adding it to the replicas if necessary.
 
         Raises:
             KeyError: Unknown partition or broker.
         """
         topics = self.cluster.part(Topics)
-        state = topics.partition(topic, partition)
-        if state is None or node not in self.cluster.nodes:
-            raise KeyError(f"unknown partition {topic}-{partition}" if state is None else f"unknown broker {node}")
-        if node not in state.replicas:
-            topics.replace(state, [*state.replicas, node])
-        topics.set_leader(state, node)
+        moved_partition = topics.partition(topic, partition)
+        if moved_partition is None or node not in self.cluster.nodes:
+            raise KeyError(
+                f"unknown partition {topic}-{partition}" if moved_partition is None else f"unknown broker {node}"
+            )
+        if node not in moved_partition.replicas:
+            topics.replace(moved_partition, [*moved_partition.replicas, node])
+        topics.set_leader(moved_partition, node)
 
     async def _start(self) -> None:
         journal, storage = None, StorageHealth(self.options.data, self._report)
@@ -258,15 +260,18 @@ class Broker:
         check_static(self.options.configs, cluster.line)
         check_mechanisms(self.options)
         listeners = listeners_of(self.options)
-        tls = None if self._wanted_ports is None else tls_context(self.options)
+        tls = None if self._requested_ports is None else tls_context(self.options)
         sockets: list[socket.socket | None] = []
         for listener, number, port, advertised in self._planned_listeners(listeners):
             sock = None if port is None else self._stack.enter_context(self._listen(port))
             sockets.append(sock)
             if sock is not None:
-                self._bound[listener.name, number] = sock.getsockname()[1]
+                self._bound_ports[listener.name, number] = sock.getsockname()[1]
             node = cluster.nodes.setdefault(number, BrokerNode(number, {}))
-            node.addresses[listener.name] = advertised or ("127.0.0.1", self._bound.get((listener.name, number), 0))
+            node.addresses[listener.name] = advertised or (
+                "127.0.0.1",
+                self._bound_ports.get((listener.name, number), 0),
+            )
             self._servers[listener.name, number] = NodeListener(cluster, node, listener, tasks, self._report, tls)
         self._stack.callback(self._stop)
         try:
@@ -284,13 +289,13 @@ class Broker:
     ) -> Iterator[tuple[BrokerListener, int, int | None, tuple[str, int] | None]]:
         """Yield each listener of each node, with its port (0 for any, None for none) and its advertised address."""
         names, node_indexes = [listener.name for listener in listeners], range(self.options.brokers)
-        ports = by_listener(names, "ports", self._wanted_ports or (), len(node_indexes))
+        ports = by_listener(names, "ports", self._requested_ports or (), len(node_indexes))
         advertised = self._advertised = by_listener(names, "advertised", self.options.advertised, len(node_indexes))
         for listener in listeners:
             for index in node_indexes:
                 address = advertised[listener.name][index] if listener.name in advertised else None
                 port = ports[listener.name][index] if listener.name in ports else 0
-                yield listener, self.options.first_id + index, None if self._wanted_ports is None else port, address
+                yield listener, self.options.first_id + index, None if self._requested_ports is None else port, address
 
     def _listen(self, port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=1024)

@@ -3,7 +3,7 @@
 # Rule 1: all brokers share this state and one event loop. A handler changes it between two awaits, so no lock is needed
 # and no client sees half a change.
 #
-# Rule 2: parts are created on first use, read the journal then, and never hold on to each other: `cluster.part(Kind)`.
+# Rule 2: parts are created on first use, read the journal then, and never store each other: they call `cluster.part`.
 #
 # Rule 3: a change is in the journal before its response is sent.
 

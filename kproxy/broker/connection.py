@@ -196,7 +196,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     def _with_client_id(self, head: RequestHead) -> RequestHead:
-        """Return the head, with the connection's client id if its own is null (KIP-1313)."""
+        """Return the head; if its client id is null, fill in the connection's (KIP-1313)."""
         if head.client_id is None:
             return head._replace(client_id=self._client_id)
         if self._client_id is None:
@@ -217,13 +217,13 @@ class ClientConnection(asyncio.Protocol):
                     await journal.synced()
                 except ApiError:
                     return with_storage_error(request, response)
-        except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
+        except Exception as error:  # noqa: BLE001 - a bug in kproxy ends one connection, not the broker
             self.close(f"{_api_and_version(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
         return response
 
     async def _await_response(self, response: Awaitable[Any]) -> Any:
-        """Wait for a response and return it. If the client leaves meanwhile, close the connection and return None."""
+        """Wait for a response and return it. If the client leaves before that, close the connection and return None."""
         self._response_timeout = asyncio.timeout(_LINGER_S if self._half_closed else None)
         try:
             async with self._response_timeout:
@@ -262,7 +262,7 @@ class ClientConnection(asyncio.Protocol):
 
 
 async def _run_maybe_in_thread(is_large: bool, function: Callable[..., T], *args: Any) -> T:
-    """Call a function without side effects. If it takes long, use a thread, so that other connections are served."""
+    """Call a function that has no side effects; if `is_large`, in a thread, so as not to block other connections."""
     return await asyncio.to_thread(function, *args) if is_large else function(*args)
 
 

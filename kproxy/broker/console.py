@@ -24,22 +24,22 @@ async def run_console_command(broker: Broker, line: str) -> str:
     """
     match line.split():
         case ["stop", number]:
-            node = _node_number(broker, number)
+            node = _parse_node_number(broker, number)
             await broker.stop_node(node)
             return f"broker {node} is down"
         case ["start", number]:
-            node = _node_number(broker, number)
+            node = _parse_node_number(broker, number)
             await broker.start_node(node)
             return f"broker {node} is up"
         case ["lead", topic, partition, number]:
-            node = _node_number(broker, number)
+            node = _parse_node_number(broker, number)
             if not partition.isdecimal() or not broker.has_partition(topic, int(partition)):
                 raise InvalidConsoleCommand(f"unknown partition {topic}-{partition}")
             broker.move_leader(topic, int(partition), node)
             return f"broker {node} leads {topic}-{partition}"
         case ["brokers"]:
             nodes = broker.cluster.nodes.values()
-            return ", ".join(f"{node.id} {_addresses(node)} {'up' if node.up else 'down'}" for node in nodes)
+            return ", ".join(f"{node.id} {_format_addresses(node)} {'up' if node.up else 'down'}" for node in nodes)
         case ["help" | "?"]:
             return HELP
     raise InvalidConsoleCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
@@ -61,11 +61,11 @@ def listen_to_stdin(broker: Broker, report: Callable[[str], None], on_end: Calla
     )
 
 
-def _addresses(node: BrokerNode) -> str:
+def _format_addresses(node: BrokerNode) -> str:
     return " ".join(f"{host}:{port}" for host, port in node.addresses.values())
 
 
-def _node_number(broker: Broker, text: str) -> int:
+def _parse_node_number(broker: Broker, text: str) -> int:
     if not text.isdecimal() or int(text) not in broker.cluster.nodes:
         raise InvalidConsoleCommand(f"unknown broker {text}; brokers: {', '.join(map(str, broker.cluster.nodes))}")
     return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-#: The JSON value of an entry; None instead of it means that the entry is deleted.
+#: The JSON value of an entry; None in its place means that the entry is deleted.
 Value: TypeAlias = Mapping[str, Any]
 
 
@@ -13,7 +13,7 @@ class Journal(Protocol):
     """Stores the entries of tables. The owner of a table reads it once, when it is created, and then only writes.
 
     Attributes:
-        changes: How many times an entry has been put.
+        changes: How often `put` has been called.
     """
 
     changes: int

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 Addresses: TypeAlias = Sequence[tuple[str, int]]
 
-#: Default limit of record data in bytes.
+#: Default limit on record data, in bytes.
 RETENTION_BYTES = 1 << 30
 
 
@@ -22,7 +22,7 @@ class BrokerOptions:
         release: The Kafka release to emulate (APIs and versions), e.g. ``2.8``; None for all supported versions.
         data: Directory for topics, offsets and groups that survive a restart; None keeps them in memory.
         fsync: With `data`, acknowledge only after the data is on disk.
-        retention_bytes: Limit of record data in total; the oldest batches are deleted first.
+        retention_bytes: Limit on all record data together; the oldest batches are deleted first.
         quirks: Broker bugs to reproduce, in the notation of docs/quirks.md.
         listeners: Names of each broker's listeners; a single one by default. A name is a security protocol
             (``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT``, ``SASL_SSL``), or ``listener.security.protocol.map`` in
@@ -36,7 +36,7 @@ class BrokerOptions:
         users: Passwords by name, for PLAIN and SCRAM.
         acls: Whether ACLs are enforced.
         super_users: Principals that may do everything, e.g. ``User:admin``.
-        topics: Topics to create at the start: name -> number of partitions.
+        topics: Topics to create at startup: name -> number of partitions.
         configs: Broker configs, as in Kafka's server.properties: ``auto.create.topics.enable`` -> ``false``.
         auto_create_delay_ms: Delay before a topic that a client requested is created; Kafka creates it in the
             background. With 0 the client's next request finds it.

@@ -18,7 +18,7 @@ _STEP_S: Final = 0.01
 
 
 class paced(Generic[T]):  # noqa: N801 - reads as a function, like `enumerate`
-    """Iterate over items that do not change meanwhile, letting other tasks run every 10 ms."""
+    """Iterate over items, which must not change, letting other tasks run every 10 ms."""
 
     __slots__ = ("_items", "_until")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-#: Entity type -> name, None for the default: ``{"user": "alice", "client-id": None}``.
+#: Pairs of entity type and name, None for the default: ``(("user", "alice"), ("client-id", None))``.
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
@@ -31,7 +31,7 @@ class Quotas:
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
         self._values: dict[Entity, dict[str, float]] = {
-            _entity(key): dict(stored) for key, stored in cluster.journal.entries("quotas")
+            _parse_entity(key): dict(stored) for key, stored in cluster.journal.entries("quotas")
         }
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
@@ -68,5 +68,5 @@ class Quotas:
         self._journal.put("quotas", json.dumps(entity), stored or None)
 
 
-def _entity(key: str) -> Entity:
+def _parse_entity(key: str) -> Entity:
     return tuple((kind, name) for kind, name in json.loads(key))

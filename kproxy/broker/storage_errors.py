@@ -50,7 +50,7 @@ def may_write(request: Request) -> bool:
 
 
 def with_storage_error(request: Request, response: Body) -> Body:
-    """Return the response with an error code: at the top if it has one there, else in each entry without one."""
+    """Return the response with an error code: at the top level if there is one, else in each entry without an error."""
     name = _NAME_BY_KEY[request.api_key]
     error = CODES[name]
     if name == "InitProducerId" and request.body["transactional_id"] is None:

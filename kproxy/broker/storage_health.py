@@ -1,4 +1,4 @@
-"""StorageHealth: reports when the data directory cannot be written, and when it can be again."""
+"""StorageHealth: reports when the data directory cannot be written, and when it can be written again."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class StorageHealth:
         self._catch_up: Callable[[], bool] = lambda: True
         self._timer: Timer | None = None
         self._failing_since = 0
-        self._failures = 0
-        self._failed_lately = False
+        self._failure_count = 0
+        self._has_failed_recently = False
 
     @property
     def is_failing(self) -> bool:
@@ -66,8 +66,8 @@ class StorageHealth:
 
     def failed(self, path: Path, error: OSError) -> None:
         """Record that a write to a file failed."""
-        self._failures += 1
-        self._failed_lately = True
+        self._failure_count += 1
+        self._has_failed_recently = True
         if self._timer is not None or self._directory is None:
             return
         self._failing_since = self._clock.now()
@@ -85,21 +85,21 @@ class StorageHealth:
             self._timer = None
 
     def _schedule(self) -> None:
-        self._failed_lately = False
-        self._timer = self._clock.schedule(_PROBE_MS, self._probe)
+        self._has_failed_recently = False
+        self._timer = self._clock.schedule(_PROBE_MS, self._check_recovery)
 
-    def _probe(self) -> None:
+    def _check_recovery(self) -> None:
         assert self._directory is not None
-        if self._failed_lately or not (self._can_write() and self._catch_up()):
+        if self._has_failed_recently or not (self._can_write() and self._catch_up()):
             self._schedule()
             return
         self._timer = None
         duration_s = (self._clock.now() - self._failing_since) / 1000
-        failure_count = f"{self._failures} write{'s' * (self._failures != 1)} failed"
+        failures_text = f"{self._failure_count} write{'s' * (self._failure_count != 1)} failed"
         self._report(
-            f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failure_count}"
+            f"the built-in broker can write {self._directory} again, after {duration_s:.0f} s in which {failures_text}"
         )
-        self._failures = 0
+        self._failure_count = 0
 
     def _can_write(self) -> bool:
         assert self._directory is not None

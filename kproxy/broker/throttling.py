@@ -1,4 +1,4 @@
-"""Throttling: clients that exceed their byte rate must wait; their connection is not read meanwhile (KIP-219)."""
+"""Throttling: clients that exceed their byte rate must wait, and their requests are not read until then (KIP-219)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def throttle(request: Request, key: str, size: int) -> int:
     if quota is None:
         return 0
     owner, rate = quota
-    now = request.cluster.clock.now()
+    now_ms = request.cluster.clock.now()
     sizes = request.cluster.part(_ByteCounts).sizes.setdefault((request.node.id, key, *owner), deque())
-    sizes.append((now, size))
-    while sizes[0][0] <= now - _MAX_WINDOW_MS:
+    sizes.append((now_ms, size))
+    while sizes[0][0] <= now_ms - _MAX_WINDOW_MS:
         sizes.popleft()
-    window_ms = max(now - sizes[0][0], _MIN_WINDOW_MS)
+    window_ms = max(now_ms - sizes[0][0], _MIN_WINDOW_MS)
     throttle_ms = max(0, round(1000 * sum(size for _, size in sizes) / rate) - window_ms)
     if throttle_ms and key == FETCH:
         sizes.pop()

@@ -169,7 +169,7 @@ class Topics:
             )
         start = len(self._by_name) if first is None else first
         return [
-            [live_nodes[(start + index + n) % len(live_nodes)] for n in range(replication)]
+            [live_nodes[(start + index + replica_number) % len(live_nodes)] for replica_number in range(replication)]
             for index in range(partitions)
         ]
 
@@ -184,7 +184,7 @@ class Topics:
             raise ApiError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
         self._store(topic)
-        if not self._cluster.journal.is_stored:  # otherwise a restart would lose it and acknowledged records
+        if not self._cluster.journal.is_stored:  # otherwise a restart would lose the topic and its records
             self.delete(topic)
             raise ApiError(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
         self.changed.notify()
@@ -227,7 +227,7 @@ class Topics:
             self.changed.notify()
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Replace a partition's replicas; it keeps its leader if that broker is up and one of them."""
+        """Replace a partition's replicas; it keeps its leader if that broker is up and among them."""
         live_replicas = [replica for replica in replicas if self._cluster.nodes[replica].up]
         partition.replicas, partition.isr = list(replicas), live_replicas
         if partition.leader not in live_replicas:

@@ -79,7 +79,7 @@ class BrowseSession:
     @property
     def now(self) -> int:
         """Current time for requests in flight, ns: the clock, or the last time of a finished trace."""
-        return max(self.index.now, time.time_ns()) if self.source.live else self.index.now
+        return max(self.index.latest_at, time.time_ns()) if self.source.live else self.index.latest_at
 
     def work(self, seconds: float) -> bool:
         """Read and filter for this many seconds; return whether work remains."""
@@ -125,7 +125,7 @@ class BrowseSession:
         entry = row - index.first
         if not 0 <= entry < len(index.at):
             return None
-        lines = [self._read_line(index.places[side][entry], index.sizes[side][entry]) for side in (0, 1)]
+        lines = [self._read_line(index.locations[side][entry], index.sizes[side][entry]) for side in (0, 1)]
         state = RowState(index.state[entry])
         request, response, event = None, None, None
         for line in lines:
@@ -161,7 +161,7 @@ class BrowseSession:
         """Return the lines of a row exactly as they are in the trace."""
         index = self.index
         entry = row - index.first
-        locations = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
+        locations = ((index.locations[side][entry], index.sizes[side][entry]) for side in (0, 1))
         return [self.source.store.read(location, size) for location, size in locations if location >= 0]
 
     def _partial_lines(self, row: int) -> Iterator[Line]:

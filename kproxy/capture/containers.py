@@ -21,14 +21,14 @@ _PCAP_HEADER_BYTES = 24
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
 _CHUNK = 1 << 16
-_HEAD_BYTES = 16  # before each packet
+_HEAD_BYTES = 16  # of the header before each packet
 #: After this many empty packets at time 0 (1 MiB), the rest of the file is not read: gigabytes of zeros compress to
 #: megabytes. No capture has such packets, but preallocated and damaged files do.
 _MAX_ZEROS = 65_536
 
 
 def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
-    """Return the packets of an open file, as soon as they are available. If it is damaged, `notes.damage` says where.
+    """Return an iterator over the packets of an open file. If the file is damaged, `notes.damage` says where.
 
     Raises:
         CaptureError: See `open_capture`.
@@ -51,7 +51,9 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     if header[:4] not in _PCAP or len(header) < _PCAP_HEADER_BYTES:
         raise _not_a_capture_error(name, start, notes)
     endian, fraction_ns = _PCAP[header[:4]]
-    link_type: int = Struct(endian + "I").unpack_from(header, 20)[0] & 0xFFFF  # above: the frame check sequence
+    link_type: int = (
+        Struct(endian + "I").unpack_from(header, 20)[0] & 0xFFFF
+    )  # the upper bits describe the frame check sequence
     if link_type not in LINK_TYPES:
         raise unsupported_link(name, link_type)
     return _pcap_packets(file, Struct(endian + "4I"), fraction_ns, link_type, notes)
@@ -69,44 +71,52 @@ def _not_a_capture_error(name: str, start: bytes, notes: CaptureNotes) -> Captur
 
 
 def _pcap_packets(
-    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
+    file: io.BufferedReader[Any], header_struct: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[PacketBlock]:
-    unpack, rest, missing, delivered, zeros, skipped, captured = head.unpack_from, b"", 0, 0, 0, 0, 0
-    # All bytes of a read are used before the next one: a stream returns what is available. Only the rest of the last
+    unpack, leftover, missing_bytes, delivered, zero_count, skipped, captured = (
+        header_struct.unpack_from,
+        b"",
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
+    # All bytes of a read are used before the next read: a stream returns what is available. Only the rest of the last
     # packet is waited for, so that `data` is never much larger than a chunk or a packet.
-    while chunk := (file.read(missing) if rest else file.read1(_CHUNK)):
-        data, damage = rest + chunk, None
+    while chunk := (file.read(missing_bytes) if leftover else file.read1(_CHUNK)):
+        data, damage = leftover + chunk, None
         packets: list[tuple[int, int, int, int]] = []
-        add, start, size = packets.append, _HEAD_BYTES, len(data)
+        add_packet, start, size = packets.append, _HEAD_BYTES, len(data)
         while start <= size:
             seconds, fraction, captured, wire_length = unpack(data, start - _HEAD_BYTES)
             end = start + captured
             if end > size:
-                missing = end - size
+                missing_bytes = end - size
                 if captured > MAX_PACKET_BYTES:
                     number = delivered + len(packets) + skipped + 1
                     damage = f"packet {number} has an impossible length of {captured} bytes: the rest of the file"
                 break
             if captured or seconds or fraction or wire_length:
-                add((seconds * _SECOND + fraction * fraction_ns, start, end, wire_length))
-                zeros = 0
+                add_packet((seconds * _SECOND + fraction * fraction_ns, start, end, wire_length))
+                zero_count = 0
             else:
-                zeros, skipped = zeros + 1, skipped + 1
-                if zeros == _MAX_ZEROS:
-                    first = delivered + len(packets) + skipped - zeros + 1
+                zero_count, skipped = zero_count + 1, skipped + 1
+                if zero_count == _MAX_ZEROS:
+                    first = delivered + len(packets) + skipped - zero_count + 1
                     damage = f"from packet {first} on, the file holds only zeros: the rest of it"
                     break
             start = end + _HEAD_BYTES
         else:
-            missing = start - size
+            missing_bytes = start - size
         yield PacketBlock(link_type, data, packets)
         if damage is not None:
             notes.damage = f"{damage} is not read"
             return
         delivered += len(packets)
-        rest = data[start - _HEAD_BYTES :]
-    if rest:
-        number, available = delivered + skipped + 1, len(rest) - _HEAD_BYTES
+        leftover = data[start - _HEAD_BYTES :]
+    if leftover:
+        number, available = delivered + skipped + 1, len(leftover) - _HEAD_BYTES
         location = (
             f"the header of packet {number}"
             if available < 0

@@ -83,7 +83,7 @@ class Unacknowledged(NamedTuple):
 
 
 class FlowEnded(NamedTuple):
-    """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends.
+    """The flow ended. `by` is the direction that sent the first FIN or the reset, None if it ended otherwise.
 
     `attempts` is the number of SYN packets of a connection that was never established; it was given up at `at`.
     """

@@ -1,4 +1,4 @@
-"""Input files: traces and captures. Those in a directory are found by name; a single file is recognized by content."""
+"""Input files: traces and captures. In a directory, they are found by name; a single file is recognized by content."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from kproxy.trace.lines import Line
 if TYPE_CHECKING:
     from kproxy.capture.tls import TlsDecryptor
 
-#: Bytes of a flow that are buffered until its protocol is known.
+#: At most about this many bytes of a flow are buffered until its protocol is known.
 MAX_UNDECIDED = 256 << 10
 
 _GAP_REASON = "not in the capture"
 _SIDE_NAMES = ("client", "server")
 _CONNECT_FAILURES = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
-_MAX_SERVERS = 1000  # whose failed connections are counted
+_MAX_SERVERS = 1000  # servers whose failed connections are counted
 
 
 _Bytes: TypeAlias = BytesCaptured | BytesLost | SegmentDiffers
@@ -50,7 +50,7 @@ class Dissector:
         inspector: Makes the lines.
         ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no other flows are.
             If not, a flow is Kafka if it begins with a plausible request.
-        decryptor: Makes a decryptor for a flow that begins with TLS, None if there are no keys.
+        decryptor: Makes a decryptor for a flow that begins with TLS; returns None if there are no keys.
 
     `other` counts the flows that are not Kafka, by protocol, and `failed` the flows that were never established, by
     server and outcome. `undecrypted` has a sentence for each TLS flow that could not be decrypted.
@@ -86,8 +86,8 @@ class Dissector:
             self._open(event)
             return []
         if isinstance(event, NameNotFound):
-            failed = ConnectFailed(event.at, _address(event.client), event.name, ConnectFailure.NAME_NOT_FOUND)
-            return self._inspector.connect_failed(0, failed, since=event.at)
+            failure = ConnectFailed(event.at, _address(event.client), event.name, ConnectFailure.NAME_NOT_FOUND)
+            return self._inspector.connect_failed(0, failure, since=event.at)
         state = self._flows.get(event.flow.id)
         if state is None:
             return []
@@ -126,8 +126,8 @@ class Dissector:
         self._flows[flow.id] = _Flow(flow, event.at, server)
 
     def _receive(self, state: _Flow, event: _Bytes) -> list[Line]:
-        """Process data of an encrypted flow, or of one whose protocol is unknown."""
-        if isinstance(event, SegmentDiffers):  # of the encrypted bytes, if it is TLS
+        """Process data of an encrypted flow, or of a flow whose protocol is unknown."""
+        if isinstance(event, SegmentDiffers):  # with TLS, the encrypted bytes differ
             if not state.inspected:
                 if state.buffered_bytes > MAX_UNDECIDED:
                     return []
@@ -148,8 +148,8 @@ class Dissector:
             state.tls = None  # the cipher cannot continue without these bytes
             return self._classify(state, event)
         lines: list[Line] = []
-        for direction, plain in state.tls.receive_data(event.direction, event.data):
-            decrypted = BytesCaptured(event.flow, direction, event.at, plain)
+        for direction, plaintext in state.tls.receive_data(event.direction, event.data):
+            decrypted = BytesCaptured(event.flow, direction, event.at, plaintext)
             lines += self._inspect(state, decrypted) if state.inspected else self._classify(state, decrypted)
         return lines
 
@@ -218,8 +218,8 @@ class Dissector:
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, SegmentDiffers):
-            differ = events.BytesDiffer(direction, event.offset, event.at, event.size, event.differing)
-            return self._inspector.bytes_differ(state.flow.id, differ)
+            difference = events.BytesDiffer(direction, event.offset, event.at, event.size, event.differing)
+            return self._inspector.bytes_differ(state.flow.id, difference)
         return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_GAP_REASON)
 
     def _ignore(self, state: _Flow) -> None:
@@ -236,7 +236,7 @@ class Dissector:
             self.undecrypted.append(state.tls.problem)
         lines: list[Line] = []
         if event.how in _CONNECT_FAILURES:
-            return self._fail(state, event)
+            return self._report_failure(state, event)
         if not state.inspected and not state.ignored:
             if not state.buffered:
                 return lines  # without data, the protocol is unknown
@@ -256,13 +256,13 @@ class Dissector:
             )
         return lines
 
-    def _fail(self, state: _Flow, event: FlowEnded) -> list[Line]:
+    def _report_failure(self, state: _Flow, event: FlowEnded) -> list[Line]:
         """Count a connection that was never established, and return its lines."""
         client, server = map(_address, state.flow.endpoints)
         if len(self.failed) < _MAX_SERVERS:
             self.failed[server, event.how] += 1
-        failed = ConnectFailed(event.at, client, server, _CONNECT_FAILURES[event.how], event.attempts)
-        return self._inspector.connect_failed(state.flow.id, failed, since=state.opened_at, always=bool(self._ports))
+        failure = ConnectFailed(event.at, client, server, _CONNECT_FAILURES[event.how], event.attempts)
+        return self._inspector.connect_failed(state.flow.id, failure, since=state.opened_at, always=bool(self._ports))
 
 
 def _has_data(buffered: list[_Bytes]) -> bool:

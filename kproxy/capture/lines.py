@@ -65,16 +65,16 @@ class CaptureLines:
         at, receive = 0, self._reassembler.receive_all
         for link_type, data, packets in self._capture.blocks():
             self.packets += len(packets)
-            rest = iter(packets)
-            while length_hint(rest):
+            remaining = iter(packets)
+            while length_hint(remaining):
                 events: list[Event] = []
                 failure: Exception | None = None
                 try:
-                    receive(link_type, data, rest, events)
+                    receive(link_type, data, remaining, events)
                 except Exception as error:  # noqa: BLE001  # a bug in kproxy affects only the packet that triggers it
                     failure = error
                 yield from self._lines(events)
-                at = packets[-1 - length_hint(rest)][0]
+                at = packets[-1 - length_hint(remaining)][0]
                 if failure is not None:
                     yield self._inspector.fail("reassembling a packet", failure, at=at)
         try:
@@ -91,15 +91,15 @@ class CaptureLines:
             try:
                 lines += process(event)
             except UserError:
-                yield lines + self.dissector.flush()  # the lines before it
+                yield lines + self.dissector.flush()  # the lines of earlier events
                 raise
             except Exception as error:  # noqa: BLE001  # it affects only the TCP connection
                 lines += self._drop_connection(event, error)
         yield lines + self.dissector.flush()
 
     def _drop_connection(self, event: Event, error: Exception) -> list[Line]:
-        failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
-        return failed + self.dissector.drop(event)
+        failure_lines = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
+        return failure_lines + self.dissector.drop(event)
 
 
 def stem_of(name: str) -> str:
@@ -110,17 +110,17 @@ def stem_of(name: str) -> str:
     return stem
 
 
-def _decryptor_factory(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
+def _decryptor_factory(keylog_path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
     """Return a function that makes TLS decryptors with the keys from a key log and from a pcapng file."""
     keys = KeyLog()
-    if path is not None:
+    if keylog_path is not None:
         try:
-            keys.add(Path(path).read_text(encoding="ascii", errors="replace"))
+            keys.add(Path(keylog_path).read_text(encoding="ascii", errors="replace"))
         except OSError as error:
-            raise UserError(f"{path}: {error.strerror}") from None
+            raise UserError(f"{keylog_path}: {error.strerror}") from None
 
     def make_decryptor() -> TlsDecryptor | None:
-        if path is None and not capture.tls_keys:
+        if keylog_path is None and not capture.tls_keys:
             return None
         try:
             from kproxy.capture.tls import TlsDecryptor  # it needs an optional package

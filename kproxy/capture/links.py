@@ -7,7 +7,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple, TypeAlias
 
-#: Host as printed, port.
+#: The host in printed form, and the port.
 Endpoint: TypeAlias = tuple[str, int]
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
@@ -30,7 +30,7 @@ _VLANS = (0x8100, 0x88A8, 0x9100)
 IPV4 = 0x0800
 _ETHERTYPES = {IPV4: 4, 0x86DD: 6}
 TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
-_EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # their second byte is their length
+_EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # headers with the length in the second byte
 _IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and a TCP header up to its flags
 _TCP_HEAD = Struct("!4sIIBB")
 #: The usual packet up to its TCP flags: Ethernet, IPv4 without options, TCP.
@@ -65,23 +65,23 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
         if data[offset] == 0x45 and version == 4:
             if data[offset + 9] != TCP:
                 return NOT_TCP
-            length, fragment, key, seq, ack, words, flags = _IPV4_TCP.unpack_from(data, offset)
+            length, fragment, key, seq, ack, data_offset, flags = _IPV4_TCP.unpack_from(data, offset)
             if fragment & 0x3FFF:
                 return "IP fragment"
-            end, tcp = offset + length, offset + 20
+            end, tcp_offset = offset + length, offset + 20
         else:
             layer = (_read_ipv4 if version == 4 else _read_ipv6)(data, offset)
             if isinstance(layer, str):
                 return layer
-            addresses, length, tcp = layer
-            ports, seq, ack, words, flags = _TCP_HEAD.unpack_from(data, tcp)
+            addresses, length, tcp_offset = layer
+            ports, seq, ack, data_offset, flags = _TCP_HEAD.unpack_from(data, tcp_offset)
             key, end = addresses + ports, offset + length
     except (IndexError, StructError):
         return "truncated headers"
     if not length:  # segmentation offload: the packet is larger than the length field allows
         end = max(wire_length, len(data))
-    start = tcp + (words >> 4) * 4
-    if end < start or words < 0x50:
+    start = tcp_offset + (data_offset >> 4) * 4
+    if end < start or data_offset < 0x50:
         return "malformed TCP header"
     captured_length = len(data)
     if end <= captured_length:
@@ -144,30 +144,30 @@ def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
 
 def _read_ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     """Return the addresses, the length including the header (0: unknown), and the offset of the TCP header."""
-    header = (data[offset] & 15) * 4
-    if data[offset] >> 4 != 4 or header < 20:
+    header_size = (data[offset] & 15) * 4
+    if data[offset] >> 4 != 4 or header_size < 20:
         return "malformed IP header"
     if data[offset + 9] != TCP:
         return NOT_TCP
     if _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
         return "IP fragment"
-    return data[offset + 12 : offset + 20], _WORD.unpack_from(data, offset + 2)[0], offset + header
+    return data[offset + 12 : offset + 20], _WORD.unpack_from(data, offset + 2)[0], offset + header_size
 
 
 def _read_ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     """Return the same as `_read_ipv4` for IPv6, skipping extension headers."""
     if data[offset] >> 4 != 6:
         return "malformed IP header"
-    (payload,) = _WORD.unpack_from(data, offset + 4)
-    next_header, tcp = data[offset + 6], offset + 40
+    (payload_size,) = _WORD.unpack_from(data, offset + 4)
+    next_header, tcp_offset = data[offset + 6], offset + 40
     while next_header != TCP:
         if next_header == _FRAGMENT:
-            if _WORD.unpack_from(data, tcp + 2)[0] & 0xFFF9:
+            if _WORD.unpack_from(data, tcp_offset + 2)[0] & 0xFFF9:
                 return "IP fragment"
             size = 8
         elif next_header in _EXTENSIONS:
-            size = (data[tcp + 1] + 2) * 4 if next_header == _AUTHENTICATION else (data[tcp + 1] + 1) * 8
+            size = (data[tcp_offset + 1] + 2) * 4 if next_header == _AUTHENTICATION else (data[tcp_offset + 1] + 1) * 8
         else:
             return NOT_TCP
-        next_header, tcp = data[tcp], tcp + size
-    return data[offset + 8 : offset + 40], 40 + payload if payload else 0, tcp
+        next_header, tcp_offset = data[tcp_offset], tcp_offset + size
+    return data[offset + 8 : offset + 40], 40 + payload_size if payload_size else 0, tcp_offset

@@ -17,7 +17,7 @@ _MAX_LABELS = 127
 
 
 def name_not_found(packet: Packet) -> NameNotFound | None:
-    """Return the name that does not exist if the packet is such an answer over UDP, otherwise None."""
+    """Return the event if the packet is an answer over UDP that reports a nonexistent name, otherwise None."""
     payload = ip_payload(packet.link_type, packet.data, _UDP)
     if payload is None:
         return None
@@ -37,7 +37,7 @@ def _question_name(datagram: bytes, position: int) -> str:
     """Return the name in the question, without the final dot."""
     labels: list[str] = []
     while (size := datagram[position]) and len(labels) < _MAX_LABELS:
-        if size > 63:  # a pointer: not in the first name of a message
+        if size > 63:  # a compression pointer: the first name of a message has none
             return ""
         labels.append(datagram[position + 1 : position + 1 + size].decode("latin-1"))
         position += 1 + size

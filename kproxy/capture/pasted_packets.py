@@ -14,9 +14,9 @@ from kproxy.capture.tcp import Reassembler
 
 
 class TcpStreams(NamedTuple):
-    """The bytes of each direction of a connection that has any, the client's first.
+    """The bytes of each direction in which a connection has any, the client's first.
 
-    `lone_server` has the addresses if only the server, judging by its port, has sent bytes, and these are no request.
+    `lone_server` has the two addresses if only the server (judging by its port) sent bytes, and they are not a request.
     """
 
     streams: list[bytes]
@@ -56,7 +56,7 @@ def _is_request(data: bytes) -> bool:
 
 
 def _find_packet(data: bytes) -> Packet | None:
-    """Return the packet with the link layer whose headers the bytes have; None if they have none.
+    """Return the bytes as a packet of the link type whose headers they begin with; None if there is none.
 
     A length in the IP header that agrees with the number of bytes distinguishes a packet from a frame.
     """

@@ -72,18 +72,18 @@ class PcapNg(RawPcapNgReader):
             yield PacketBlock(link_type, body, [(at, start, min(start + captured, len(body) - 4), wire_length)])
 
     def _buffered_packets(self, file: io.BufferedReader[Any]) -> PacketBlock | None:
-        """Return the next packets that are in usual blocks, from one interface and already in the buffer.
+        """Return the packets at the start of the buffer that are in ordinary blocks and from one interface.
 
         None if there are none: `_blocks` then reads the next block.
         """
-        data, unpack, word = file.peek(), self._block_head.unpack_from, self._word.unpack_from
+        data, unpack, unpack_word = file.peek(), self._block_head.unpack_from, self._word.unpack_from
         start, size = self._block_head.size, len(data)
         if start > size:
             return None
-        first = unpack(data)[2]
-        if first >= len(self.interfaces):
+        first_interface = unpack(data)[2]
+        if first_interface >= len(self.interfaces):
             return None
-        link_type, _, options = self.interfaces[first]
+        link_type, _, options = self.interfaces[first_interface]
         unit, inexact = divmod(_SECOND, options["tsresol"])
         if link_type not in LINK_TYPES or inexact:
             return None
@@ -93,9 +93,9 @@ class PcapNg(RawPcapNgReader):
             trailer = start + length - 32
             if (
                 kind != _PACKET
-                or interface != first
+                or interface != first_interface
                 or not start <= trailer <= size - 4
-                or word(data, trailer)[0] != length
+                or unpack_word(data, trailer)[0] != length
             ):
                 break
             packets.append(((high << 32 | low) * unit, start, min(start + captured, trailer), wire_length))
@@ -150,7 +150,7 @@ class PcapNg(RawPcapNgReader):
         if kind == _INTERFACE:
             self._read_block_idb(body[:-4], 0)
         elif kind == _SECRETS:
-            secrets, length = Struct(self.endian + "II").unpack_from(body)
-            if secrets == _TLS_KEY_LOG:
+            secrets_type, length = Struct(self.endian + "II").unpack_from(body)
+            if secrets_type == _TLS_KEY_LOG:
                 text = body[8 : min(8 + length, len(body) - 4)]
                 notes.tls_keys += text.decode("ascii", errors="replace") + "\n"

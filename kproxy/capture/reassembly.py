@@ -24,11 +24,11 @@ class Half:
     """The bytes that one side has sent.
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
-    `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
-    side acknowledged. `resent` is the position of the bytes that were retransmitted last, and `times` how often that
-    happened since the other side was last seen. `waiting` has the pieces after a gap, sorted and without overlap.
-    `recent` and `older` have the payloads before `next` that `RecentBytes` still keeps, and the numbers of lost bytes
-    between them.
+    `next` is the position of the next byte to deliver, `fin` the position of the end. `acked` is the last sequence
+    number that the other side acknowledged. `resent` is the position of the bytes that were retransmitted last, and
+    `times` how often that happened since the other side was last seen. `waiting` has the pieces after a gap, sorted and
+    without overlap. `recent` and `older` have the payloads before `next` that `RecentBytes` still keeps, and the
+    numbers of lost bytes between them.
     """
 
     __slots__ = (
@@ -90,23 +90,23 @@ class Half:
             sequence = (sequence + 1) & WRAP
             if self.start is None:
                 self._begin(sequence)
-        ends = flags & FIN
-        if not (payload or missing or ends):
+        has_fin = flags & FIN
+        if not (payload or missing or has_fin):
             return
         if self.start is None:  # midstream: the first segment may be a keep-alive or retransmission of earlier bytes
-            behind = 0 if self.acked is None else (self.acked - sequence) & WRAP
-            self._begin(sequence + behind if behind < _HALF_WRAP else sequence)
+            bytes_behind = 0 if self.acked is None else (self.acked - sequence) & WRAP
+            self._begin(sequence + bytes_behind if bytes_behind < _HALF_WRAP else sequence)
         position = self.position(sequence)
         if self.fin is None or position < self.fin:
             self._add((position, payload, missing), at, events)
-        if ends and self.fin is None:
+        if has_fin and self.fin is None:
             self.fin = position + len(payload) + missing
         self._skip_received(at, events)
 
     def acknowledge(self, acked: int, at: int, events: list[Event]) -> None:
         """Process an acknowledgement from the other side: the sequence number that it expects next."""
         self.acked = acked
-        self.times = 0  # even if it acknowledges nothing new: the other side is alive, perhaps without room
+        self.times = 0  # even if it acknowledges nothing new: the other side is alive, perhaps with a full buffer
         if self.start is not None:
             self._skip_received(at, events)
         elif not self.flow.midstream:  # the SYN was not captured: this is the first byte after it
@@ -229,5 +229,5 @@ def _cut(piece: Piece, start: int, end: int | None) -> Piece:
     stop = _end(piece) if end is None else end
     if stop <= start:
         return start, b"", 0
-    part = payload[start - position : stop - position]
-    return start, part, stop - start - len(part)
+    cut_payload = payload[start - position : stop - position]
+    return start, cut_payload, stop - start - len(cut_payload)

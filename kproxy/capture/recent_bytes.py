@@ -33,7 +33,7 @@ class RecentBytes:
         self.count(PAYLOAD_COST if isinstance(payload, int) else PAYLOAD_COST + len(payload))
 
     def begin(self, half: Half) -> list[bytes | int]:
-        """Begin `half.recent`. Payloads added to it without `keep` must be counted afterwards."""
+        """Begin `half.recent`, and return it. Payloads added without `keep` must be counted afterwards."""
         recent: list[bytes | int] = []
         half.recent = recent
         self._newer.append(half)
@@ -65,14 +65,19 @@ def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
             yield start, payload
 
 
-def difference(start: int, first: bytes, position: int, repeated: bytes) -> tuple[int, int] | None:
+def difference(
+    earlier_start: int, earlier_bytes: bytes, repeated_start: int, repeated_bytes: bytes
+) -> tuple[int, int] | None:
     """Return where two payloads at these positions first differ, and in how many bytes; None if they agree."""
-    overlap_start, end = max(start, position), min(start + len(first), position + len(repeated))
+    overlap_start, end = (
+        max(earlier_start, repeated_start),
+        min(earlier_start + len(earlier_bytes), repeated_start + len(repeated_bytes)),
+    )
     if overlap_start >= end:
         return None
     old_bytes, new_bytes = (
-        first[overlap_start - start : end - start],
-        repeated[overlap_start - position : end - position],
+        earlier_bytes[overlap_start - earlier_start : end - earlier_start],
+        repeated_bytes[overlap_start - repeated_start : end - repeated_start],
     )
     if old_bytes == new_bytes:
         return None

@@ -1,4 +1,4 @@
-"""Reads recordings as a whole: a trace, a capture, or a directory of these."""
+"""Reads whole recordings: a trace, a capture, or a directory of traces and captures."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from typing import Any, BinaryIO
 
 from kproxy.capture.containers import read_packets
 from kproxy.capture.packet import CaptureError, CaptureNotes, Packet, PacketBlock
-from kproxy.io.compression import DAMAGE, Compressed, decompress
+from kproxy.io.compression import DAMAGE, Compressed, open_compressed
 
 _CHUNK = 1 << 16
 _HEADER_SIZE = 24  # the size of a pcap header, so that the first read returns the whole header
 
 
 class Capture:
-    """Iterates once over the packets of a capture, in the order of the file, in constant memory.
+    """Iterates once over the packets of a capture, in file order, in constant memory.
 
     Close it, or use it as a context manager. Closing closes a file that `open_capture` opened, but not a stream.
 
@@ -31,7 +31,7 @@ class Capture:
         self._raw = _RawReader(source, advance)
         self._notes = CaptureNotes()
         file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
-        if compressed := decompress(file, file.peek(4)):
+        if compressed := open_compressed(file, file.peek(4)):
             file = io.BufferedReader(_DecompressingReader(compressed, self._notes, advance), _CHUNK)
         self._blocks = read_packets(file, name, self._notes)
 

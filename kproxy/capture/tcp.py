@@ -31,12 +31,12 @@ from kproxy.capture.recent_bytes import PAYLOAD_COST, RecentBytes
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
 _MAX_DISTANCE = 1 << 26
 
-#: Of these flags, data on an open connection has only ACK.
+#: Of these flags, a data segment on an open connection has only ACK.
 _ALL_FLAGS = ACK | FIN | RST | SYN
 
 
 class _Connection:
-    """The state of a flow. `in_order` while both directions have started, without gaps or FINs.
+    """The state of a flow. `in_order` is set while both directions have started and have no gap or FIN.
 
     `attempts` counts the client's SYNs until the connection is established, then it is 0.
     """
@@ -54,7 +54,7 @@ class _Connection:
         self.closed_by: int | None = None
 
 
-#: A connection, the half that sends with a key, and the other half.
+#: A connection, the half that sends the segments with a certain key, and the other half.
 _Sender: TypeAlias = tuple[_Connection, Half, Half]
 
 
@@ -108,10 +108,10 @@ class Reassembler:
     ) -> None:
         """Process the next packets of a `PacketBlock`, and add their events to `events`.
 
-        Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
-        costs as much as the rest.
+        The usual packet, which continues its direction, is handled in the loop itself: a call or a copy of the packet
+        would double the time.
         """
-        unpack, sender_of, recent, add, kept_bytes = (
+        unpack, find_sender, recent, add_event, kept_bytes = (
             USUAL.unpack_from,
             self._senders.get,
             self._recent,
@@ -122,29 +122,31 @@ class Reassembler:
         try:
             for at, start, end, wire_length in packets:
                 if end - start >= usual_bytes:
-                    kind, version, length, fragment, protocol, key, sequence, ack, words, flags = unpack(data, start)
-                    first, stop = start + 34 + (words >> 4) * 4, start + 14 + length
+                    kind, version, length, fragment, protocol, key, sequence, ack, data_offset, flags = unpack(
+                        data, start
+                    )
+                    payload_start, payload_end = start + 34 + (data_offset >> 4) * 4, start + 14 + length
                     if (
                         kind == IPV4
                         and version == 0x45
                         and protocol == TCP
                         and not fragment & 0x3FFF
-                        and words >= 0x50
+                        and data_offset >= 0x50
                         and flags & _ALL_FLAGS == ACK
-                        and first <= stop <= end
-                        and (sender := sender_of(key)) is not None
+                        and payload_start <= payload_end <= end
+                        and (sender := find_sender(key)) is not None
                     ):
                         connection, half, peer = sender
                         position = half.next
                         if connection.in_order and sequence == position & WRAP:
                             connection.last_at = at
                             peer.acked = ack
-                            if first < stop:
-                                payload = data[first:stop]
-                                add(BytesCaptured(half.flow, half.direction, at, payload))
+                            if payload_start < payload_end:
+                                payload = data[payload_start:payload_end]
+                                add_event(BytesCaptured(half.flow, half.direction, at, payload))
                                 (half.recent or recent.begin(half)).append(payload)
-                                half.next = position + stop - first
-                                kept_bytes += stop - first + PAYLOAD_COST
+                                half.next = position + payload_end - payload_start
+                                kept_bytes += payload_end - payload_start + PAYLOAD_COST
                             continue
                 events += self._receive_unusual(Packet(at, link_type, data[start:end], wire_length))
         finally:
@@ -206,7 +208,7 @@ class Reassembler:
 
     def _open(self, segment: Segment, at: int, events: list[Event]) -> _Sender:
         if len(self._connections) >= self._max_flows:
-            oldest_first = sorted(self._connections, key=lambda known: (not known.ended, known.last_at))
+            oldest_first = sorted(self._connections, key=lambda candidate: (not candidate.ended, candidate.last_at))
             for connection in oldest_first[: self._max_flows // 8 + 1]:
                 self._forget(connection, at, "timeout", events)
         key = segment.key
@@ -255,7 +257,9 @@ class Reassembler:
         connection.in_order = False
         if connection.attempts > 1 and how != "refused":
             how = "no answer"
-        unacknowledged = next((segment for half in connection.halves if (segment := half.unacknowledged)), None)
+        unacknowledged = next(
+            (resent_bytes for half in connection.halves if (resent_bytes := half.unacknowledged)), None
+        )
         events.append(FlowEnded(connection.flow, at, how, by, connection.attempts, unacknowledged))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:

@@ -21,7 +21,7 @@ _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = 20, 21, 22, 23
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _KEY_UPDATE = 1, 2, 20, 24
 _SUPPORTED_VERSIONS = 43
 _TLS12, _TLS13 = 0x0303, 0x0304
-#: The random of a HelloRetryRequest, which is otherwise a ServerHello (RFC 8446, 4.1.3).
+#: The random of a HelloRetryRequest, which otherwise looks like a ServerHello (RFC 8446, 4.1.3).
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
 
@@ -51,10 +51,10 @@ class TlsDecryptor:
 
     def receive_data(self, direction: int, data: bytes) -> list[tuple[int, bytes]]:
         """Process the next bytes of one direction, in chunks of any size; return (direction, plaintext) pairs."""
-        plain: list[tuple[int, bytes]] = []
+        plaintexts: list[tuple[int, bytes]] = []
         side = self._sides[direction]
         if self.problem is not None:
-            return plain
+            return plaintexts
         side.records += data
         start, records = 0, side.records
         while self.problem is None and len(records) - start >= _RECORD_HEADER:
@@ -68,10 +68,10 @@ class TlsDecryptor:
                 break
             application_data = self._receive_record(direction, header, bytes(records[start + _RECORD_HEADER : end]))
             if application_data:
-                plain.append((direction, application_data))
+                plaintexts.append((direction, application_data))
             start = end
         del records[:start]
-        return plain
+        return plaintexts
 
     def _receive_record(self, direction: int, header: bytes, body: bytes) -> bytes:
         """Process a complete record; return its application data."""

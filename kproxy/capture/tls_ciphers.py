@@ -37,7 +37,7 @@ class RecordCipher(Protocol):
     """Decrypts the records of one direction with one key."""
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
-        """Return content type and plaintext of the next record, None if it does not fit the key and sequence number."""
+        """Return content type and plaintext of the next record, None if key or sequence number do not match."""
         ...
 
 
@@ -87,11 +87,11 @@ class Tls12Cipher:
         else:
             nonce = int.from_bytes(self._salt, "big") ^ self._sequence
         associated_data = self._sequence.to_bytes(8, "big") + header[:3] + size.to_bytes(2, "big")
-        plain = _decrypt(self._aead, nonce, body[self._explicit_size :], associated_data)
-        if plain is None:
+        plaintext = _decrypt(self._aead, nonce, body[self._explicit_size :], associated_data)
+        if plaintext is None:
             return None
         self._sequence += 1
-        return content_type, plain
+        return content_type, plaintext
 
 
 def tls12_ciphers(

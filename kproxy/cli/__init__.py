@@ -95,7 +95,7 @@ class _Parser(argparse.ArgumentParser):
     _given_words: Sequence[str] = ()
 
     @property
-    def more(self) -> str:
+    def help_command(self) -> str:
         """The command that lists the options."""
         return f"{self.prog} --help"
 
@@ -104,13 +104,13 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        # Not with argparse, which hides since Python 3.11.5 that the disk is full.
+        # Does not call argparse, which since Python 3.11.5 hides that the disk is full.
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> None:  # type: ignore[override]
         unknown = self._unknown_option(message) or _unknown_command(message)
         if unknown is None:
-            self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.more}\n")
+            self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.help_command}\n")
         from kproxy.filters.errors import nearest
 
         kind, word, candidates = unknown
@@ -118,7 +118,7 @@ class _Parser(argparse.ArgumentParser):
         hint = (
             f"did you mean {suggestion}?"
             if suggestion
-            else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
+            else f"see {self.help_command if kind == 'option' else f'{self.prog} --help'}"
         )
         self.exit(USAGE, f"kproxy: unknown {kind} {terminal(word)}; {hint}\n")
 
@@ -138,7 +138,7 @@ class _RootParser(_Parser):
     """Shows an overview as its help; `kproxy help relay` shows the options."""
 
     @property
-    def more(self) -> str:
+    def help_command(self) -> str:
         return "kproxy help relay"
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
@@ -149,7 +149,7 @@ class _RootParser(_Parser):
 class _CommandParser(_Parser):
     """Accepts arguments before, after and between options."""
 
-    _is_between = False
+    _is_parsing = False
     _has_commands = False
 
     def add_subparsers(self, **settings):  # type: ignore[no-untyped-def]
@@ -157,16 +157,16 @@ class _CommandParser(_Parser):
         return super().add_subparsers(**settings)
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        if self._is_between:
+        if self._is_parsing:
             return super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
-        self._is_between = True
+        self._is_parsing = True
         try:
             if self._has_commands or "--" in (args or ()):  # otherwise "--" would be lost
                 parsed, remaining = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
             else:
                 parsed, remaining = self.parse_known_intermixed_args(args, namespace)
         finally:
-            self._is_between = False
+            self._is_parsing = False
         if remaining:
             self._given_words = args
             self.error(f"unrecognized arguments: {' '.join(remaining)}")

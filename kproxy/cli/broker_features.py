@@ -1,4 +1,4 @@
-"""``kproxy broker-features``: lists the APIs of the built-in broker, with what each leaves out."""
+"""``kproxy broker-features``: lists the APIs of the built-in broker, and what each of them leaves out."""
 
 from __future__ import annotations
 

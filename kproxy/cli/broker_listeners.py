@@ -1,4 +1,4 @@
-"""Listeners of the built-in broker: ``--listen`` and ``--advertised``, with names of listeners."""
+"""Listeners of the built-in broker: ``--listen`` and ``--advertised``, with optional listener names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broker_count(args: argparse.Namespace) -> int:
 
 
 def listen_addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
-    """Return the listen addresses: those of all brokers for the first listener, then for the next one.
+    """Return the listen addresses of all brokers for the first listener, then those for the next listener, and so on.
 
     Raises:
         UserError: An address is invalid.
@@ -73,7 +73,7 @@ def _group_by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _broker_addresses(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
-    """Return an address for each broker: the given ones, or a single given one and the ports after it."""
+    """Return an address for each broker: those given, or the only one given and the ports that follow it."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
     broker_addresses = []
@@ -89,11 +89,11 @@ def _broker_addresses(option: str, texts: Sequence[str], brokers: int) -> list[T
         raise UserError(
             f"{option} is given {len(broker_addresses)} times for {brokers} brokers: pass it once, or once per broker"
         )
-    first, more = broker_addresses[0], brokers - len(broker_addresses)
-    if first.port and first.port + more > 65535:
+    first, missing_count = broker_addresses[0], brokers - len(broker_addresses)
+    if first.port and first.port + missing_count > 65535:
         raise UserError(f"{option} {first}: {brokers} brokers need {brokers} ports, up to 65535")
     return broker_addresses + [
-        TcpAddress(first.host, first.port and first.port + index) for index in range(1, more + 1)
+        TcpAddress(first.host, first.port and first.port + index) for index in range(1, missing_count + 1)
     ]
 
 

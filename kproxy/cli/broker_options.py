@@ -12,7 +12,7 @@ from kproxy.errors import UserError
 if TYPE_CHECKING:
     from kproxy.broker import BrokerOptions
 
-#: The value of ``--upstream`` without a value.
+#: The parsed value of an ``--upstream`` that is given without a value.
 BUILT_IN = ""
 
 

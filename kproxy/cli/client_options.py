@@ -19,7 +19,7 @@ _PASSWORD = "KPROXY_SASL_PASSWORD"  # noqa: S105
 _NEED_TLS = ("ca", "cert", "key", "sni", "insecure")
 
 
-#: All options here, as attributes of the parsed arguments.
+#: The attributes of the parsed arguments that hold these options.
 DESTINATIONS = ("timeout", "tls", *_NEED_TLS, "sasl_mechanism", "sasl_username", "sasl_password_file")
 
 
@@ -27,21 +27,21 @@ def configure(parser: options.OptionGroup) -> None:
     """Declare the options."""
     group = parser.add_argument_group("connection")
 
-    def file(option: str, help_: str, metavar: str = "PEM") -> None:
+    def add_file_option(option: str, help_: str, metavar: str = "PEM") -> None:
         options.set_completion(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
 
     group.add_argument("--timeout", type=float, default=10.0, metavar="S",
                        help="give up after this many seconds without a response (default: %(default)g)")  # fmt: skip
     group.add_argument("--tls", action="store_true", help="connect with TLS")
-    file("--ca", "the CAs that sign the broker's certificate (default: those of the system)")
-    file("--cert", "a client certificate, for brokers that require one")
-    file("--key", "the private key of --cert")
+    add_file_option("--ca", "the CAs that sign the broker's certificate (default: those of the system)")
+    add_file_option("--cert", "a client certificate, for brokers that require one")
+    add_file_option("--key", "the private key of --cert")
     group.add_argument("--sni", metavar="NAME", help="send this name, and expect it in the broker's certificate")
     group.add_argument("--insecure", action="store_true", help="accept any certificate")
     group.add_argument("--sasl-mechanism", metavar="NAME", type=str.upper,
                        help="log in with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER")  # fmt: skip
     group.add_argument("--sasl-username", metavar="NAME", help="the user to log in as")
-    file(
+    add_file_option(
         "--sasl-password-file",
         f"a file with the password, or with the token for OAUTHBEARER (default: ${_PASSWORD})",
         "FILE",
@@ -63,7 +63,7 @@ def address_of(text: str) -> Address:
 
 
 def tls_of(args: argparse.Namespace) -> ClientTls | None:
-    """Return the TLS settings of the connection, or None without TLS; read the files.
+    """Read the certificates and keys; return the TLS settings of the connection, or None without TLS.
 
     Raises:
         UserError: An option needs another one, or a file cannot be used.
@@ -88,10 +88,10 @@ def tls_of(args: argparse.Namespace) -> ClientTls | None:
 
 
 def login_of(args: argparse.Namespace) -> ClientLogin | None:
-    """Return the login, or None without one; read the password.
+    """Read the password; return the login, or None if no login was requested.
 
     Raises:
-        UserError: The mechanism is unknown, or user or password is missing.
+        UserError: The mechanism is unknown, or the user or the password is missing.
     """
     from kproxy.client.login import MECHANISMS, ClientLogin
 

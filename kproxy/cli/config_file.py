@@ -3,7 +3,7 @@
 A key is the long name of an option, without the two hyphens. A value is text, a number, true for an option without a
 value, or a list for an option that may be repeated. Options on the command line replace the same options in the file,
 and those that they exclude: ``--no-trace`` replaces ``trace``. A table ``[rules.CODE]`` sets limits of a rule;
-``--rule`` replaces single limits.
+``--rule`` replaces individual limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kproxy.errors import UserError
 OPTION: Final = "--config-file"
 #: The key of the tables with limits of rules, which are named by code or name.
 _RULES: Final = "rules"
-#: For some options, those that have no effect beside them or cannot be combined with them.
+#: Option -> the options that have no effect with it or cannot be combined with it.
 _EXCLUDED: Final = {
     "no-trace": ("trace", "strict-trace", "compress"),
     "no-control": ("control",),
@@ -69,7 +69,7 @@ def expand(words: Sequence[str], configure: Callable[[OptionGroup], object], com
 
 
 def _excluded_options(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
-    """Yield the options that an option of the command line excludes."""
+    """Yield the options that a command-line option excludes."""
     name = next((name for name, action in by_name.items() if option in action.option_strings), None)
     yield from _EXCLUDED.get(name or "", ())
     yield from (option for option, excluded_names in _EXCLUDED.items() if name in excluded_names)
@@ -117,15 +117,15 @@ def _limit_options(path: Path, tables: Any) -> Iterator[str]:
 
 def _option_words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:
     option = action.option_strings[-1]
-    takes_none, takes_one = action.nargs in (0, "?"), action.nargs != 0
+    takes_no_value, takes_value = action.nargs in (0, "?"), action.nargs != 0
     if isinstance(value, list) and not repeats:
         raise UserError(f"{path}: {key} takes one value, not a list")
     for element in value if isinstance(value, list) else [value]:
-        if element is False and takes_none:
+        if element is False and takes_no_value:
             continue
-        if element is True and takes_none:
+        if element is True and takes_no_value:
             yield option
-        elif isinstance(element, str | int | float) and not isinstance(element, bool) and takes_one:
+        elif isinstance(element, str | int | float) and not isinstance(element, bool) and takes_value:
             yield f"{option}={element}"
         else:
-            raise UserError(f"{path}: {key} takes {'a value' if takes_one else 'true or false'}, not {element!r}")
+            raise UserError(f"{path}: {key} takes {'a value' if takes_value else 'true or false'}, not {element!r}")

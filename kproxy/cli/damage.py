@@ -18,5 +18,5 @@ class InputDamage:
         warn(sentence)
 
     def status(self, status: int) -> int:
-        """Return the exit status of a command; `status` is the one it has if nothing was lost."""
+        """Return the exit status of a command: `status`, unless lines were lost."""
         return USAGE if self._has_damage else status

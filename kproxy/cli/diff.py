@@ -72,27 +72,27 @@ def run(args: argparse.Namespace) -> int:
 
     may_differ = (MAY_DIFFER | _parse_kinds("--may-differ", args.may_differ)) - _parse_kinds("--compare", args.compare)
     shows = Selection(args.select, args.ignore).shows
-    live = [_is_address(name) for name in (args.a, args.b)]
-    if live[0] != live[1]:
+    is_live = [_is_address(name) for name in (args.a, args.b)]
+    if is_live[0] != is_live[1]:
         raise UserError("A and B must both be files, or both be brokers: record the broker first, or replay the file")
-    if args.requests and not live[0]:
+    if args.requests and not is_live[0]:
         raise UserError("--requests is for two live brokers: A and B are files")
-    if live[0]:
+    if is_live[0]:
         refuse(args, ("port", "keylog"), "is for captures: A and B are brokers")
     else:
         refuse(args, client_options.DESTINATIONS, "is for live brokers: A and B are files")
     damage = InputDamage()
-    a, b = _record_live(args) if live[0] else (_read_recorded(name, args, damage) for name in (args.a, args.b))
-    compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
-    (write_json if args.json else write_text)(compared, sys.stdout)
+    a, b = _record_live(args) if is_live[0] else (_read_recorded(name, args, damage) for name in (args.a, args.b))
+    comparison = compare_traffic(a, b, may_differ=may_differ, complete=is_live[0], shows=shows)
+    (write_json if args.json else write_text)(comparison, sys.stdout)
     if args.html:
         from kproxy.html.comparison_page import comparison_page
 
         try:
-            Path(args.html).write_text(comparison_page(compared), encoding="utf-8")
+            Path(args.html).write_text(comparison_page(comparison), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--html {args.html}: {error.strerror}; choose another file") from None
-    return damage.status(FINDINGS if compared.differences else CLEAN)
+    return damage.status(FINDINGS if comparison.differences else CLEAN)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -149,11 +149,11 @@ def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTra
     a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
     asyncio.run(send_to_both(a, b, requests))
     text = args.text_may_differ
-    traffics = (
+    recordings = (
         traffic_of(name, recorded_broker.lines, about_clients=False, text=text)
         for name, recorded_broker in ((args.a, a), (args.b, b))
     )
-    return next(traffics), next(traffics)
+    return next(recordings), next(recordings)
 
 
 def _read_requests(name: str) -> list[PlannedRequest]:

@@ -142,10 +142,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect beside other options.
+    """Refuse options that have no effect in combination with other options.
 
     Raises:
-        UserError: There is such an option.
+        UserError: Such an option was given.
     """
     output_option = first_given(args, ("html", "findings", "fields", "json"))
     if output_option is not None:

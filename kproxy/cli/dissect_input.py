@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kproxy.outputs.output import Output
     from kproxy.trace.lines import Line
 
-_MAX_NAMED = 5  # the most servers that a sentence about failed connections names
+_MAX_NAMED = 5  # servers that a sentence about failed connections names at most
 #: Expected reasons to skip a packet, which are not reported.
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
@@ -128,7 +128,7 @@ def _lines(
     from kproxy.trace.reader import open_trace
 
     try:
-        # The file is closed below.
+        # The `with` statement below closes the file.
         if name == "-":
             source = cast("BinaryIO", PipeReader(sys.stdin.fileno(), output.flush))
         else:
@@ -173,8 +173,8 @@ def _capture_lines(
     from kproxy.trace.lines import Detail
 
     payload_options.check_filter(args)
-    fails = args.fail_on not in (None, "never")
-    needs = EVERYTHING if fails or args.select or args.ignore else output.needs
+    can_fail = args.fail_on not in (None, "never")
+    needs = EVERYTHING if can_fail or args.select or args.ignore else output.needs
     detail = output.detail(payload_options.detail_of(args))
     inspector = Inspector(
         stem_of(name),
@@ -196,9 +196,9 @@ def _capture_lines(
             keylog=args.keylog,
             flow_ids=flow_ids,
         )
-        is_shown = sys.stdout.isatty() and not (args.findings or args.html)
+        shows_lines = sys.stdout.isatty() and not (args.findings or args.html)
         for batch in lines.batches():
-            if is_shown:
+            if shows_lines:
                 bar.stop_drawing()
             yield batch
     output.end(lines.packets)
@@ -220,8 +220,8 @@ def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
     attempts = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
     remainder_text = f", and {len(failed) - len(attempts)} more" if len(failed) > len(attempts) else ""
     count = failed.total()
-    were = "s were" if count > 1 else " was"
-    return f"{count} connection{were} attempted but never established: {', '.join(attempts)}{remainder_text}"
+    suffix = "s were" if count > 1 else " was"
+    return f"{count} connection{suffix} attempted but never established: {', '.join(attempts)}{remainder_text}"
 
 
 def _report_unreadable_traffic(

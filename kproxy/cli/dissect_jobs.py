@@ -30,7 +30,7 @@ from kproxy.outputs.output import Output
 
 
 class _Result(NamedTuple):
-    """The result for one input. The output is in a file; `stderr_text` is what went to standard error."""
+    """The result for one input. The output is in a file; `stderr_text` was written to standard error."""
 
     outcome: Outcome | None
     error: UserError | None
@@ -53,10 +53,10 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
     workers = ProcessPoolExecutor(min(args.jobs, len(inputs)), mp_context=get_context("spawn"))
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         try:
-            starts = itertools.accumulate(workers.map(_count_flows, [name for name, _ in inputs]), initial=0)
+            first_flows = itertools.accumulate(workers.map(_count_flows, [name for name, _ in inputs]), initial=0)
             futures = [
-                workers.submit(_dissect, job, start, options, Path(directory, str(number)), _encoding())
-                for number, (job, start) in enumerate(zip(inputs, starts, strict=False))
+                workers.submit(_dissect, job, first_flow, options, Path(directory, str(number)), _encoding())
+                for number, (job, first_flow) in enumerate(zip(inputs, first_flows, strict=False))
             ]
             for number, ((name, _), future) in enumerate(zip(inputs, futures, strict=True)):
                 result = future.result()
@@ -112,11 +112,11 @@ def _dissect(
         contextlib.redirect_stderr(stderr),
     ):
         output = output_of(args, selection, headings=False)
-        outcome, failed = None, None
+        outcome, user_error = None, None
         try:
             outcome = dissect_input(*job, itertools.count(first_flow), args, output, selection)
         except UserError as error:
-            failed = error
+            user_error = error
         output.close()
     [counts] = output.analysed.files.values()
-    return _Result(outcome, failed, stderr.getvalue(), counts, output.failures)
+    return _Result(outcome, user_error, stderr.getvalue(), counts, output.failures)

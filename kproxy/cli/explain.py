@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
             problems += frames_and_problems[1]
         if not frames:
             raise UserError("these packets have no TCP payload: nothing to decode")
-        missing, notes = False, problems
+        is_prefix_missing, notes = False, problems
     else:
         framed_input = find_frames(pieces[0], answered_request)
         if len(framed_input.frames[-1]) < MIN_FRAME:
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
                 f"shortest header take {MIN_FRAME}"
             )
         frames = [PastedFrame(frame, answered_request) for frame in framed_input.frames]
-        missing, problems = framed_input.missing, [framed_input.problem] if framed_input.problem else []
+        is_prefix_missing, problems = framed_input.missing, [framed_input.problem] if framed_input.problem else []
         notes = [
             note
             for note in (_MISSING if framed_input.missing else None, framed_input.note, framed_input.problem)
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         if number and not args.json:
             print()  # noqa: T201
         try:
-            shown_status = _show(frame, request, selection, record_values, missing=missing, as_json=args.json)
+            shown_status = _show(frame, request, selection, record_values, missing=is_prefix_missing, as_json=args.json)
             status = max(status, shown_status)
         except UserError as error:
             if len(frames) == 1:
@@ -205,9 +205,9 @@ def _explain(frame: bytes, answered_request: AnsweredRequest, *, missing: bool) 
     explanation = explain(frame, answered_request, prefix_missing=missing)
     message = explanation.message
     diagnosis = message.diagnosis
-    unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
-    doubtful = explanation.error or message.opaque or unlikely
-    if answered_request is None and doubtful and (possible := candidates(frame)):
+    is_unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
+    is_doubtful = explanation.error or message.opaque or is_unlikely
+    if answered_request is None and is_doubtful and (possible := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in possible[:5])
         more_text = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more_text}"
@@ -224,7 +224,10 @@ def _encode(value: dict[str, Any]) -> bytes:
 
 
 def _answer_json_lines(text: str, selection: Selection, record_values: RecordValues | None) -> int:
-    """Answer JSON Lines with JSON Lines; return the exit status. An invalid line gets an error and makes it 2."""
+    """Answer JSON Lines with JSON Lines; return the exit status.
+
+    An invalid line is answered with an error and makes the exit status 2.
+    """
     from kproxy.outputs.explained_frame import explanation_json, is_failure, selected_findings
 
     status = CLEAN
@@ -248,11 +251,11 @@ def _answer_json_lines(text: str, selection: Selection, record_values: RecordVal
     return status
 
 
-def _error_json(identity: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
+def _error_json(line_id: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
     from kproxy.verdict.as_json import finding_as_json
 
     error = {"message": message, "offset": 0, "path": ""}
-    return {"id": identity, "error": error, "findings": [finding_as_json(finding) for finding in findings]}
+    return {"id": line_id, "error": error, "findings": [finding_as_json(finding) for finding in findings]}
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:

@@ -95,8 +95,8 @@ def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange
     )
     traffic = traffic_of(args.recording, lines)
     for exchange in (exchange for connection in traffic.connections for exchange in connection.exchanges):
-        names = exchange.request.connection_id, exchange.request.connection_id.rpartition("-")[2]
-        if connection in names and exchange.request.correlation_id == correlation_id:
+        connection_names = exchange.request.connection_id, exchange.request.connection_id.rpartition("-")[2]
+        if connection in connection_names and exchange.request.correlation_id == correlation_id:
             return exchange
     raise UserError(
         f"{args.recording} has no exchange {args.exchange}: kproxy dissect shows connections (#0) and correlation ids",

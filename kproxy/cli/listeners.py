@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Host names that mean the same as a port alone.
 _LOOPBACK = (None, "localhost", "127.0.0.1")
 
-#: The options that a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
+#: The options that a reload can change in a running proxy; nodes of the built-in broker keep their addresses.
 _RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
 _RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
 
@@ -32,7 +32,7 @@ def reload(old_args: argparse.Namespace, broker: BrokerOptions | None) -> list[L
     except UserError as error:
         warn(str(error))
         return None
-    except SystemExit:  # argparse has said why
+    except SystemExit:  # argparse has printed the reason
         return None
     reloaded_options = _RELOADED if broker is None else _RELOADED_BUILT_IN
     changed_options = [f"--{name.replace('_', '-')}" for name, value in vars(new_args).items()
@@ -72,14 +72,14 @@ def upstream_listeners(args: argparse.Namespace) -> list[Listener]:
 
     policy = tls.policy_of(args)
     try:
-        upstreams = [
+        listeners = [
             Listener(parse_listen(listen), parse_upstream(upstream), policy)
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:
         raise UserError(str(error)) from None
-    _check_distinct([listener.listen for listener in upstreams])
-    return upstreams
+    _check_distinct([listener.listen for listener in listeners])
+    return listeners
 
 
 def _check_distinct(addresses: Sequence[Address]) -> None:
@@ -97,17 +97,17 @@ def _check_distinct(addresses: Sequence[Address]) -> None:
 
 
 def built_in_listeners(
-    args: argparse.Namespace, broker: BrokerOptions, secured: argparse.Namespace | None = None
+    args: argparse.Namespace, broker: BrokerOptions, tls_args: argparse.Namespace | None = None
 ) -> list[Listener]:
-    """Return the listeners in front of the built-in broker: for its first listener on all nodes, then for the next one.
+    """Return the listeners in front of the built-in broker: its first listener on all nodes, then the next one.
 
-    `secured` has the TLS files; by default, `args` does.
+    `tls_args` names the TLS files; by default, `args` does.
     """
     from kproxy.broker.security.listener import listeners_of
     from kproxy.proxy.listener import Listener
     from kproxy.proxy.tls.contexts import PLAINTEXT
 
-    policy = tls.policy_of(secured or args)
+    policy = tls.policy_of(tls_args or args)
     policies = [
         policy if listener.tls else PLAINTEXT for listener in listeners_of(broker) for _ in range(broker.brokers)
     ]

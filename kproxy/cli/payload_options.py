@@ -32,7 +32,7 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
     """Declare the options. A command that decodes bytes pasted by the user needs no `masks`."""
     group = parser.add_argument_group("records")
 
-    def file(option: str, help_: str, metavar: str = "PEM") -> None:
+    def add_file_option(option: str, help_: str, metavar: str = "PEM") -> None:
         options.set_completion(group.add_argument(option, metavar=metavar, help=help_), options.FILE)
 
     group.add_argument("--payloads", action="store_true",
@@ -44,10 +44,12 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
     )  # fmt: skip
     group.add_argument("--registry", metavar="URL", help="fetch schemas from this registry")
     group.add_argument("--registry-user", metavar="NAME", help="log in to the registry as this user")
-    file("--registry-secret-file", f"a file with the user's password, or with a token (default: ${_SECRET})", "FILE")
-    file("--registry-ca", "the CAs that sign the registry's certificate (default: those of the system)")
-    file("--registry-cert", "a client certificate, for registries that require one")
-    file("--registry-key", "the private key of --registry-cert")
+    add_file_option(
+        "--registry-secret-file", f"a file with the user's password, or with a token (default: ${_SECRET})", "FILE"
+    )
+    add_file_option("--registry-ca", "the CAs that sign the registry's certificate (default: those of the system)")
+    add_file_option("--registry-cert", "a client certificate, for registries that require one")
+    add_file_option("--registry-key", "the private key of --registry-cert")
     if masks:
         group.add_argument(
             "--mask",
@@ -86,7 +88,7 @@ def check_filter(args: argparse.Namespace) -> None:
 
 
 def detail_of(args: argparse.Namespace) -> Detail:
-    """Return the detail of lines."""
+    """Return how much detail lines have."""
     from kproxy.trace.lines import Detail
 
     return Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
@@ -183,7 +185,7 @@ def _registry_access(args: argparse.Namespace) -> RegistryAccess:
 
     try:
         url = urlsplit(args.registry)
-        url.port  # noqa: B018  # raises
+        url.port  # noqa: B018  # raises ValueError if it is invalid
     except ValueError:
         url = urlsplit("")
     if url.scheme not in ("http", "https") or not url.hostname:

@@ -27,7 +27,7 @@ examples:
 """
 
 
-_RUN = ("write", "prefix", "at_once", "strict", "json", "junit", "html", *client_options.DESTINATIONS)
+_RUN_OPTIONS = ("write", "prefix", "at_once", "strict", "json", "junit", "html", *client_options.DESTINATIONS)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
     selected = select(args.only, args.skip)
     if args.list:
-        refuse(args, _RUN, "has no effect with --list, which runs no check")
+        refuse(args, _RUN_OPTIONS, "has no effect with --list, which runs no check")
         if args.address is not None:
             raise UserError(f"{args.address}: --list asks no broker: leave out the address")
         from kproxy.outputs.probe_report import listing
@@ -97,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
             report.add(result)
 
     asyncio.run(probe())
-    clients = scores(report.results, target.served)
-    report.end(clients)
+    client_scores = scores(report.results, target.served)
+    report.end(client_scores)
     if args.html:
         from kproxy.html.probe_page import probe_page
 
-        _write("--html", args.html, probe_page(args.address, report.results, clients))
+        _write("--html", args.html, probe_page(args.address, report.results, client_scores))
     if args.junit:
         _write("--junit", args.junit, junit(args.address, report.results, strict=args.strict))
     counts = report.counts

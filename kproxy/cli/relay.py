@@ -224,10 +224,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse options that have no effect beside other options.
+    """Reject options that have no effect in combination with others.
 
     Raises:
-        UserError: There is such an option.
+        UserError: Such an option was passed.
     """
     if args.no_trace:
         refuse(args, ("trace", "strict_trace", "compress"), "needs a trace: leave out --no-trace")
@@ -240,8 +240,8 @@ def _check(args: argparse.Namespace) -> None:
             args, ("verbose", "quiet", "local_time"), "is for text: leave it out with --json, or select lines with -f"
         )
     if args.replay is not None or broker_options.BUILT_IN in args.upstream:
-        upstream = "with --replay" if args.replay is not None else "with the built-in broker"
-        refuse(args, ("no_check",), f"is about upstreams, and {upstream} there is none: leave it out")
+        mode = "with --replay" if args.replay is not None else "with the built-in broker"
+        refuse(args, ("no_check",), f"is about upstreams, and {mode} there is none: leave it out")
 
 
 def _captured_answers(args: argparse.Namespace) -> CapturedAnswers:

@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def play() -> None:
         replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms, routes=await find_routes())
-        replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
+        replay = Replay(open_connection, replayer, speed=speed, timeout_s=args.timeout)
         async for result in replay.run(steps):
             report.add(result)
 

@@ -42,19 +42,19 @@ def _parse_advertise(text: str) -> Advertise:
         raise UserError(f"--advertise {text!r} has no port: use {host or 'HOST'}:9093, or only {host or 'HOST'}")
     if PLACEHOLDER in host:
         return Advertise(names=_parse_names(text, host, ports))
-    base = None
-    by_id: dict[int, int] = {}
+    base_port = None
+    ports_by_id: dict[int, int] = {}
     for entry in ports.split(",") if ports else ():
         node_id, equals, port = entry.rpartition("=")
-        if not equals and base is None:
-            base = _parse_port(text, port, min_port=0)
-        elif equals and node_id.isdecimal() and int(node_id) not in by_id:
-            by_id[int(node_id)] = _parse_port(text, port, min_port=1)
+        if not equals and base_port is None:
+            base_port = _parse_port(text, port, min_port=0)
+        elif equals and node_id.isdecimal() and int(node_id) not in ports_by_id:
+            ports_by_id[int(node_id)] = _parse_port(text, port, min_port=1)
         else:
             raise UserError(f"--advertise {text!r}: cannot read {entry!r}: use HOST:PORT, or HOST:ID=PORT,ID=PORT")
-    if len(set(by_id.values())) < len(by_id):
+    if len(set(ports_by_id.values())) < len(ports_by_id):
         raise UserError(f"--advertise {text!r}: two brokers have the same port: give each its own")
-    return Advertise(host.strip("[]") or None, base, by_id)
+    return Advertise(host.strip("[]") or None, base_port, ports_by_id)
 
 
 def _parse_names(text: str, pattern: str, port: str) -> BrokerNames:

@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
     from dissectors.schemas.importer.lines import LINES
 
     directory = args.output or Path(schemas.__file__).parent
-    present = {name: _read_if_present(directory / name) for name in (*FILES, LINES)}
-    files, notes, change_lines = args.run_import(args.releases, args.jars, present)
-    if not change_lines and any(present[name] != content for name, content in files.items()):
+    current_files = {name: _read_if_present(directory / name) for name in (*FILES, LINES)}
+    files, notes, change_lines = args.run_import(args.releases, args.jars, current_files)
+    if not change_lines and any(current_files[name] != content for name, content in files.items()):
         change_lines = ["~ the file encoding differs"]
     _report(notes, change_lines, args.json)
     if args.check:
@@ -103,7 +103,7 @@ def _read_if_present(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _import_messages(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _import_messages(release_names: Sequence[str], jars: Path | None, current_files: Mapping[str, bytes]) -> _Result:
     """Import the message schemas of releases, and the API versions that their brokers advertise."""
     from dissectors import schemas
     from dissectors.schemas.importer.data import FILES, SchemaData, merge_releases
@@ -118,28 +118,32 @@ def _import_messages(release_names: Sequence[str], jars: Path | None, present: M
         imported, notes = merge_releases(releases)
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
-    old_data = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {}, {})
-    files, change_lines = _merge_lines(rows, present)
+    old_data = (
+        SchemaData.parse(current_files)
+        if all(current_files[name] for name in FILES)
+        else SchemaData({}, {}, {}, {}, {})
+    )
+    files, change_lines = _merge_lines(rows, current_files)
     return {**imported.files(), **files}, notes, changes(old_data, imported) + change_lines
 
 
-def _import_lines(release_names: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+def _import_lines(release_names: Sequence[str], jars: Path | None, current_files: Mapping[str, bytes]) -> _Result:
     """Import the API versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
     from kproxy.schema_import.jars import BROKER_COMPONENTS
     from kproxy.schema_import.release import read_line
 
-    imported_releases = [row["release"] for row in lines.parse(present[lines.LINES])]
+    imported_releases = [row["release"] for row in lines.parse(current_files[lines.LINES])]
     with _open_jars(release_names or imported_releases, jars, BROKER_COMPONENTS) as jars_by_release:
         rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
-    files, change_lines = _merge_lines(rows, present)
+    files, change_lines = _merge_lines(rows, current_files)
     return files, [], change_lines
 
 
-def _merge_lines(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+def _merge_lines(rows: Sequence[Row], current_files: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
     from dissectors.schemas.importer import lines
 
-    old_rows = lines.parse(present[lines.LINES])
+    old_rows = lines.parse(current_files[lines.LINES])
     merged_rows = lines.merge_rows(old_rows, rows)
     return {lines.LINES: lines.content(merged_rows)}, [*lines.changes(old_rows, merged_rows)]
 

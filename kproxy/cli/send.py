@@ -117,8 +117,8 @@ def run(args: argparse.Namespace) -> int:
         client_options.tls_of(args),
         client_options.login_of(args),
     )
-    raw = _read_raw_frames(args) if args.raw else None
-    requests = [] if raw is not None else _plan_requests(args, words[1:])
+    raw_frames = _read_raw_frames(args) if args.raw else None
+    requests = [] if raw_frames is not None else _plan_requests(args, words[1:])
 
     import asyncio
 
@@ -135,8 +135,8 @@ def run(args: argparse.Namespace) -> int:
             if login is not None:
                 await log_in(connection, login, served_versions)
             frames = (
-                raw
-                if raw is not None
+                raw_frames
+                if raw_frames is not None
                 else encode_requests(requests, args.client_id, served_versions, connection.next_correlation_id)
             )
             return await send_pipelined(connection, frames)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _UPSTREAM = ("upstream_ca", "upstream_cert", "upstream_key", "upstream_sni", "upstream_insecure")
 
-#: All options here, as attributes of the parsed arguments.
+#: The attributes of the parsed arguments that hold these options.
 DESTINATIONS = ("tls_cert", "tls_key", "tls_client_ca", "upstream_tls", *_UPSTREAM, "tls_key_log")
 
 
@@ -22,30 +22,33 @@ def configure(parser: options.OptionGroup) -> None:
     """Declare the options."""
     group = parser.add_argument_group("TLS")
 
-    def file(option: str, help_: str, metavar: str = "PEM") -> None:
+    def add_file_option(option: str, help_: str, metavar: str = "PEM") -> None:
         options.set_completion(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
 
-    file("--tls-cert", "accept clients with TLS, with this certificate and its chain; kproxy ca create makes one")
-    file("--tls-key", "the private key of --tls-cert")
-    file("--tls-client-ca", "require clients to have a certificate signed by one of these CAs (mutual TLS)")
+    add_file_option(
+        "--tls-cert", "accept clients with TLS, with this certificate and its chain; kproxy ca create makes one"
+    )
+    add_file_option("--tls-key", "the private key of --tls-cert")
+    add_file_option("--tls-client-ca", "require clients to have a certificate signed by one of these CAs (mutual TLS)")
     group.add_argument("--upstream-tls", action="store_true", help="connect to upstreams with TLS")
-    file("--upstream-ca", "the CAs that sign the upstreams' certificates (default: those of the system)")
-    file("--upstream-cert", "the client certificate for upstreams that require one")
-    file("--upstream-key", "the private key of --upstream-cert")
+    add_file_option("--upstream-ca", "the CAs that sign the upstreams' certificates (default: those of the system)")
+    add_file_option("--upstream-cert", "the client certificate for upstreams that require one")
+    add_file_option("--upstream-key", "the private key of --upstream-cert")
     group.add_argument(
         "--upstream-sni", metavar="NAME",
         help="send this name to upstreams, and expect it in their certificates (default: each upstream's host name)",
     )  # fmt: skip
     group.add_argument("--upstream-insecure", action="store_true", help="accept any certificate of an upstream")
-    file("--tls-key-log", "append the secrets of TLS connections to this file, for Wireshark and dissect --keylog",
-         "FILE")  # fmt: skip
+    add_file_option("--tls-key-log",
+                    "append the secrets of TLS connections to this file, for Wireshark and dissect --keylog",
+                    "FILE")  # fmt: skip
 
 
 def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in broker") -> None:
     """Reject options for connections to upstreams, because kproxy connects to this upstream within the process.
 
     Raises:
-        UserError: Such an option is used.
+        UserError: Such an option was given.
     """
     for name in ("upstream_tls", *_UPSTREAM):
         if getattr(args, name):
@@ -53,7 +56,7 @@ def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in bro
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:
-    """Return the TLS policy of listeners in front of an upstream; read the files.
+    """Read the certificates and keys; return the TLS policy of listeners in front of an upstream.
 
     Raises:
         UserError: An option needs another one, or a file cannot be used.

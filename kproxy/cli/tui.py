@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
         app.run()
     finally:
         source.close()
-    if problem := app.session.bad:
-        warn(f"{problem} line{'s' * (problem != 1)} could not be read; kproxy dissect names the first ones")
-    return app.return_code or (USAGE if problem else CLEAN)
+    if bad_count := app.session.bad:
+        warn(f"{bad_count} line{'s' * (bad_count != 1)} could not be read; kproxy dissect names the first ones")
+    return app.return_code or (USAGE if bad_count else CLEAN)
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
@@ -145,7 +145,7 @@ def source_of(
         args: The options.
         choose: Selects one of several running proxies.
         reads_keys: Whether the view reads keys from a terminal while a pipe is read.
-        on_message: Takes the messages of a proxy that is started.
+        on_message: Receives the messages of a proxy that is started.
 
     Raises:
         UserError: The source cannot be opened, or options cannot be combined.
@@ -222,7 +222,7 @@ def start_child_proxy(
 ) -> ChildProxy | None:
     """Start the proxy that the options configure; return None if they configure none.
 
-    `on_message` takes the messages of the proxy.
+    `on_message` receives the messages of the proxy.
 
     Raises:
         UserError: The proxy cannot be started, or options cannot be combined.

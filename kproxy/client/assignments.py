@@ -23,7 +23,7 @@ from dissectors.wire.primitives import uuid_bytes, uuid_text
 from kproxy.errors import UserError
 from kproxy.filters.errors import nearest
 
-_PATH_PART: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
+_PATH_ELEMENT: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -36,13 +36,13 @@ def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
     path, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"{text!r} is not FIELD=VALUE")
-    parts: list[tuple[str, int | None]] = []
-    for part in path.split("."):
-        match = _PATH_PART.fullmatch(part)
+    path_elements: list[tuple[str, int | None]] = []
+    for element in path.split("."):
+        match = _PATH_ELEMENT.fullmatch(element)
         if match is None:
             raise UserError(f"{path!r} is not a field path such as topics[0].name")
-        parts.append((match[1], None if match[2] is None else int(match[2])))
-    _assign(struct, values, parts, value, path)
+        path_elements.append((match[1], None if match[2] is None else int(match[2])))
+    _assign(struct, values, path_elements, value, path)
 
 
 def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
@@ -56,7 +56,7 @@ def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
     values = {}
     for name, element in value.items():
         field_path = f"{path}.{name}" if path else name
-        values[name] = _json_value(_field(struct, name, field_path), element, field_path)
+        values[name] = _convert_json_value(_find_field(struct, name, field_path), element, field_path)
     return values
 
 
@@ -67,9 +67,11 @@ def main_field(struct: Layout) -> Field:
     return name_field or next((field for field in fields if field.type == "string" and not field.array), fields[0])
 
 
-def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int | None]], text: str, path: str) -> None:
-    (name, index), *remaining = parts
-    field = _field(struct, name, path)
+def _assign(
+    struct: Layout, values: dict[str, Any], path_elements: list[tuple[str, int | None]], text: str, path: str
+) -> None:
+    (name, index), *remaining = path_elements
+    field = _find_field(struct, name, path)
     if index is None and not remaining:
         values[name] = _parse_value(field, text, path)
         return
@@ -93,7 +95,7 @@ def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int |
         _assign(field.struct, element, remaining, text, path)
 
 
-def _field(struct: Layout, name: str, path: str) -> Field:
+def _find_field(struct: Layout, name: str, path: str) -> Field:
     fields = (*struct.fields, *struct.tagged)
     field = next((field for field in fields if field.name == name), None)
     if field is None:
@@ -115,7 +117,7 @@ def _parse_value(field: Field, text: str, path: str) -> Any:
         return _check_nullable(field, path)
     if text[:1] in ("[", "{") and (field.array or field.struct or field.type == "records"):
         try:
-            return _json_value(field, msgspec.json.decode(text), path)
+            return _convert_json_value(field, msgspec.json.decode(text), path)
         except msgspec.DecodeError as error:
             raise UserError(f"{path}: invalid JSON: {error}") from None
     if field.array:
@@ -136,17 +138,17 @@ def _check_nullable(field: Field, path: str) -> None:
         raise UserError(f"{path} cannot be null; to send it nevertheless, pass --edit null_in_non_nullable:{path}")
 
 
-def _json_value(field: Field, value: Any, path: str) -> Any:
+def _convert_json_value(field: Field, value: Any, path: str) -> Any:
     if value is None:
         return _check_nullable(field, path)
     if not field.array:
-        return _json_element(field, value, path)
+        return _convert_json_element(field, value, path)
     if not isinstance(value, list):
         raise UserError(f"{path} takes an array, not {_json_excerpt(value)}")
-    return [_json_element(field, element, f"{path}[{index}]") for index, element in enumerate(value)]
+    return [_convert_json_element(field, element, f"{path}[{index}]") for index, element in enumerate(value)]
 
 
-def _json_element(field: Field, value: Any, path: str) -> Any:
+def _convert_json_element(field: Field, value: Any, path: str) -> Any:
     if field.struct is not None:
         return (
             from_json(field.struct, value, path)
@@ -213,7 +215,7 @@ def _parse_uuid(text: str) -> str:
 
 def _encode_batch(entries: list[Any], path: str) -> bytes:
     """Encode a record batch of format 2. Records are objects with ``key``, ``value``, ``headers``, or bare values."""
-    now = time.time_ns() // 1_000_000
+    now_ms = time.time_ns() // 1_000_000
     batch_records = []
     for entry in entries:
         record = entry if isinstance(entry, Mapping) else {"value": entry}
@@ -222,11 +224,11 @@ def _encode_batch(entries: list[Any], path: str) -> bytes:
         headers = record.get("headers") or {}
         if not isinstance(headers, Mapping):
             raise UserError(f"{path}: headers are an object such as {{}}, not {_json_excerpt(headers)}")
-        timestamp = record.get("timestamp", now)
+        timestamp = record.get("timestamp", now_ms)
         if not isinstance(timestamp, int):
             raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_json_excerpt(timestamp)}")
-        batch_records.append({"key": _payload(record.get("key")), "value": _payload(record.get("value")),
-                             "headers": [{"key": name, "value": _payload(value)} for name, value in headers.items()],
+        batch_records.append({"key": _to_bytes(record.get("key")), "value": _to_bytes(record.get("value")),
+                             "headers": [{"key": name, "value": _to_bytes(value)} for name, value in headers.items()],
                              "timestamp": timestamp, })  # fmt: skip
     try:
         return records.encode([{"records": batch_records, "partition_leader_epoch": -1}])
@@ -234,7 +236,7 @@ def _encode_batch(entries: list[Any], path: str) -> bytes:
         raise UserError(f"{path}: {error}") from None
 
 
-def _payload(value: Any) -> bytes | None:
+def _to_bytes(value: Any) -> bytes | None:
     if value is None:
         return None
     return _parse_bytes(value) if isinstance(value, str) else msgspec.json.encode(value)

@@ -19,18 +19,18 @@ def candidates(line: str) -> list[str]:
     if "send" not in words or not _operands(words):
         return []
     apis = {api.name.lower(): api for api in schemas.apis()}
-    matching = [api.name for api in apis.values() if api.name.lower().startswith(last_word.lower())]
+    matching_apis = [api.name for api in apis.values() if api.name.lower().startswith(last_word.lower())]
     api, version = None, None
     for word in _operands(words)[1:]:
         if (match := API_WORD.fullmatch(word)) and match[1].lower() in apis:
             api, version = apis[match[1].lower()], match[2]
     if api is None:
-        return matching
+        return matching_apis
     version_option = _VERSION.search(line)
     chosen_version = int(version or (version_option[1] if version_option else api.max_version))
     if chosen_version not in api.versions or schemas.request(api.key) is None:
-        return matching
-    return matching + list(_fields(layout(f"{api.name}Request", chosen_version), last_word))
+        return matching_apis
+    return matching_apis + list(_field_paths(layout(f"{api.name}Request", chosen_version), last_word))
 
 
 def _operands(words: Sequence[str]) -> list[str]:
@@ -38,11 +38,11 @@ def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[words.index("send") + 1 :] if word and not word.startswith("-")]
 
 
-def _fields(struct: Layout, path: str) -> Iterator[str]:
-    """Yield the paths of the fields of a request that begin with `path`, down to the struct that it names so far."""
+def _field_paths(struct: Layout, path: str) -> Iterator[str]:
+    """Yield the paths of the request fields that complete `path`, without their nested fields."""
     parent, dot, name = path.rpartition(".")
-    for part in parent.split(".") if dot else ():
-        field_name = _INDEX.sub("", part)
+    for path_element in parent.split(".") if dot else ():
+        field_name = _INDEX.sub("", path_element)
         inner_struct = next(
             (field.struct for field in (*struct.fields, *struct.tagged) if field.name == field_name), None
         )

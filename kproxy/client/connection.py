@@ -26,7 +26,7 @@ class ClientTls:
 
 
 class NoResponse(Exception):
-    """No complete response arrived. The message is one sentence; `closed` tells if the broker ended the connection."""
+    """Raised if no complete response arrived, with a sentence. `closed`: whether the broker disconnected."""
 
     def __init__(self, sentence: str, *, closed: bool) -> None:
         super().__init__(sentence)
@@ -34,13 +34,13 @@ class NoResponse(Exception):
 
 
 class BrokerConnection:
-    """A connection, opened by `connect`. `within` is the time in seconds that each response may take.
+    """A connection, opened by `connect`. `timeout_s` is the time that each response may take.
 
     `last_sent` has the bytes of the last `send`.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, within: float) -> None:
-        self._reader, self._writer, self._within = reader, writer, within
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout_s: float) -> None:
+        self._reader, self._writer, self._timeout_s = reader, writer, timeout_s
         self._received = bytearray()
         self._correlation_ids = itertools.count(1)
         self.last_sent = b""
@@ -61,22 +61,22 @@ class BrokerConnection:
         else:
             self._writer.close()
 
-    async def receive(self, within: float | None = None) -> bytes:
-        """Receive the next frame, with its length prefix. `within` replaces the time limit of the connection.
+    async def receive(self, timeout_s: float | None = None) -> bytes:
+        """Receive the next frame, with its length prefix. `timeout_s` replaces the time limit of the connection.
 
         Raises:
             NoResponse: The connection was closed, or time ran out, before a whole frame arrived.
         """
-        within = self._within if within is None else within
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout_s):
                 while (size := self._frame_size()) is None or len(self._received) < size:
                     data = await self._reader.read(_CHUNK)
                     if not data:
                         raise self._no_response("the broker closed the connection", closed=True)
                     self._received += data
         except TimeoutError:
-            raise self._no_response(f"no response within {within:g} s") from None
+            raise self._no_response(f"no response within {timeout_s:g} s") from None
         except OSError as error:
             raise self._no_response(f"the connection broke: {sockets.reason(error)}", closed=True) from None
         frame = bytes(self._received[:size])
@@ -84,7 +84,7 @@ class BrokerConnection:
         return frame
 
     def close(self) -> None:
-        """Close the connection at once, and ignore errors."""
+        """Close the connection immediately, and ignore errors."""
         self._writer.transport.abort()
 
     def _frame_size(self) -> int | None:
@@ -106,28 +106,28 @@ class BrokerConnection:
         return NoResponse(sentence + (f" after {count} bytes of a response" if count else ""), closed=closed)
 
 
-async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:
+async def connect(address: Address, timeout_s: float, tls: ClientTls | None = None) -> BrokerConnection:
     """Connect to a broker, and complete the TLS handshake if `tls` is given.
 
     Raises:
         UserError: Nothing listens there, or the handshake fails; the status is UNREACHABLE.
     """
     try:
-        sock = await sockets.connect(address, within)
+        sock = await sockets.connect(address, timeout_s)
         sockets.set_tcp_options(sock)
     except OSError as error:
         raise UserError(
             f"cannot connect to {address}: {sockets.reason(error)}; is the broker running?", UNREACHABLE
         ) from None
     if tls is None:
-        return BrokerConnection(*await asyncio.open_connection(sock=sock), within)
+        return BrokerConnection(*await asyncio.open_connection(sock=sock), timeout_s)
     host = address.host if isinstance(address, TcpAddress) else None
     try:
         streams = await asyncio.open_connection(
             sock=sock,
             ssl=tls.context,
             server_hostname=tls.server_name or host or "localhost",
-            ssl_handshake_timeout=within,
+            ssl_handshake_timeout=timeout_s,
         )
     except ssl.SSLCertVerificationError as error:
         raise UserError(
@@ -141,4 +141,4 @@ async def connect(address: Address, within: float, tls: ClientTls | None = None)
             "port expects TLS",
             UNREACHABLE,
         ) from None
-    return BrokerConnection(*streams, within)
+    return BrokerConnection(*streams, timeout_s)

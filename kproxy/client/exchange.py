@@ -18,7 +18,7 @@ class SentRequest:
     """A request frame and its response frame, both with their length prefixes.
 
     `response` is None if none is expected (Produce with acks=0) or none arrived; in the latter case, `problem` is a
-    sentence. `problem` also reports a response that answers another request. `latency_ms` counts from the moment when
+    sentence. `problem` also reports a response to another request. `latency_ms` counts from the moment when
     all requests were sent.
     """
 
@@ -54,7 +54,7 @@ async def send_pipelined(connection: BrokerConnection, requests: Sequence[bytes]
 
 
 def expects_response(request: bytes) -> bool:
-    """Whether the broker answers this request, which it does unless it is a Produce with acks=0."""
+    """Whether the broker responds to this request: it does unless this is a Produce with acks=0."""
     if len(request) < _MIN_REQUEST_SIZE or int.from_bytes(request[4:6], "big") != ApiKey.PRODUCE:
         return True
     return read_request(request).body.get("acks") != 0

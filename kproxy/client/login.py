@@ -72,7 +72,7 @@ async def log_in(connection: BrokerConnection, login: ClientLogin, served: Versi
 
 
 class _InvalidServerMessage(Exception):
-    """A message from the broker violates the mechanism. The text tells how, without secrets."""
+    """Raised if a message from the broker violates the mechanism. The text says how, without secrets."""
 
 
 async def _send_request(
@@ -100,7 +100,7 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
     nonce = secrets.token_urlsafe(24)
     client_first_bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     server_first = (yield f"n,,{client_first_bare}".encode()).decode(errors="replace")
-    server_attributes = _attributes(server_first)
+    server_attributes = _parse_attributes(server_first)
     if (
         not server_attributes.get("r", "").startswith(nonce)
         or not server_attributes.get("i", "").isdecimal()
@@ -119,8 +119,10 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
     client_final_without_proof = f"c=biws,r={server_attributes['r']}"
     auth_message = f"{client_first_bare},{server_first},{client_final_without_proof}".encode()
     client_signature = hmac.digest(hashlib.new(digest, client_key).digest(), auth_message, digest)
-    proof = bytes(a ^ b for a, b in zip(client_key, client_signature, strict=True))
-    final_attributes = _attributes(
+    proof = bytes(
+        key_byte ^ signature_byte for key_byte, signature_byte in zip(client_key, client_signature, strict=True)
+    )
+    final_attributes = _parse_attributes(
         (yield f"{client_final_without_proof},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
     )
     server_signature = hmac.digest(hmac.digest(salted_password, b"Server Key", digest), auth_message, digest)
@@ -128,5 +130,5 @@ def _scram(digest: str, username: str, password: str) -> _Steps:
         raise _InvalidServerMessage("it does not prove that it knows the password")
 
 
-def _attributes(text: str) -> dict[str, str]:
+def _parse_attributes(text: str) -> dict[str, str]:
     return dict(attribute.split("=", 1) for attribute in text.split(",") if "=" in attribute)

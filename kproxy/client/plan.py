@@ -109,7 +109,7 @@ def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
 
 
 def needs_versions(requests: Sequence[PlannedRequest]) -> bool:
-    """Whether the broker must be asked for its versions first. A lone ApiVersions request needs none."""
+    """Whether the broker must be asked for its versions first: a request has no version yet."""
     return any(request.version is None for request in requests)
 
 
@@ -121,11 +121,11 @@ def encode_requests(
 ) -> list[bytes]:
     """Return the frames. If the broker's versions are not given, use the newest ones that kproxy knows.
 
-    The first frame has the client id, and an instance id if its header version has that field; later frames with such
-    a header leave both out (KIP-1313).
+    The first frame has the client id, and an instance id if its header version has that field; later frames with
+    that header version omit both (KIP-1313).
 
     Raises:
-        UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest`.
+        UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest_version`.
     """
     next_id = next_correlation_id or itertools.count(1).__next__
     frames: list[bytes] = []

@@ -37,13 +37,13 @@ async def fetch_versions(connection: BrokerConnection) -> VersionRanges:
     return {key["api_key"]: (key["min_version"], key["max_version"]) for key in body["api_keys"]}
 
 
-async def fetch_versions_from(address: Address, within: float, tls: ClientTls | None = None) -> VersionRanges:
+async def fetch_versions_from(address: Address, timeout_s: float, tls: ClientTls | None = None) -> VersionRanges:
     """Call `fetch_versions` on a new connection, which is closed afterwards.
 
     Raises:
         UserError: As `fetch_versions`, and if the broker cannot be reached.
     """
-    connection = await connect(address, within, tls)
+    connection = await connect(address, timeout_s, tls)
     try:
         return await fetch_versions(connection)
     finally:

@@ -19,14 +19,14 @@ POLLS: Final = frozenset({
 
 #: Above this product of their lengths, sequences are aligned by position: matching them would take seconds.
 _MAX_COMPARISONS: Final = 1_000_000
-_MIN_RATIO: Final = 0.5  # least similarity of connections with different client ids
+_MIN_RATIO: Final = 0.5  # minimum similarity of connections with different client ids
 
 ExchangePair = tuple[RecordedExchange, RecordedExchange]
 
 
 @dataclass(slots=True)
 class AlignedExchanges:
-    """The exchanges of two connections. The pairs in `moved` are in a different place in the order on each side."""
+    """The exchanges of two connections. The exchanges of a pair in `moved` are at different positions."""
 
     pairs: list[ExchangePair] = field(default_factory=list)
     moved: list[ExchangePair] = field(default_factory=list)
@@ -64,22 +64,27 @@ def _pair_most_similar(
         while a and b and not min_ratio:
             yield a.pop(0), b.pop(0)
         return
-    apis_a, apis_b = ([_apis(connection) for connection in side] for side in (a, b))
+    apis_a, apis_b = ([_api_sequence(connection) for connection in side] for side in (a, b))
     ratios = sorted(
-        (-SequenceMatcher(None, sequence_a, sequence_b, autojunk=False).ratio(), abs(i - j), i, j)
-        for i, sequence_a in enumerate(apis_a)
-        for j, sequence_b in enumerate(apis_b)
+        (
+            -SequenceMatcher(None, sequence_a, sequence_b, autojunk=False).ratio(),
+            abs(index_a - index_b),
+            index_a,
+            index_b,
+        )
+        for index_a, sequence_a in enumerate(apis_a)
+        for index_b, sequence_b in enumerate(apis_b)
     )
     pairs: list[tuple[int, int]] = []
-    for ratio, _, i, j in ratios:
-        if -ratio >= min_ratio and all(i != x and j != y for x, y in pairs):
-            pairs.append((i, j))
-    yield from ((a[i], b[j]) for i, j in sorted(pairs))
-    a[:] = [connection for i, connection in enumerate(a) if all(i != x for x, _ in pairs)]
-    b[:] = [connection for j, connection in enumerate(b) if all(j != y for _, y in pairs)]
+    for ratio, _, index_a, index_b in ratios:
+        if -ratio >= min_ratio and all(index_a != paired_a and index_b != paired_b for paired_a, paired_b in pairs):
+            pairs.append((index_a, index_b))
+    yield from ((a[index_a], b[index_b]) for index_a, index_b in sorted(pairs))
+    a[:] = [connection for index_a, connection in enumerate(a) if all(index_a != paired_a for paired_a, _ in pairs)]
+    b[:] = [connection for index_b, connection in enumerate(b) if all(index_b != paired_b for _, paired_b in pairs)]
 
 
-def _apis(connection: RecordedConnection) -> list[str]:
+def _api_sequence(connection: RecordedConnection) -> list[str]:
     """Return the APIs that a connection uses, in order and without repetitions, at most 100."""
     return [api for api, _ in groupby(exchange.api for exchange in connection.exchanges)][:100]
 
@@ -87,15 +92,15 @@ def _apis(connection: RecordedConnection) -> list[str]:
 def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
     """Align by API and version (and topics, for Metadata), so that an extra exchange does not shift those after it.
 
-    Exchanges that differ only in version are paired if they are in the same place.
+    Exchanges that differ only in version are paired if they are at the same position.
     """
-    exchanges = AlignedExchanges()
+    aligned = AlignedExchanges()
     for slice_a, slice_b in _corresponding_slices(
         [_key(exchange) for exchange in a], [_key(exchange) for exchange in b]
     ):
-        _pair_block(a[slice_a], b[slice_b], exchanges)
-    exchanges.moved = pair_remaining(exchanges.only_a, exchanges.only_b)
-    return exchanges
+        _pair_block(a[slice_a], b[slice_b], aligned)
+    aligned.moved = pair_remaining(aligned.only_a, aligned.only_b)
+    return aligned
 
 
 def pair_remaining(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
@@ -121,7 +126,7 @@ def _key(exchange: RecordedExchange) -> tuple[object, int]:
 
 
 def _loose_key(exchange: RecordedExchange) -> tuple[object, ...]:
-    """Return a key like `_key`, but for FindCoordinator with the type of the keys instead of the keys."""
+    """Return a key like `_key`; for FindCoordinator, with the type of the requested keys instead of the keys."""
     purpose = _purpose(exchange)
     return exchange.version, *(purpose[:2] if exchange.api == "FindCoordinator" else purpose)
 
@@ -151,14 +156,14 @@ def _corresponding_slices(a: Sequence[object], b: Sequence[object]) -> Iterator[
         yield slice(i, end_i), slice(j, end_j)
 
 
-def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], exchanges: AlignedExchanges) -> None:
-    """Pair exchanges with the same purpose, in order; add them and the unpaired ones to `exchanges`."""
+def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], aligned: AlignedExchanges) -> None:
+    """Pair exchanges with the same purpose, in order; add them and the unpaired ones to `aligned`."""
     by_purpose: dict[object, deque[RecordedExchange]] = defaultdict(deque)
     for exchange in b:
         by_purpose[_purpose(exchange)].append(exchange)
     for exchange in a:
         if by_purpose[_purpose(exchange)]:
-            exchanges.pairs.append((exchange, by_purpose[_purpose(exchange)].popleft()))
+            aligned.pairs.append((exchange, by_purpose[_purpose(exchange)].popleft()))
         else:
-            exchanges.only_a.append(exchange)
-    exchanges.only_b += (unpaired_exchange for queue in by_purpose.values() for unpaired_exchange in queue)
+            aligned.only_a.append(exchange)
+    aligned.only_b += (unpaired_exchange for queue in by_purpose.values() for unpaired_exchange in queue)

@@ -89,7 +89,7 @@ def compare_bodies(
         b: The other body.
         may_differ: Kinds whose values need not be equal. A set value and an unset one (null, -1) still differ.
         same_layout: Whether both bodies have the same version. If not, only fields that both have are compared.
-        topic_names: Return the topic name for an id in A and in B, to compare topics that have only an id.
+        topic_names: Functions from topic id to name, for A and for B, to compare topics that have only an id.
     """
     comparer = _Comparer(may_differ, same_layout, topic_names)
     comparer.compare_structs(message, (), a, b)
@@ -103,12 +103,12 @@ class _Comparer:
 
     def compare_structs(self, owner: str, path: tuple[str, ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
         """Compare the fields of two structs. The owner of fields inside a payload is the type of the payload."""
-        inner = a.get("data")
-        inner_owner = a["type"] if isinstance(inner, dict) and isinstance(a.get("type"), str) else owner
+        payload = a.get("data")
+        field_owner = a["type"] if isinstance(payload, dict) and isinstance(a.get("type"), str) else owner
         for name in (*a, *(name for name in b if name not in a)):
             field_path = (*path, name)
             if name in a and name in b:
-                self._compare_values(inner_owner, name, field_path, a[name], b[name])
+                self._compare_values(field_owner, name, field_path, a[name], b[name])
             elif self._same_layout:
                 self._add_difference(
                     owner,
@@ -132,7 +132,7 @@ class _Comparer:
         is_keyed = name not in _ORDERED and kind_of(owner, name) is None
         elements_a = dict(_with_keys(a, self._topic_names[0]) if is_keyed else enumerate(a))
         elements_b = dict(_with_keys(b, self._topic_names[1]) if is_keyed else enumerate(b))
-        if is_keyed and elements_a.keys() != elements_b.keys() and self._are_assigned(owner, [*a, *b]):
+        if is_keyed and elements_a.keys() != elements_b.keys() and self._depend_on_assignment(owner, [*a, *b]):
             elements_a, elements_b = dict(enumerate(a)), dict(enumerate(b))
         indexes = {key: index for index, key in enumerate(elements_b)}
         for index, (key, value) in enumerate(elements_a.items()):
@@ -144,7 +144,7 @@ class _Comparer:
         for key, value in elements_b.items():
             self._add_difference(owner, (*path, str(indexes[key])), None, value, DifferenceKind.ONLY_IN_B)
 
-    def _are_assigned(self, owner: str, elements: list[Any]) -> bool:
+    def _depend_on_assignment(self, owner: str, elements: list[Any]) -> bool:
         """Whether these are partitions whose numbers depend on the assignment of a group."""
         return ValueKind.PARTITION in self._may_differ and all(
             isinstance(element, dict) and any(kind_of(owner, name) is ValueKind.PARTITION for name in element)

@@ -91,8 +91,8 @@ class _Comparer:
             (unpaired_b, DifferenceKind.ONLY_IN_B),
         ):
             for exchange in unpaired_exchanges:
-                failed = exchange.response is not None and exchange.response.errors
-                if exchange.api in _ROUTINE and not failed:
+                has_failed = exchange.response is not None and exchange.response.errors
+                if exchange.api in _ROUTINE and not has_failed:
                     routine[exchange.api] += 1
                 else:
                     self._add_unpaired(exchange, kind)
@@ -102,12 +102,14 @@ class _Comparer:
 
     def compare_polls(self) -> None:
         """Compare the polls of each client that is in both traces, and those of all other clients together."""
-        common = {connection.client_id for connection in self._a.connections} & {
+        common_clients = {connection.client_id for connection in self._a.connections} & {
             connection.client_id for connection in self._b.connections
         }
-        polls_a, polls_b = self._polls(self._a, common), self._polls(self._b, common)
+        polls_a, polls_b = self._polls(self._a, common_clients), self._polls(self._b, common_clients)
         connections = (*self._a.connections, *self._b.connections)
-        missing = {id(exchange) for connection in connections for exchange in unanswered_requests(connection.exchanges)}
+        unanswered_ids = {
+            id(exchange) for connection in connections for exchange in unanswered_requests(connection.exchanges)
+        }
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for key in dict.fromkeys((*polls_a, *polls_b)):
             values_a, values_b = (
@@ -117,12 +119,12 @@ class _Comparer:
             counts[key[0]][0] += values_a.count
             counts[key[0]][1] += values_b.count
             if not values_a.count or not values_b.count:
-                first = (polls_a.get(key) or polls_b[key])[0]
+                first_exchange = (polls_a.get(key) or polls_b[key])[0]
                 kind = DifferenceKind.ONLY_IN_A if values_a.count else DifferenceKind.ONLY_IN_B
-                self._add_unpaired(first, kind)
+                self._add_unpaired(first_exchange, kind)
                 continue
             locations = [
-                next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in missing), "")
+                next((poll_exchange.place for poll_exchange in side[key] if id(poll_exchange) in unanswered_ids), "")
                 for side in (polls_a, polls_b)
             ]
             if bool(locations[0]) != bool(locations[1]):
@@ -206,10 +208,10 @@ class _Comparer:
         if a.response is not None and b.response is not None:
             self._compare_bodies(a, b, "response")
         elif (a.response is None) != (b.response is None):
-            side, missing = ("A", a) if a.response is None else ("B", b)
-            if id(missing) in self._last_exchanges:
+            side, unanswered = ("A", a) if a.response is None else ("B", b)
+            if id(unanswered) in self._last_exchanges:
                 self.comparison.notes.append(
-                    f"no response in {side} to the last request of a connection: {_exchange_name(missing)}"
+                    f"no response in {side} to the last request of a connection: {_exchange_name(unanswered)}"
                 )
             else:
                 states = ["none" if exchange.response is None else "received" for exchange in (a, b)]
@@ -259,12 +261,12 @@ class _Comparer:
         return [exchange for exchange in connection.exchanges if self._complete or not _was_not_ready(exchange)]
 
     def _polls(
-        self, traffic: RecordedTraffic, common: set[str | None]
+        self, traffic: RecordedTraffic, common_clients: set[str | None]
     ) -> dict[tuple[str, str | None], list[RecordedExchange]]:
         """Return the polls by API and client; the client is None unless it is in both traces."""
         polls: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
         for connection in traffic.connections:
-            client = connection.client_id if connection.client_id in common else None
+            client = connection.client_id if connection.client_id in common_clients else None
             for exchange in self._ready_exchanges(connection):
                 if exchange.api in self._polled_apis:
                     polls[exchange.api, client].append(exchange)
@@ -279,13 +281,13 @@ class _Comparer:
         ))  # fmt: skip
 
     def _add_difference(
-        self, aspect: Aspect, ours: RecordedExchange, theirs: RecordedExchange, direction: str = "", path: str = "",
-        a: Any = None, b: Any = None, kind: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *,
+        self, aspect: Aspect, exchange_a: RecordedExchange, exchange_b: RecordedExchange, direction: str = "",
+        path: str = "", a: Any = None, b: Any = None, kind: DifferenceKind = DifferenceKind.VALUE, owner: str = "", *,
         by_value: bool = False,
     ) -> None:  # fmt: skip
-        versions = [(ours.version, theirs.version)]
+        versions = [(exchange_a.version, exchange_b.version)]
         difference = TrafficDifference(
-            aspect, "", ours.api, versions, direction, path, a, b, kind, owner, ours.place, theirs.place
+            aspect, "", exchange_a.api, versions, direction, path, a, b, kind, owner, exchange_a.place, exchange_b.place
         )
         self._add_or_count(difference, by_value)
 
@@ -296,13 +298,15 @@ class _Comparer:
             difference.aspect, difference.subject, difference.api, difference.direction, difference.path,
             difference.why, values,
         )  # fmt: skip
-        known = self._known_differences.get(key)
-        if known is None:
+        known_difference = self._known_differences.get(key)
+        if known_difference is None:
             self._known_differences[key] = difference
             self.comparison.differences.append(difference)
             return
-        known.count += 1
-        known.versions += [version for version in difference.versions if version not in known.versions]
+        known_difference.count += 1
+        known_difference.versions += [
+            version for version in difference.versions if version not in known_difference.versions
+        ]
 
 
 def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any]) -> str:

@@ -49,10 +49,10 @@ class PollDifference:
 def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
     """Return the requests without a response although a later one has one, except Produce with acks=0."""
     response_indexes = [index for index, exchange in enumerate(exchanges) if exchange.response is not None]
-    answered_exchanges = exchanges[: response_indexes[-1]] if response_indexes else ()
+    earlier_exchanges = exchanges[: response_indexes[-1]] if response_indexes else ()
     return [
         exchange
-        for exchange in answered_exchanges
+        for exchange in earlier_exchanges
         if exchange.response is None and (exchange.request.body or {}).get("acks") != 0
     ]
 
@@ -60,13 +60,13 @@ def unanswered_requests(exchanges: Sequence[RecordedExchange]) -> list[RecordedE
 def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[ValueKind] = frozenset()) -> PollValues:
     """Collect the values in the polls of one API. Values of a kind are masked unless the kind is in `compared`."""
     values = PollValues()
-    masked = (MAY_DIFFER | {ValueKind.OFFSET}) - compared
+    masked_kinds = (MAY_DIFFER | {ValueKind.OFFSET}) - compared
     for exchange in exchanges:
         values.count += 1
         values.versions.add(exchange.version)
         for side, line in (("request", exchange.request), ("response", exchange.response)):
             if line is not None and line.body is not None:
-                for path, value in _fields(f"{exchange.api}{side.capitalize()}", side, line.body, masked):
+                for path, value in _field_values(f"{exchange.api}{side.capitalize()}", side, line.body, masked_kinds):
                     known_values = values.values.setdefault(path, {})
                     if len(known_values) < _MAX_VALUES:
                         known_values.setdefault(repr(value), (value, exchange.place))
@@ -77,11 +77,11 @@ def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
     """Compare the fields that both have, or that one lacks although it has the enclosing struct."""
     same_layout = a.versions == b.versions
     for path in dict.fromkeys((*a.values, *b.values)):
-        ours, theirs = a.values.get(path, {}), b.values.get(path, {})
-        if (not ours or not theirs) and not (same_layout and _has_struct(a, path) and _has_struct(b, path)):
+        values_a, values_b = a.values.get(path, {}), b.values.get(path, {})
+        if (not values_a or not values_b) and not (same_layout and _has_struct(a, path) and _has_struct(b, path)):
             continue
-        only_a = [value for key, value in ours.items() if key not in theirs]
-        only_b = [value for key, value in theirs.items() if key not in ours]
+        only_a = [value for key, value in values_a.items() if key not in values_b]
+        only_b = [value for key, value in values_b.items() if key not in values_a]
         if only_a or only_b:
             yield PollDifference(path, only_a, only_b)
 
@@ -91,29 +91,29 @@ def _has_struct(side: PollValues, path: str) -> bool:
     return any(field_path.startswith(struct_path) for field_path in side.values)
 
 
-def _fields(
-    owner: str, parent_path: str, struct: dict[str, Any], masked: frozenset[ValueKind]
+def _field_values(
+    owner: str, parent_path: str, struct: dict[str, Any], masked_kinds: frozenset[ValueKind]
 ) -> Iterator[tuple[str, Any]]:
-    inner = struct.get("data")
-    owner = struct["type"] if isinstance(inner, dict) and isinstance(struct.get("type"), str) else owner
+    payload = struct.get("data")
+    owner = struct["type"] if isinstance(payload, dict) and isinstance(struct.get("type"), str) else owner
     for name, value in struct.items():
         path = f"{parent_path}.{name}"
         if path.count(".") > _MAX_DEPTH or (_INSIDE_RECORDS in path and name not in _COMPARED_BATCH_FIELDS):
             continue
         if isinstance(value, dict):
-            yield from _fields(owner, path, value, masked)
+            yield from _field_values(owner, path, value, masked_kinds)
         elif isinstance(value, list):
             yield path, _ARRAY  # so that an array differs from null
             for element in value:
                 if isinstance(element, dict):
-                    yield from _fields(owner, f"{path}[]", element, masked)
+                    yield from _field_values(owner, f"{path}[]", element, masked_kinds)
         elif name not in _PARTITION_FIELDS:
-            yield path, _mask(kind_of(owner, name), value, masked)
+            yield path, _mask(kind_of(owner, name), value, masked_kinds)
 
 
-def _mask(kind: ValueKind | None, value: Any, masked: frozenset[ValueKind]) -> Any:
+def _mask(kind: ValueKind | None, value: Any, masked_kinds: frozenset[ValueKind]) -> Any:
     if isinstance(value, bytes | memoryview):
         return "(bytes)"
-    if kind is None or kind not in masked or is_unset(kind, value):
+    if kind is None or kind not in masked_kinds or is_unset(kind, value):
         return value
     return "(some)"

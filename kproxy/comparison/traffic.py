@@ -75,7 +75,7 @@ class RecordedTraffic:
 def traffic_of(
     name: str, lines: Iterable[Line], *, about_clients: bool = True, text: re.Pattern[str] | None = None
 ) -> RecordedTraffic:
-    """Collect the lines of a trace at full detail. A response without its request counts only with its findings.
+    """Collect the lines of a trace at full detail. A response without a request yields no exchange, only its findings.
 
     Args:
         name: The name of the trace.

@@ -15,12 +15,12 @@ from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine, with_frame
 
 BACKLOG_BYTES: Final = 4 << 20
-#: The most unanswered requests per connection that are sent although they are older than the last lines.
+#: At most this many unanswered requests per connection are sent in addition to the latest lines.
 MAX_UNANSWERED: Final = 1000
 
 
 class _Identity(Struct, frozen=True):
-    """Identifies a line. Its bytes cannot, because they may lack findings that another worker has reported."""
+    """Identifies a line. Its bytes do not, because they may lack findings that another worker has reported."""
 
     ts: str
     kind: str
@@ -44,7 +44,7 @@ class Backlog:
             self._size -= len(self._lines.popleft())
 
     def lines(self, inspector: WatchedInspector, *, frames: bool) -> Iterator[bytes]:
-        """Yield older lines of open connections and unanswered requests, then the latest lines; by time, each once.
+        """Yield older lines of open connections and unanswered requests, then the latest lines. Each line comes once.
 
         With `frames`, unanswered requests have their frames. Frames of other lines are not kept.
         """

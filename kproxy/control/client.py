@@ -132,7 +132,7 @@ class ControlClient(asyncio.Protocol):
         """Send a request and return the reply.
 
         Raises:
-            ControlError: The proxy refuses the request, does not answer within 10 s, or has ended.
+            ControlError: The proxy refuses the request, does not answer within 10 s, or has shut down.
         """
         if self._transport is None or self._disconnected.is_set():
             raise self._closed_error()
@@ -179,9 +179,9 @@ class ControlClient(asyncio.Protocol):
         if self._is_silent:
             self._is_silent = False
             self._report_silence(False)
-        whole, newline, incomplete = data.rpartition(b"\n")
+        complete_lines, newline, incomplete = data.rpartition(b"\n")
         if newline:
-            lines = b"".join((self._incomplete_line, whole, newline)).splitlines(keepends=True)
+            lines = b"".join((self._incomplete_line, complete_lines, newline)).splitlines(keepends=True)
             self._incomplete_line = bytearray(incomplete)
             for line in lines:
                 if line.startswith(LINE_START):

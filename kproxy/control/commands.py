@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.control.viewer import Viewer
     from kproxy.inspection.inspected_connection import OpenConnection
 
-#: The most unanswered requests that are listed per connection, the oldest first.
+#: At most this many unanswered requests are listed per connection, the oldest first.
 MAX_IN_FLIGHT: Final = 20
 
 #: The most causes that a reply can list, and the number that it lists by default.

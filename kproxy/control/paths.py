@@ -69,7 +69,7 @@ def own_path(pid: int) -> Path:
 def list_proxies() -> list[RunningProxy]:
     """Return the running proxies of this user. Blocks up to three seconds for each one that does not answer.
 
-    Remove the sockets of processes that have ended.
+    It also removes the sockets of processes that no longer run.
     """
     proxies = []
     for directory in _directories():

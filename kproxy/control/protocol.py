@@ -79,7 +79,10 @@ class LateResponse(Struct):
 
 
 class LateUpdate(Struct):
-    """A line without `id` for watching viewers: a response is late, or later by another step. Repeated for new ones."""
+    """A line without `id` for watching viewers: a response is late, or later by another step.
+
+    New viewers get it again.
+    """
 
     late: LateResponse
 

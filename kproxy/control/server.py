@@ -28,7 +28,7 @@ from kproxy.verdict.causes import Causes
 
 _GRACE_S: Final = 1.0  # how long viewers can read the rest when the proxy ends
 _CREDENTIALS: Final = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
-_MAX_ECHOED: Final = 50  # the most characters of a request that an error message repeats
+_MAX_ECHOED: Final = 50  # characters of a request that an error message repeats at most
 
 
 class ControlServer:
@@ -63,7 +63,7 @@ class ControlServer:
         self._watching: list[Viewer] = []
         self._backlog = Backlog()
         self._accepting = False
-        self._accept_again()
+        self._start_accepting()
 
     def publish(self, line: SharedLine) -> None:
         """Keep the summary of a line for later viewers, and send the line to watching viewers in the form they want."""
@@ -89,7 +89,7 @@ class ControlServer:
 
     def tick(self) -> None:
         """Do periodic work; called every second."""
-        self._accept_again()
+        self._start_accepting()
         for viewer in tuple(self._viewers):
             viewer.tick()
 
@@ -121,8 +121,8 @@ class ControlServer:
             self._control.remove()
         for viewer in tuple(self._viewers):
             viewer.end()
-        end = time.monotonic() + _GRACE_S
-        while self._viewers and (remaining := end - time.monotonic()) > 0:
+        deadline = time.monotonic() + _GRACE_S
+        while self._viewers and (remaining := deadline - time.monotonic()) > 0:
             for key, events in self._selector.select(remaining):
                 key.data(events)
         for viewer in tuple(self._viewers):
@@ -147,7 +147,7 @@ class ControlServer:
             viewer.reply(**msgspec.to_builtins(self.greeting))
             viewer.flush()
 
-    def _accept_again(self) -> None:
+    def _start_accepting(self) -> None:
         if not self._accepting:
             self._accepting = True
             self._selector.register(self._control.socket, selectors.EVENT_READ, self._accept)
@@ -167,22 +167,22 @@ class ControlServer:
             self._run_command(viewer, request, line)
         except WorkerLost:  # it ends the inspection
             raise
-        except Exception as error:  # noqa: BLE001  # an error of one viewer must not end the trace
+        except Exception as error:  # noqa: BLE001  # an error with one viewer must not end the trace
             viewer.end(f"{type(error).__name__}: {error}; this is a bug in kproxy")
 
     def _run_command(self, viewer: Viewer, request: ControlRequest, line: bytes) -> None:
         reply: Callable[..., Any] = partial(viewer.reply, id=request.id)
-        command = COMMANDS.get(request.do)
-        if command is None:
+        command_class = COMMANDS.get(request.do)
+        if command_class is None:
             name, command_names = request.do[:_MAX_ECHOED], ", ".join(COMMANDS)
             reply(error=f"unknown command {name!r}; kproxy {self.greeting.kproxy} has {command_names}")
             return
         try:
-            fields = msgspec.json.decode(line, type=command)
+            command = msgspec.json.decode(line, type=command_class)
         except msgspec.ValidationError as error:
             reply(error=f"{request.do}: {error}")
             return
-        fields.run(self, viewer, reply)
+        command.run(self, viewer, reply)
 
     def _update_listeners(self, viewer: Viewer) -> None:
         if viewer.listeners is not self.greeting.listeners:

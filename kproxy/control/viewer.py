@@ -45,7 +45,7 @@ class Viewer:
         self.watching = False
         self.frames = False
         self.payloads = False
-        self.listeners: Sequence[Listening] = ()  # as sent
+        self.listeners: Sequence[Listening] = ()  # as last sent
         self._socket = sock
         self._selector = selector
         self._on_request = on_request
@@ -170,9 +170,9 @@ class Viewer:
 
     def _put_gap(self) -> None:
         dropped, self._dropped = self._dropped, 0
-        now = timestamp(time.time_ns())
+        gap_ts = timestamp(time.time_ns())
         self._out += encode_line(
-            GapLine(v=FORMAT, ts=now, connection_id="", direction="both", bytes=0, frames=dropped, reason=BEHIND)
+            GapLine(v=FORMAT, ts=gap_ts, connection_id="", direction="both", bytes=0, frames=dropped, reason=BEHIND)
         )
 
     def _update_events(self) -> None:

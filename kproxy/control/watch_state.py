@@ -1,4 +1,4 @@
-"""The state of the inspection that viewers can see besides lines."""
+"""The state of the inspection that viewers can see in addition to lines."""
 
 from __future__ import annotations
 

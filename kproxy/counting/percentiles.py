@@ -72,9 +72,9 @@ class Histogram:
 
     def _extend(self, bucket: int) -> None:
         """Make room for a count: more buckets, or 8-byte counters once one has reached 2 ** 32."""
-        missing = (bucket // _STEP + 1) * _STEP - len(self._counts)
-        if missing > 0:
-            self._counts.frombytes(bytes(missing * self._counts.itemsize))
+        missing_buckets = (bucket // _STEP + 1) * _STEP - len(self._counts)
+        if missing_buckets > 0:
+            self._counts.frombytes(bytes(missing_buckets * self._counts.itemsize))
         else:
             self._counts = array("Q", self._counts)
 
@@ -90,8 +90,8 @@ class Histogram:
         if self._exact_durations is not None:
             sorted_durations = sorted(self._exact_durations)
             return tuple(sorted_durations[rank - 1] for rank in ranks)
-        totals = list(accumulate(self._counts))
-        return tuple(max(self._min, min(_middle(bisect_left(totals, rank)), self.max)) for rank in ranks)
+        cumulative_counts = list(accumulate(self._counts))
+        return tuple(max(self._min, min(_middle(bisect_left(cumulative_counts, rank)), self.max)) for rank in ranks)
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:

@@ -59,10 +59,10 @@ class RateClock:
         if not self._first_bucket <= at // self.width < self._first_bucket + BUCKETS:
             self._widen(at)
         self._first, self._last = min(self._first, at), max(self._last, at)
-        number = at // self.width
-        self.bucket = number - self._first_bucket
-        self._unchanged_from = max(second * SECOND, number * self.width)
-        self._unchanged_until = min((second + 1) * SECOND, (number + 1) * self.width)
+        bucket_number = at // self.width
+        self.bucket = bucket_number - self._first_bucket
+        self._unchanged_from = max(second * SECOND, bucket_number * self.width)
+        self._unchanged_until = min((second + 1) * SECOND, (bucket_number + 1) * self.width)
 
     def _widen(self, at: int) -> None:
         """Make room for a time before the first or after the last bucket."""
@@ -70,7 +70,7 @@ class RateClock:
         old_width, old_first_bucket = self.width, self._first_bucket
         while last // self.width - first // self.width >= BUCKETS:
             self.width *= 2
-        # If events arrive in reverse order, leave all the free buckets before them, so that few of them need this.
+        # If events arrive in reverse order, put all free buckets before them, so that few events widen them again.
         self._first_bucket = first // self.width if at > self._first else last // self.width - BUCKETS + 1
         for series in self._series:
             counts = array("Q", _NONE)
@@ -86,14 +86,14 @@ class RateClock:
 
     def rate(self, minute: tuple[int, ...], now: int) -> float:
         """Return the events per second in a `minute`: over `RATE_SECONDS`, or since the first event if it is later."""
-        begins = (now // SECOND - RATE_SECONDS + 1) * SECOND
-        return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begins, self._first), SECOND)
+        begin_ns = (now // SECOND - RATE_SECONDS + 1) * SECOND
+        return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begin_ns, self._first), SECOND)
 
     def all_time(self, *series: RateSeries) -> tuple[int, ...]:
         """Return the counts per `width` from the first event of any series to the last, summed over the series."""
-        begins = self._first // self.width - self._first_bucket
-        ends = self._last // self.width - self._first_bucket + 1
-        return tuple(map(sum, zip(*(series.buckets[begins:ends] for series in series), strict=True)))
+        first_bucket = self._first // self.width - self._first_bucket
+        end_bucket = self._last // self.width - self._first_bucket + 1
+        return tuple(map(sum, zip(*(rate.buckets[first_bucket:end_bucket] for rate in series), strict=True)))
 
 
 class RateSeries:
@@ -152,6 +152,6 @@ class RateSeries:
         """Return the counts per second in the minute that ends with `newest`, a second since the epoch."""
         oldest = (self._newest + 1) % MINUTE
         counts = self._minute[oldest:] + self._minute[:oldest]
-        later = max(-MINUTE, min(newest - self._newest, MINUTE))
-        empty = array("Q", _NONE[: 8 * abs(later)])
-        return counts[later:] + empty if later >= 0 else empty + counts[:later]
+        shift = max(-MINUTE, min(newest - self._newest, MINUTE))
+        empty = array("Q", _NONE[: 8 * abs(shift)])
+        return counts[shift:] + empty if shift >= 0 else empty + counts[:shift]

@@ -160,7 +160,7 @@ def _record_check(field: FilterField, sign: str, value: Value) -> Check:
 
 
 def _reject_codes(field: FilterField, check: Check) -> Check:
-    """Return a check that rejects the numeric codes that an error field has besides names."""
+    """Return a check that rejects the numeric codes that an error field has in addition to names."""
     return (
         (lambda field_value: isinstance(field_value, str) and check(field_value)) if field.kind is Kind.ERROR else check
     )

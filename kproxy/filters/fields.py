@@ -320,7 +320,7 @@ FIELDS: tuple[FilterField, ...] = (
     _kind_field("close", "unanswered", Kind.COUNT, "unanswered requests of a closed connection"),
 )  # fmt: skip
 
-#: Every name that a filter may use, including aliases, except for the fields below `record_fields.PARTS`.
+#: Every name that a filter may use, including aliases, except for the fields inside `record_fields.PARTS`.
 BY_NAME: Mapping[str, FilterField] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
 
 

@@ -103,5 +103,5 @@ def leaves(node: Node) -> Iterator[Leaf]:
             yield from leaves(term)
 
 
-def _operand_text(term: Node, *looser: type[Node]) -> str:
-    return f"({term})" if isinstance(term, looser) else str(term)
+def _operand_text(term: Node, *looser_types: type[Node]) -> str:
+    return f"({term})" if isinstance(term, looser_types) else str(term)

@@ -53,7 +53,7 @@ def glob_pattern(glob: str) -> str:
 
 
 def wildcard_pattern(text: str) -> str:
-    """Return the pattern of a text anywhere, in which ``*`` is any text and ``?`` any character."""
+    """Return a pattern that finds a text anywhere; in the text, ``*`` is any text and ``?`` any character."""
     return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
 
 
@@ -160,17 +160,17 @@ class _Reader:
 
 
 class _Automaton:
-    """The automaton. Positions are the numbers of the pattern's atoms; a set of positions is the bits of an int."""
+    """The automaton of a pattern. Positions are the numbers of its atoms; a set of positions is the bits of an int."""
 
     def __init__(self, node: _Node) -> None:
         self._accepts: list[Callable[[str], object]] = []
         self._follow: list[int] = []
-        self._first, self._last, self._always = self._add_node(node)
+        self._first, self._last, self._matches_everything = self._add_node(node)
         self._moves: dict[tuple[int, str], int] = {}
 
     def search(self, text: str) -> bool:
         """Whether the pattern is found in the text."""
-        if self._always:
+        if self._matches_everything:
             return True
         state = self._first
         moves = self._moves
@@ -207,11 +207,15 @@ class _Automaton:
         if isinstance(node, _Repeat):
             return self._add_repeated(node)
         if isinstance(node, _Choice):
-            first, last, empty = 0, 0, False
+            first, last, may_be_empty = 0, 0, False
             for branch in node.nodes:
                 branch_part = self._add_node(branch)
-                first, last, empty = first | branch_part[0], last | branch_part[1], empty or branch_part[2]
-            return first, last, empty
+                first, last, may_be_empty = (
+                    first | branch_part[0],
+                    last | branch_part[1],
+                    may_be_empty or branch_part[2],
+                )
+            return first, last, may_be_empty
         result = (0, 0, True)
         for subpattern in node.nodes:
             result = self._concatenate(result, self._add_node(subpattern))
@@ -221,12 +225,12 @@ class _Automaton:
         result = (0, 0, True)
         copies = max(node.minimum, 1) if node.maximum is None else node.maximum
         for copy in range(1, copies + 1):
-            first, last, empty = self._add_node(node.node)
+            first, last, may_be_empty = self._add_node(node.node)
             if not first:
                 break  # an empty node has nothing to repeat
             if node.maximum is None and copy == copies:
                 self._connect(last, first)
-            result = self._concatenate(result, (first, last, empty or copy > node.minimum))
+            result = self._concatenate(result, (first, last, may_be_empty or copy > node.minimum))
         return result
 
     def _concatenate(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:

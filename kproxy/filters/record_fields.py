@@ -26,11 +26,11 @@ PARTS: Final = {
 _ANY_DEPTH: Final = "**"
 _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _MAX_NAMES: Final = 50
-_MAX_PLAIN: Final = 1 << 53  # whole numbers that are written without an exponent everywhere
+_MAX_PLAIN: Final = 1 << 53  # smaller whole numbers are written without an exponent everywhere
 
 
 def parse_path(text: str) -> tuple[str, list[str]] | None:
-    """Return the part and the names below it; None if the text is not such a field."""
+    """Return the part and the field names that follow it; None if the text is not a field of records."""
     part, dot, remainder = text.partition(".")
     if part not in PARTS:
         return None
@@ -99,7 +99,7 @@ def _matcher(name: str) -> _Matcher:
 
 
 def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
-    """Yield the values below the path. None in the path stands for any number of fields."""
+    """Yield the values at the path and below it. None in the path stands for any number of fields."""
     pending = [(data, _add_any_depth({0}, path))]
     while pending:
         item, positions = pending.pop()
@@ -114,7 +114,7 @@ def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
 
 
 def _next_positions(positions: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
-    """Return the positions in the path after a field of this name. The end of the path stays: values below it count."""
+    """Return the positions in the path after a field with this name. Values inside the last field also count."""
     if len(path) in positions:
         return {len(path)}
     next_positions = {position for position in positions if path[position] is None}
@@ -125,7 +125,7 @@ def _next_positions(positions: set[int], name: str, path: tuple[_Matcher | None,
 
 
 def _add_any_depth(positions: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
-    """Add the positions after a step for any number of fields; return all."""
+    """Add the positions after steps that stand for any number of fields; return all positions."""
     for position, matches in enumerate(path):
         if position in positions and matches is None:
             positions.add(position + 1)

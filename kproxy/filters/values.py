@@ -55,7 +55,7 @@ def instant(field: FilterField, value: Value) -> str:
 
 
 def closed_value(field: FilterField, value: Value) -> str:
-    """Return the value as in the field's list of values, ignoring case.
+    """Return the value as spelled in the field's list of values; case is ignored.
 
     Raises:
         FilterError: The value is not in the list.
@@ -64,8 +64,8 @@ def closed_value(field: FilterField, value: Value) -> str:
     if (known_value := known.get(value.text.lower())) is not None:
         return known_value
     hint = suggestion(value.text, known.values())
-    all_values = f"use {', '.join(known.values())}" if len(known) < 8 else ""
-    raise _value_error(value, f"unknown {field.name} {value.text!r}", hint or all_values)
+    values_hint = f"use {', '.join(known.values())}" if len(known) < 8 else ""
+    raise _value_error(value, f"unknown {field.name} {value.text!r}", hint or values_hint)
 
 
 def _value_error(value: Value, problem: str, hint: str) -> FilterError:

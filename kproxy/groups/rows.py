@@ -23,7 +23,7 @@ from dissectors.groups.stalls.all_stalls import all_stalls
 class GroupRow(Struct, frozen=True):
     """A group. Times are in ns since the epoch, 0 if unknown; `*_ns` are durations in ns; `row` is the latest row.
 
-    `members` is the number of current members, `lanes` that of all members ever seen. `worst` is the most severe
+    `members` is the number of current members, `lanes` the number of all members ever seen. `worst` is the most severe
     ongoing stall, else the latest ended one; `stalls` counts ongoing stalls, `ended_stalls` the others.
     """
 
@@ -86,7 +86,7 @@ class LaneView(Struct, frozen=True):
 
 
 class GroupView(Struct, frozen=True):
-    """Everything about a group, for its timeline (`kproxy.groups.timeline`) and the lists beside it.
+    """Everything about a group, for its timeline (`kproxy.groups.timeline`) and the lists next to it.
 
     `lanes` begin with current members, `stalls` with ongoing ones, the most severe first; ended stalls follow, the
     latest first. `lanes_evicted`, `events_evicted` and `stalls_evicted` count what is no longer kept.
@@ -108,7 +108,7 @@ def group_row(group: GroupHistory, now: int) -> GroupRow:
 
 
 def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
-    ongoing = sum(stall.until is None for stall in stalls)
+    ongoing_count = sum(stall.until is None for stall in stalls)
     leader = group.lanes.get(group.leader)
     return GroupRow(
         group=group.id,
@@ -124,8 +124,8 @@ def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
         rebalances=group.rebalances,
         longest_rebalance_ns=group.longest_rebalance,
         errors=group.errors.row(),
-        stalls=ongoing,
-        ended_stalls=len(stalls) - ongoing,
+        stalls=ongoing_count,
+        ended_stalls=len(stalls) - ongoing_count,
         worst=stalls[0] if stalls else None,
         first_at=group.first,
         last_at=group.last,

@@ -25,7 +25,7 @@ MAX_LENGTH = 366 * 24 * 3600 * SECOND
 #: Follows the label of a leader.
 LEADER = " *"
 
-#: Kinds of cells besides the kinds of events.
+#: Kinds of cells in addition to the kinds of events.
 REJOIN = "rejoin"  # got REBALANCE_IN_PROGRESS
 REFUSED = "refused"
 MEMBER = "member"
@@ -180,10 +180,10 @@ def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
 
     Requests in flight extend to `view.now`; nothing is drawn after that time.
     """
-    stalled = _stall_bands(view.stalls, view.now)
+    bands_by_lane = _stall_bands(view.stalls, view.now)
     now = window.column(view.now, columns)
     return Grid(
-        tuple(_lane(lane, stalled.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
+        tuple(_lane(lane, bands_by_lane.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
         tuple(_generations(view.boundaries, window, columns)),
         tuple(round_times(window, columns)),
         now if 0 <= now < columns else None,
@@ -255,7 +255,7 @@ class CellRow:
         self._events: list[_Candidate] = [_EMPTY] * columns
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
-        """Show a state in a range of columns, unless one with precedence is there."""
+        """Show a state in a range of columns, except where a state with precedence is already shown."""
         candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
         states = self._states
         for column in columns:
@@ -263,7 +263,7 @@ class CellRow:
                 states[column] = candidate
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
-        """Show an event in a column, unless one with precedence is there or the column is not visible."""
+        """Show an event in a column, unless it shows one with precedence or is not visible."""
         if 0 <= column < len(self._events):
             candidate = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
             if candidate[:2] >= self._events[column][:2]:
@@ -286,7 +286,7 @@ def _kind(event: Event) -> str:
 
 
 def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
-    """Yield a mark where each generation begins (at the left edge, if before it), except those without room."""
+    """Yield a mark where each generation begins (at the left edge if it began earlier), if there is room for it."""
     boundary_by_column: dict[int, Boundary] = {}
     for boundary in boundaries:
         if boundary.at < window.end:

@@ -58,9 +58,9 @@ _EXPORTS = re.compile(r"^export \{ ([^}]*) \};$", re.MULTILINE)
 def application_page(title: str, data: dict[str, Any]) -> str:
     """Return the web application as a page in one file, with its data; it needs no server, and may contact none."""
     script = f'"use strict";\n{join_modules(MODULES)}'
-    head = _head(title, _text(_APP, "page.css"), f"script-src {_hash(script)}; ")
+    head = _head(title, _read_text(_APP, "page.css"), f"script-src {_csp_hash(script)}; ")
     return (
-        f"{head}{_text(_APP, 'page.html')}"
+        f"{head}{_read_text(_APP, 'page.html')}"
         f'<script type="application/json" id="data">{inline_json(data)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
@@ -79,13 +79,15 @@ def index_page() -> str:
         '<meta name="color-scheme" content="light dark">\n<title>kproxy</title>\n<link rel="icon" href="data:,">\n'
         '<link rel="stylesheet" href="app/page.css">\n'
         f'{modules}<script type="module" src="app/served.js"></script>\n</head>\n'
-        f"{_text(_APP, 'page.html')}</body>\n</html>\n"
+        f"{_read_text(_APP, 'page.html')}</body>\n</html>\n"
     )
 
 
 def join_modules(names: Sequence[str]) -> str:
     """Return modules as one script without imports: each is a function that returns what the module exports."""
-    return "".join(f"const {name.removesuffix('.js')}_js = {_module_function(_text(_APP, name))};\n" for name in names)
+    return "".join(
+        f"const {name.removesuffix('.js')}_js = {_module_function(_read_text(_APP, name))};\n" for name in names
+    )
 
 
 def _module_function(module: str) -> str:
@@ -101,30 +103,30 @@ def page(title: str, data: dict[str, Any], package: str, scripts: Sequence[str])
     `package` contains page.html (the body), page.css and the scripts, which share one scope that nothing else can
     access.
     """
-    body, *script_texts = (_text(package, name) for name in ("page.html", *scripts))
+    body, *script_texts = (_read_text(package, name) for name in ("page.html", *scripts))
     script = f'(() => {{\n"use strict";\n{"".join(script_texts)}}})();\n'
     substitutions = {"script": script, "data": inline_json(data)}
-    head = _head(title, _text(package, "page.css"), f"script-src {_hash(script)}; ")
+    head = _head(title, _read_text(package, "page.css"), f"script-src {_csp_hash(script)}; ")
     return head + _PLACEHOLDER.sub(lambda match: substitutions[match[1]], body)
 
 
 def static_page(title: str, body: Element) -> str:
     """Return a page without a script: this body, and static_page.css inline."""
     markup = ElementTree.tostring(body, encoding="unicode", method="html")
-    return _head(title, _text(__package__, "static_page.css")) + markup + "\n</html>\n"
+    return _head(title, _read_text(__package__, "static_page.css")) + markup + "\n</html>\n"
 
 
 def _head(title: str, style: str, script_policy: str = "") -> str:
     """Return everything before the body."""
-    policy = f"default-src 'none'; style-src {_hash(style)}; {script_policy}base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src {_csp_hash(style)}; {script_policy}base-uri 'none'; form-action 'none'"
     substitutions = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
-    return _PLACEHOLDER.sub(lambda match: substitutions[match[1]], _text(__package__, "head.html"))
+    return _PLACEHOLDER.sub(lambda match: substitutions[match[1]], _read_text(__package__, "head.html"))
 
 
-def _text(package: str, name: str) -> str:
+def _read_text(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def _csp_hash(text: str) -> str:
     """Return the hash of an inline script or style for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

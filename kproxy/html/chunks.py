@@ -24,12 +24,12 @@ class Chunks:
         self._pending: list[Any] = []
 
     def add(self, value: Any) -> int:
-        """Add a value; return its number."""
-        number = len(self.texts) * self.each + len(self._pending)
+        """Add a value; return its index among all values."""
+        index = len(self.texts) * self.each + len(self._pending)
         self._pending.append(value)
         if len(self._pending) == self.each:
             self.close()
-        return number
+        return index
 
     def close(self) -> None:
         """Pack the remaining values."""

@@ -147,15 +147,15 @@ def _add_sides(session: BrowseSession, rows: list[int], sides: Chunks, available
     index = session.index
     side_numbers = [-1] * len(rows)
     kind_counts: Counter[tuple[int, int]] = Counter()
-    urgency: list[tuple[int, int, int, int]] = []
+    sort_keys: list[tuple[int, int, int, int]] = []
     for number, row in enumerate(rows):
         entry = row - index.first
         kind = index.api[entry], index.client[entry]
         kind_counts[kind] += 1
         is_later = kind_counts[kind] > _FIRST_ROWS
         later_size = index.size[entry] if is_later else 0
-        urgency.append((-2 * index.severity[entry] - index.errors[entry], is_later, later_size, number))
-    for *_, number in sorted(urgency):
+        sort_keys.append((-2 * index.severity[entry] - index.errors[entry], is_later, later_size, number))
+    for *_, number in sorted(sort_keys):
         if sides.size > available:
             break
         exchange = session.exchange(rows[number])

@@ -15,11 +15,11 @@ def add_section(main: Element, title: str, about: str) -> Element:
     return element
 
 
-def add_table(parent: Element, *names: str) -> Element:
+def add_table(parent: Element, *headings: str) -> Element:
     """Add a table with these headings; return its body."""
     element = SubElement(SubElement(parent, "div", {"class": "scroll"}), "table")
     heading = SubElement(SubElement(element, "thead"), "tr")
-    for name in names:
+    for name in headings:
         add(heading, "th", name, scope="col")
     return SubElement(element, "tbody")
 

@@ -56,9 +56,9 @@ def lines_of(exchange: Exchange) -> list[Line]:
 
 
 def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
-    """Return the lines of an exchange and their findings as text, most severe first, and a flag.
+    """Return the lines of an exchange with their findings as text, and whether some of their records are left out.
 
-    Bodies are reduced to their decoded records; the flag reports whether some of these records are left out.
+    The findings of a line are sorted, most severe first. Bodies are reduced to their decoded records, up to a limit.
     """
     lines, findings, is_cut = [], [], False
     for line in lines_of(exchange):

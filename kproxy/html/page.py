@@ -49,7 +49,7 @@ class HtmlOutput(Output):
         self._pending = bytearray()
 
     def detail(self, requested: Detail) -> Detail:
-        """Return the highest detail that may be shown, whatever was requested."""
+        """Return the highest detail that may be shown, regardless of what was requested."""
         return Detail.RAW
 
     def begin(self, name: str) -> None:
@@ -68,7 +68,7 @@ class HtmlOutput(Output):
         return super()._put(line)
 
     def _show(self, line: Line) -> None:
-        """Store a line until the end."""
+        """Do nothing: `_put` stores the line until the end."""
 
     def _spill(self) -> None:
         try:

@@ -18,7 +18,7 @@ from kproxy.probe.clients import ClientScore, clients_of
 from kproxy.trace.formatting import safe
 from kproxy.version import __version__
 
-_NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip": "skipped"}
+_OUTCOME_NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip": "skipped"}
 
 
 def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[ClientScore]) -> str:
@@ -53,7 +53,7 @@ def _headline(broker: str, counts: Counter[Outcome]) -> str:
 
 def _add_facts(main: Element, counts: Counter[Outcome]) -> None:
     facts = SubElement(main, "dl", id="facts")
-    for outcome, name in _NAMES.items():
+    for outcome, name in _OUTCOME_NAMES.items():
         pair = SubElement(facts, "div")
         add(pair, "dt", name.capitalize())
         add(pair, "dd", str(counts[outcome]))
@@ -69,8 +69,8 @@ def _add_failure(section: Element, result: CheckResult) -> None:
     if check.page:
         add(article, "p", " ".join(check.page.split()))
     add(article, "p", f"Source: {', '.join(check.sources)}", **{"class": "about"})
-    needing_clients = ", ".join(clients_of(check.id))
-    add(article, "p", f"Clients that need it: {needing_clients or 'none known'}", **{"class": "about"})
+    client_names = ", ".join(clients_of(check.id))
+    add(article, "p", f"Clients that need it: {client_names or 'none known'}", **{"class": "about"})
     if result.evidence:
         details = SubElement(article, "details")
         add(details, "summary", "Request and response, byte by byte")
@@ -88,8 +88,8 @@ def _add_clients(section: Element, clients: Sequence[ClientScore]) -> None:
         add(row, "td", str(score.needed), **{"class": "number"})
         add(row, "td", str(score.passed), **{"class": "number"})
         cell = SubElement(row, "td")
-        for identity in score.failed:
-            add(cell, "a", identity, href=f"#fail-{identity}").tail = " "
+        for check_id in score.failed:
+            add(cell, "a", check_id, href=f"#fail-{check_id}").tail = " "
         add(row, "td", ", ".join(score.missing))
 
 
@@ -98,13 +98,13 @@ def _add_group(section: Element, name: str, results: Sequence[CheckResult]) -> N
     details = SubElement(section, "details", {"class": "listed"} | ({"open": "open"} if counts["fail"] else {}))
     summary = SubElement(details, "summary")
     add(summary, "b", name)
-    for outcome, text in _NAMES.items():
+    for outcome, text in _OUTCOME_NAMES.items():
         if counts[outcome]:
             add(summary, "span", f"{counts[outcome]} {text}", **{"class": outcome})
     rows = add_table(details, "Result", "Check", "What must hold")
     for check_result in results:
         row = SubElement(rows, "tr")
-        add(row, "td", _NAMES[check_result.outcome], **{"class": check_result.outcome})
+        add(row, "td", _OUTCOME_NAMES[check_result.outcome], **{"class": check_result.outcome})
         add(SubElement(row, "td"), "code", check_result.check.id)
         cell = add(row, "td", check_result.check.title)
         if check_result.sentence:

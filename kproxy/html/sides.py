@@ -143,12 +143,12 @@ def _last_number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
 
 def _record_cells(record: Record) -> list[Any]:
     timestamp = record.timestamp
-    time = utc(timestamp) if timestamp is not None and 0 <= timestamp <= LAST_MS else None
-    headers = [[safe(name), _part(value)] for name, value in record.headers[:MAX_ELEMENTS]]
-    return [str(record.offset), time, _part(record.key), _part(record.value), headers]
+    time_text = utc(timestamp) if timestamp is not None and 0 <= timestamp <= LAST_MS else None
+    headers = [[safe(name), _part_cells(value)] for name, value in record.headers[:MAX_ELEMENTS]]
+    return [str(record.offset), time_text, _part_cells(record.key), _part_cells(record.value), headers]
 
 
-def _part(part: RecordPart) -> list[Any]:
+def _part_cells(part: RecordPart) -> list[Any]:
     is_cut = part.cut or len(part.text) > MAX_TEXT
     return [part.form, part.text[:MAX_TEXT], part.size, part.schema_id, is_cut]
 

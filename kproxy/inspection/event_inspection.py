@@ -94,7 +94,7 @@ class EventInspection:
         self._reports_findings = needs.findings
         self._follows_groups = needs.findings and not partial
         self._check = rules.check if needs.findings else _check_failures
-        self.on_frame: Callable[[int, int], None] = _ignore
+        self.on_frame: Callable[[int, int], None] = _ignore_frame
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
         self._run = ConnectionState(self.run_state)  # for events outside any connection
@@ -120,7 +120,7 @@ class EventInspection:
         return lines + self.tick_stalls(at=at) if at >= self._stall_lines.due else lines
 
     def await_rest(self, state: InspectedConnection, direction: Direction, *, at: int) -> None:
-        """Set a deadline for the rest of the frame in which a direction's bytes end; `tick` reports it if missed."""
+        """Set a deadline for the rest of a direction's last, incomplete frame; `tick` reports if it is missed."""
         state.received_at[direction] = at
         # Later bytes need no new deadline: when it passes, it is set again for them.
         if (
@@ -130,8 +130,8 @@ class EventInspection:
             self._expect_rest(state, direction)
 
     def _expect_rest(self, state: InspectedConnection, direction: Direction) -> None:
-        key, by = (state.connection_id, direction), state.received_at[direction] + INCOMPLETE_AFTER
-        state.connection_state.expect(_REST_OF_FRAME, key, by=by, about=(state, direction))
+        key, deadline = (state.connection_id, direction), state.received_at[direction] + INCOMPLETE_AFTER
+        state.connection_state.set_deadline(_REST_OF_FRAME, key, by=deadline, about=(state, direction))
 
     def _incomplete_frame(self, state: InspectedConnection, direction: Direction, *, at: int) -> FrameIncomplete | None:
         if not state.connection.is_within_frame(direction):
@@ -167,18 +167,18 @@ class EventInspection:
             lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
         return lines
 
-    def connect_failed(self, failed: ConnectFailed) -> list[Line] | None:
+    def connect_failed(self, failure: ConnectFailed) -> list[Line] | None:
         """Return the findings about a failed connection; None if no response has named its address."""
         brokers, advertised = self.run_state.state(Brokers), self.run_state.state(AdvertisedAddresses)
-        address = advertised.find(failed, brokers)
+        address = advertised.find(failure, brokers)
         if address is None:
             return None
         state: ConnectionState = address.connection
-        state.observe(failed)
+        state.observe(failure)
         client_principal = principal(state)
         return [
-            finding_line(state.connection_id, failed, finding, client_principal)
-            for finding in self._check(failed, state)
+            finding_line(state.connection_id, failure, finding, client_principal)
+            for finding in self._check(failure, state)
         ]
 
     def failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
@@ -190,7 +190,7 @@ class EventInspection:
         return [finding_line(connection_id, event, finding, client_principal) for finding in findings]
 
     def lose_connections(self, *, at: int) -> None:
-        """Note that connections came and went uninspected."""
+        """Note that connections were opened and closed without being inspected."""
         if self._reports_findings:
             self.run_state.state(Losses).lose_connections(at)
 
@@ -211,11 +211,11 @@ class EventInspection:
         """Return the lines of stalls that are still ongoing at the end."""
         return self._step_stalls(self._stall_lines.end, at=at)
 
-    def _step_stalls(self, step: Callable[..., list[Line]], *line: Line, at: int) -> list[Line]:
+    def _step_stalls(self, method: Callable[..., list[Line]], *line: Line, at: int) -> list[Line]:
         if not self._follows_groups:
             return []
         try:
-            return step(*line, at=at)
+            return method(*line, at=at)
         except Exception as error:  # noqa: BLE001
             self._stall_lines = StallLines()
             return self.failed(None, Failure.of("following a group", error), at=at)
@@ -228,7 +228,7 @@ class EventInspection:
             self.on_frame(state.number, message.api_key)
         findings: list[Finding] = []
         decoded: DecodedRecords | None = None
-        if message is None or not message.head_only:  # no tracker observes the APIs whose head alone is read
+        if message is None or not message.head_only:  # no tracker observes APIs of which only the header is read
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if self._checks_records:
@@ -271,7 +271,7 @@ class EventInspection:
         return decoded, self._check(records, connection_state)
 
 
-def _ignore(_number: int, _api_key: int) -> None:
+def _ignore_frame(_number: int, _api_key: int) -> None:
     pass
 
 

@@ -46,7 +46,7 @@ _DIRECTION_NAMES = ("request", "response")
 
 
 class ConnectionEnds(Protocol):
-    """The connection of a frame, as its lines name it."""
+    """The connection of a frame, as its line describes it."""
 
     connection_id: str
     client: str
@@ -107,7 +107,7 @@ def _edit_entry(edit: dict[str, Any], confidence: float | None = None) -> EditEn
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
-    """Return the rows of `frame` with the start of a span, plus rows around it while there is room."""
+    """Return the rows of `frame` from the start of a span, plus neighboring rows if there is room."""
     first = min(start, max(len(frame) - 1, 0)) // ROW_BYTES
     last = min(max(end - 1, start) // ROW_BYTES, first + MAX_ROWS - 1)
     if last - first + 1 < MAX_ROWS and first > 0:
@@ -219,8 +219,8 @@ def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
 
 def token_line(ends: ConnectionEnds, event: TokenReceived) -> RequestLine | ResponseLine:
     """Return the line of a SASL token: its size and the principal, but not its content."""
-    kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
-    return kind(
+    line_type = RequestLine if event.direction is Direction.REQUEST else ResponseLine
+    return line_type(
         v=FORMAT,
         ts=timestamp(event.at),
         connection_id=ends.connection_id,

@@ -201,7 +201,7 @@ def is_request(frame: bytes) -> bool:
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
     """Return the APIs and versions whose response layout decodes the whole frame, in the order of API keys."""
-    candidates: list[tuple[str, list[int]]] = []
+    matching_apis: list[tuple[str, list[int]]] = []
     for api in schemas.apis():
         versions = []
         for version in range(api.min_version, api.max_version + 1):
@@ -209,5 +209,5 @@ def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
             if message.error is None and not message.trailing and not message.decode_warnings:
                 versions.append(version)
         if versions:
-            candidates.append((api.name, versions))
-    return candidates
+            matching_apis.append((api.name, versions))
+    return matching_apis

@@ -102,9 +102,9 @@ class FrameLines:
         findings: list[Finding],
         decoded: DecodedRecords | None = None,
     ) -> RequestLine:
-        """Return the line of a request; store it, without detail, in the event: the response line repeats facts.
+        """Return the line of a request. Store it without detail in the event, because the response line repeats facts.
 
-        `decoded` is what `decode_records` has returned.
+        `decoded` is the result of `decode_records`.
         """
         message, body = event.message, event.message.body
         line = RequestLine(
@@ -130,7 +130,7 @@ class FrameLines:
         if self._facts:
             facts = summary.facts_in(message)
             if facts.topics:
-                line.topics = self._topics(message)
+                line.topics = self._topic_entries(message)
             if facts.group and (group_id := summary.group_id(message)) is not None:
                 line.group_id, line.generation_id = group_id, summary.generation_id(message)
             if facts.member:
@@ -153,7 +153,7 @@ class FrameLines:
         return self.repeat_request(event, decoded) if self._adds_detail else line
 
     def repeat_request(self, event: RequestReceived, decoded: DecodedRecords | None = None) -> RequestLine:
-        """Return the line of a request again, which `request` made before. Only its detail may differ."""
+        """Return a copy of the line that `request` has made; only its detail may differ."""
         line: RequestLine = copy(event.line)
         if self._adds_detail:
             self._add_detail(line, event.message, event.at, decoded)
@@ -166,7 +166,7 @@ class FrameLines:
         findings: list[Finding],
         decoded: DecodedRecords | None = None,
     ) -> ResponseLine:
-        """Return the line of a response. `decoded` is what `decode_records` has returned."""
+        """Return the line of a response. `decoded` is the result of `decode_records`."""
         request, message = event.request, event.message
         entries = self._finding_entries(event, findings) if findings else []
         if request is None or message is None:
@@ -233,7 +233,7 @@ class FrameLines:
         # A Produce has its records in the request, a Fetch in the response.
         topics = request_line.topics
         if facts.topics and not (topics and topics[0].bytes is not None):
-            topics = self._topics(message, request.message, event.at) or topics
+            topics = self._topic_entries(message, request.message, event.at) or topics
         elif topics and message.api_key == PRODUCE and message.well_formed:
             topics = _with_base_offsets(topics, message.body)
         if topics:
@@ -299,7 +299,7 @@ class FrameLines:
         else:
             share_lines.add_records(line, event.request_body, message, self._run_state.topic_names)
 
-    def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
+    def _topic_entries(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
         topics = summary.topics(message, request, at=at, make=TopicEntry)
         for entry in topics:
             if not entry.topic and entry.topic_id:

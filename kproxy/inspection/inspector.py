@@ -51,7 +51,7 @@ class Inspector:
         name: Prefix of connection ids, unique among traces that are analyzed together.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
-        frames: The initial value of `frames`.
+        frames: The initial value of the attribute `frames`.
         needs: The parts of the inspection that are needed. Lines lack the data that the other parts would add.
         record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
             does not wait for it.
@@ -103,8 +103,8 @@ class Inspector:
         self._frames = enabled
         with_frame = self._inspection.frame_lines.with_frame = enabled or self._detail is Detail.RAW
         # A body and a base64 frame need a multiple of the frame's memory.
-        share = 4 if with_frame else 2 if self._detail is Detail.FULL else 1
-        self._max_decoded_bytes = MAX_DECODED_BYTES // share
+        divisor = 4 if with_frame else 2 if self._detail is Detail.FULL else 1
+        self._max_decoded_bytes = MAX_DECODED_BYTES // divisor
         for state in self._connections.values():
             state.connection.limit(self._max_decoded_bytes)
 
@@ -228,35 +228,35 @@ class Inspector:
         return self._inspection.lines(received) if received else []
 
     def is_due(self, at: int) -> bool:
-        """Whether `receive` may return lines that are due before its data; judge all taken events before it."""
+        """Whether `receive` may return lines that are due before its data; if so, judge all taken events first."""
         return self._inspection.is_due(at)
 
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
         """Note that the relay sent `frame` in place of the next frame of one direction."""
         self._connections[number].connection.replace_next(direction, frame)
 
-    def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
+    def tls_failed(self, number: int, failure: TlsFailed) -> list[Line]:
         """Report that TLS with one of the two peers failed."""
-        return self._judge(self._connections[number], [failed])
+        return self._judge(self._connections[number], [failure])
 
-    def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+    def connect_failed(self, number: int, failure: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
         """Report that a client could not connect to an address from a response.
 
-        Other attempts are unrelated to Kafka and have no lines, unless `always` is set. An attempt that was made has
-        lines of its own; an unknown name has only a finding.
+        Other attempts are unrelated to Kafka and get no lines, unless `always` is set. A connection attempt gets lines
+        of its own; an unknown host name gets only a finding.
 
         Args:
             number: Identifies the attempt, as in `open`.
-            failed: What happened.
+            failure: What happened.
             since: The time of the first attempt (ns).
             always: Whether the address is known to be Kafka's.
         """
         lines = self.flush()
-        findings = self._inspection.connect_failed(failed)
+        findings = self._inspection.connect_failed(failure)
         lines += findings or []
-        if (findings is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
-            ends = (f"{self._name}-{number}", failed.client, failed.server)
-            lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
+        if (findings is not None or always) and failure.reason is not ConnectFailure.NAME_NOT_FOUND:
+            ends = (f"{self._name}-{number}", failure.client, failure.server)
+            lines += not_connected_lines(*ends, since=since, at=failure.at, how=failure.reason)
         return lines
 
     def lose(
@@ -273,14 +273,14 @@ class Inspector:
         return self._judge(state, events)
 
     def lose_connections(self, gap: GapLine, *, at: int) -> list[Line]:
-        """Report that connections came and went uninspected, which `gap` describes."""
+        """Report that connections were opened and closed without being inspected, as `gap` describes."""
         lines = self.flush()
         self._inspection.lose_connections(at=at)
         return [*lines, gap, *self._inspection.observe_stalls(gap, at=at)]
 
-    def bytes_differ(self, number: int, differ: BytesDiffer) -> list[Line]:
-        """Report that TCP has sent bytes again that were not the same."""
-        return self._judge(self._connections[number], [differ])
+    def bytes_differ(self, number: int, difference: BytesDiffer) -> list[Line]:
+        """Report that TCP has retransmitted bytes with different content."""
+        return self._judge(self._connections[number], [difference])
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
         """Skip the body of a frame whose first bytes, `head`, are all that is available."""
@@ -370,7 +370,7 @@ class Inspector:
     def _start_over(
         self, state: InspectedConnection, direction: Direction, size: int, error: Exception, *, at: int
     ) -> list[Line]:
-        """Framing failed on these bytes because of a bug: skip them, and resynchronize on the next ones."""
+        """Skip bytes on which framing failed because of a bug, and resynchronize on the next bytes."""
         failure = Failure.of("cutting bytes into frames", error)
         state.connection = self._new_connection(midstream=True)
         for side in Direction:

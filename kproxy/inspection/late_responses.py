@@ -51,5 +51,5 @@ def late_responses(
 
 
 def _steps_passed(seconds: int) -> int:
-    """Return the number of steps that have passed."""
+    """Return the number of steps that a response has passed if it is this late."""
     return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

@@ -25,7 +25,7 @@ class _Mask:
 
 
 class Masks:
-    """What to mask: fields by paths, each ``[TOPIC:]PART[.FIELD...]``, and by tags of schemas; any `text`.
+    """What to mask: fields by paths, each ``[TOPIC:]PART[.FIELD...]``, fields by tags of schemas, and text.
 
     PART is ``key``, ``value`` or ``header``. It is followed by names of fields, or by the name of a header. TOPIC and
     names are shell patterns (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
@@ -44,7 +44,7 @@ class Masks:
         return bool(self._masks or self.tags or self.text)
 
     def applies(self, topic: str | None, part: str) -> bool:
-        """Whether a path may lead into a part of a topic's records. An unknown topic matches every pattern."""
+        """Whether a mask may apply to a part of a topic's records. An unknown topic matches every pattern."""
         return any(self._matching_masks(topic, part))
 
     def masks_part(self, topic: str | None, part: str) -> bool:
@@ -52,7 +52,7 @@ class Masks:
         return any(not mask.path for mask in self._matching_masks(topic, part))
 
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
-        """Return a copy of the tree without the fields that paths mask. Other data is masked completely."""
+        """Return a copy of the tree without the fields that paths mask. Data that is not a tree is masked."""
         for mask in self._matching_masks(topic, part):
             data = _mask_path(data, mask.path) if isinstance(data, dict | list) else MASKED
         return data

@@ -47,7 +47,7 @@ def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundF
 
     Bytes with a correct prefix are returned unchanged. Otherwise the prefix is missing if the bytes decode completely
     without one, but not if their first four bytes are taken as one. If nothing decodes at the first byte, frames are
-    searched for after it, but no responses to unknown requests: these could be anywhere.
+    searched for after it, except for responses to unknown requests, which could be anywhere.
     """
     if answered_request is None:
         return _find_frames(data, (_reads_as_request, candidates), _reads_as_request)
@@ -72,7 +72,7 @@ def pair_frames(
     ]
     if not requests:
         requests = [frame for candidate in directions if is_request(candidate.frames[0]) for frame in candidate.frames]
-    distinct = set(requests)
+    distinct_requests = set(requests)
     by_correlation_id = {frame[8:12]: frame for frame in reversed(requests)}
 
     def answers(frame: bytes) -> bool:
@@ -81,7 +81,7 @@ def pair_frames(
 
     responses: dict[bytes, list[bytes]] = {}
     for index, stream in enumerate(streams):
-        if directions[index].frames[0] not in distinct:
+        if directions[index].frames[0] not in distinct_requests:
             directions[index] = _find_frames(stream, (answers,), answers)
             for frame in directions[index].frames:
                 responses.setdefault(frame[4:8], []).append(frame)
@@ -99,13 +99,13 @@ def pair_frames(
 def _find_frames(data: bytes, decoders: Sequence[_Decodes], search_test: _Decodes | None) -> FoundFrames:
     if (split := _split_frames(data, decoders[0])) is not None:
         return split
-    with_prefix = [frame for frame in _candidate_frames(data) if len(frame) >= MIN_FRAME]
-    with_added_prefix = len(data).to_bytes(_PREFIX, "big") + data
+    prefixed_frames = [frame for frame in _candidate_frames(data) if len(frame) >= MIN_FRAME]
+    frame_with_added_prefix = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
-        if (decodable := next(filter(decodes, with_prefix), None)) is not None:
+        if (decodable := next(filter(decodes, prefixed_frames), None)) is not None:
             return FoundFrames([data], problem=_prefix_problem(data, cut=len(decodable) > len(data)))
-        if len(with_added_prefix) >= MIN_FRAME and decodes(with_added_prefix):
-            return FoundFrames([with_added_prefix], missing=True)
+        if len(frame_with_added_prefix) >= MIN_FRAME and decodes(frame_with_added_prefix):
+            return FoundFrames([frame_with_added_prefix], missing=True)
         if decodes is decoders[0] and search_test and (after_cut := _frames_after_cut(data, search_test)) is not None:
             return after_cut
     return FoundFrames([data], problem=_prefix_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))

@@ -1,4 +1,4 @@
-"""Limits the work that goes into the records in bodies, over the time of the traffic.
+"""Limits the work that is spent on the records in bodies, in proportion to the traffic.
 
 257 bytes can hold 100,000 records. Records are therefore decoded for as many steps (`dissectors.records.allowance`) as
 the traffic has earned: by its time, by its bytes, and some in advance. All connections share the steps.
@@ -33,21 +33,21 @@ class RecordBudget:
     """
 
     def __init__(self, advance: int = LIVE_ADVANCE, per_second: int = PER_SECOND) -> None:
-        self._left = self._advance = advance
+        self._steps_left = self._advance = advance
         self._per_second = per_second
-        self._at: int | None = None
+        self._refilled_at: int | None = None
 
     @contextmanager
     def allowance(self, size: int, *, at: int, decodes_values: bool) -> Iterator[Allowance]:
         """Provide steps for a frame of `size` bytes that came at `at` (ns); deduct the used steps at the end."""
-        if self._at is None:
-            self._at = at
-        elif (earned := (at - self._at) * self._per_second // 1_000_000_000) > 0:
-            self._left, self._at = min(self._advance, self._left + earned), at
-        granted = min(max(self._left, 0), MAX_PER_FRAME)
+        if self._refilled_at is None:
+            self._refilled_at = at
+        elif (earned := (at - self._refilled_at) * self._per_second // 1_000_000_000) > 0:
+            self._steps_left, self._refilled_at = min(self._advance, self._steps_left + earned), at
+        granted = min(max(self._steps_left, 0), MAX_PER_FRAME)
         earned = size // _BYTES_PER_STEP
         allowance = Allowance(granted + earned, DECODED_RECORD if decodes_values else RECORD_STEPS)
         try:
             yield allowance
         finally:
-            self._left -= max(0, granted - allowance.steps)
+            self._steps_left -= max(0, granted - allowance.steps)

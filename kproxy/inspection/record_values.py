@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kproxy.inspection.text_masks import TextMasks
 
 _PARTS = ("key", "value")
-#: The steps to decode a key, value or header, and how many of its bytes take another (`dissectors.records.allowance`).
+#: The steps to decode a key, value or header, and the bytes in it that cost another (`dissectors.records.allowance`).
 _STEPS_PER_PART: Final = 28
 _BYTES_PER_STEP: Final = 16
 #: Formats whose `type` is one of a few words, or comes from a schema. In others, it comes from the value itself.
@@ -69,7 +69,7 @@ class RecordValues:
 
     Args:
         source: Where schemas come from.
-        masks: What is left out.
+        masks: What to mask.
     """
 
     def __init__(self, source: SchemaSource, masks: Masks) -> None:
@@ -137,7 +137,7 @@ class RecordValues:
         """Replace key, value and headers of a record with objects; yield its key and its value."""
         _, row, written, is_control = record
         topic, headers = written.topic, self._unmasked_attributes(written)
-        whole = written if record.is_whole and not is_control else None
+        whole_record = written if record.is_whole and not is_control else None
         hides_schema = self._hides_schema(written)
         if self.masks:
             leave_out_reasons(row)
@@ -161,12 +161,14 @@ class RecordValues:
                 reported_value = self._reported(value.with_schema(part), is_masked=is_masked)
                 schema = None if reported_value.schema is None else schemas.get(reported_value.schema)
                 known_schema = schema if isinstance(schema, Schema) else None
-                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported_value, known_schema, whole)
+                yield DecodedPart(
+                    topic, part, f"{written.path}.{part}", data, reported_value, known_schema, whole_record
+                )
             elif self.masks and isinstance(row.get(part), dict) and not is_control:
                 row[part] = self._masked_payload(row[part], topic, part)
-        if whole is not None and whole.key is None and whole.value is None:
+        if whole_record is not None and whole_record.key is None and whole_record.value is None:
             yield DecodedPart(
-                topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole
+                topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole_record
             )
         for header in row.get("headers", ()):
             if (data := _bytes(header["value"])) is not None:
@@ -180,7 +182,7 @@ class RecordValues:
         if self.masks.masks_part(topic, part):
             return _masked_entry()
         if self.masks.applies(topic, part):
-            payload = {name: part for name, part in payload.items() if name != "rest"}
+            payload = {name: content for name, content in payload.items() if name != "rest"}
             payload["data"] = self.masks.masked(payload["data"], topic, part)
         row: Row = payload if self.masks.text is None else self.masks.text.tree(payload)
         return row
@@ -275,7 +277,7 @@ def _without_schema(value: DecodedValue) -> DecodedValue:
 
 
 def entry(value: DecodedValue) -> dict[str, Any]:
-    """Return a value as an object in a trace; what is false or unknown is left out."""
+    """Return a value as an object in a trace, without attributes that are false or unknown."""
     fields: dict[str, Any] = {"format": value.format, "data": value.data}
     if value.is_guess:
         fields["guess"] = True
@@ -296,8 +298,10 @@ def entry(value: DecodedValue) -> dict[str, Any]:
 def _cost(record: _Record) -> int:
     """Return the steps that decoding the key, value and headers of a record takes."""
     written = record.written
-    data = [data for data in (written.key, written.value, *(value for _, value in written.headers)) if data is not None]
-    return _STEPS_PER_PART * len(data) + sum(map(len, data)) // _BYTES_PER_STEP
+    parts = [
+        data for data in (written.key, written.value, *(value for _, value in written.headers)) if data is not None
+    ]
+    return _STEPS_PER_PART * len(parts) + sum(map(len, parts)) // _BYTES_PER_STEP
 
 
 def _remove_records(records: Sequence[_Record]) -> None:
@@ -342,5 +346,5 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
-    """Return the headers; to be called before their values are replaced."""
+    """Return the headers. Call this before their values are replaced."""
     return tuple((header["key"], _bytes(header["value"])) for header in record.get("headers", ()))

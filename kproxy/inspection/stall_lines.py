@@ -1,4 +1,4 @@
-"""Stalls of consumer groups as trace lines: when they begin, while they last, and when they end."""
+"""Stalls of consumer groups as trace lines: when they begin, while they are ongoing, and when they end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors import rules
 from dissectors.groups import ConsumerGroups, Stall, StallKind
 from dissectors.groups.events import GroupStalled
 from dissectors.groups.model import SECOND, GroupHistory
-from dissectors.groups.stalls.all_stalls import lasting_stalls
+from dissectors.groups.stalls.all_stalls import ongoing_stalls
 from dissectors.trackers.state import ConnectionState
 from kproxy.groups.overview import observe_line
 from kproxy.inspection.event_lines import finding_line
@@ -28,7 +28,7 @@ _MEMBERS_PER_SECOND = 100
 #: Creates a named tuple without running Python code, since this happens for each request of a group.
 _new_tuple: Final = tuple.__new__
 
-_Id: TypeAlias = tuple[str, StallKind, int, int]
+_StallId: TypeAlias = tuple[str, StallKind, int, int]
 
 
 class _StallRequest(NamedTuple):
@@ -55,8 +55,8 @@ class StallLines:
     """Detects stalls in the lines of groups, which must be passed in the order of the trace.
 
     A stall is written when it is detected, when it becomes more severe, each time its duration has doubled, and when it
-    ends. If it still lasts when the trace ends, its last line has its last known state. When it is detected, and when
-    it becomes more severe, a finding of family G precedes its line.
+    ends. If it is still ongoing when the trace ends, its last line has its last known state. When it is detected, and
+    when it becomes more severe, a finding of family G precedes its line.
 
     Attributes:
         due: When `tick` must be called next (ns).
@@ -66,8 +66,8 @@ class StallLines:
         self.due = 0
         self._groups = ConsumerGroups(timeline=False)
         self._row = 0
-        self._requests: dict[int, _StallRequest] = {}  # of the latest requests
-        self._lasting: dict[_Id, _OngoingStall] = {}
+        self._requests: dict[int, _StallRequest] = {}  # the latest requests
+        self._ongoing: dict[_StallId, _OngoingStall] = {}
         self._state = ConnectionState()  # for findings outside any connection
 
     def observe(self, line: Line, *, at: int) -> list[Line]:
@@ -93,31 +93,31 @@ class StallLines:
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[Line] = []
         ongoing = {
-            _stall_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)
+            _stall_id(group, stall): (group, stall) for group in self._groups for stall in ongoing_stalls(group, at)
         }
-        for key in [key for key in self._lasting if key not in ongoing]:
-            lines += self._vanished_stall_lines(self._lasting.pop(key), at)
+        for key in [key for key in self._ongoing if key not in ongoing]:
+            lines += self._vanished_stall_lines(self._ongoing.pop(key), at)
         for key, (group, stall) in ongoing.items():
-            last = self._lasting.get(key)
-            if last is None:
-                self._lasting[key] = _OngoingStall(group, stall, at, at)
+            previous = self._ongoing.get(key)
+            if previous is None:
+                self._ongoing[key] = _OngoingStall(group, stall, at, at)
             else:
-                is_severity_changed = stall.severity != last.stall.severity
-                last.group, last.stall, last.seen_at = group, stall, at
-                if not is_severity_changed and at - stall.since < 2 * (last.written_at - stall.since):
+                is_severity_changed = stall.severity != previous.stall.severity
+                previous.group, previous.stall, previous.seen_at = group, stall, at
+                if not is_severity_changed and at - stall.since < 2 * (previous.written_at - stall.since):
                     continue
-                last.written_at = at
+                previous.written_at = at
             lines += self._finding_and_stall_lines(group, stall, at, at)
         return lines
 
     def end(self, *, at: int) -> list[Line]:
         """End the trace at `at` (ns); return the lines of stalls that were still ongoing."""
-        lines = [line for stall in self._lasting.values() for line in self._final_lines(stall, at)]
-        self._lasting.clear()
+        lines = [line for stall in self._ongoing.values() for line in self._final_lines(stall, at)]
+        self._ongoing.clear()
         return lines
 
     def _vanished_stall_lines(self, ongoing: _OngoingStall, at: int) -> Iterator[Line]:
-        """Yield the last line of a stall that no longer lasts, although no frame ended it."""
+        """Yield the last line of a stall that is no longer ongoing, although no frame ended it."""
         stall = replace(ongoing.stall, until=ongoing.seen_at)
         yield self._stall_line(ongoing.group, stall, ongoing.seen_at, at)
 
@@ -130,12 +130,12 @@ class StallLines:
         group.newly_ended = 0
         for stall in reversed(ended):
             if stall.kind is not StallKind.FINDING and stall.until is not None:
-                self._lasting.pop(_stall_id(group, stall), None)
+                self._ongoing.pop(_stall_id(group, stall), None)
                 yield from self._finding_and_stall_lines(group, stall, stall.until, at)
 
-    def _finding_and_stall_lines(self, group: GroupHistory, stall: Stall, until: int, at: int) -> Iterator[Line]:
+    def _finding_and_stall_lines(self, group: GroupHistory, stall: Stall, duration_end: int, at: int) -> Iterator[Line]:
         """Yield the line of a stall, preceded by the finding if it is new or more severe."""
-        line = self._stall_line(group, stall, until, at)
+        line = self._stall_line(group, stall, duration_end, at)
         event = GroupStalled(at, group.id, stall.kind, stall.severity, stall.text, stall.hint, stall.since, stall.row)
         for finding in rules.check(event, self._state):
             finding_of_stall = finding_line(line.connection_id, event, finding)
@@ -151,7 +151,7 @@ class StallLines:
         request = self._requests.get(stall.row % _MAX_REQUESTS)
         return request if request is not None and request.row == stall.row else None
 
-    def _stall_line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
+    def _stall_line(self, group: GroupHistory, stall: Stall, duration_end: int, at: int) -> StallLine:
         request = self._find_request(stall)
         return StallLine(
             v=FORMAT,
@@ -163,7 +163,7 @@ class StallLines:
             severity=stall.severity,
             since=timestamp(stall.since),
             until=None if stall.until is None else timestamp(stall.until),
-            duration_us=until // 1000 - stall.since // 1000,
+            duration_us=duration_end // 1000 - stall.since // 1000,
             message=stall.text,
             hint=stall.hint,
             request_offset=None if request is None else request.offset,
@@ -176,7 +176,7 @@ class StallLines:
         )
 
 
-def _stall_id(group: GroupHistory, stall: Stall) -> _Id:
+def _stall_id(group: GroupHistory, stall: Stall) -> _StallId:
     return group.id, stall.kind, stall.since, stall.row
 
 

@@ -16,8 +16,8 @@ from kproxy.trace.record_values import MASKED
 
 #: A text with more matches is masked completely: each costs microseconds.
 _MAX_MATCHES: Final = 1000
-#: The maximum of bytes after all matches in a value, as each search may read all remaining bytes. Beyond it, texts with
-#: a match are masked completely.
+#: The maximum total of bytes after each match in a value, as a search may read all remaining bytes. Beyond it, texts
+#: with a match are masked completely.
 _MAX_STEPS: Final = 32 << 20
 #: An expression with an empty match in one of these is useless: there is no text to mask.
 _SAMPLES: Final = (b"", b"a", b"ab", b"a b", b"1")

@@ -48,10 +48,10 @@ def leave_out_damaged(message: Message, body: Row) -> None:
     """
     for field in record_data(message, body):
         batches = field.batches
-        damaged = next((index for index, batch in enumerate(batches) if "error" in batch), None)
-        if damaged is not None:
-            batch = batches[damaged]
-            batches[damaged:] = [{name: value for name, value in batch.items() if name in _DAMAGED_BATCH_FIELDS}]
+        damaged_index = next((index for index, batch in enumerate(batches) if "error" in batch), None)
+        if damaged_index is not None:
+            batch = batches[damaged_index]
+            batches[damaged_index:] = [{name: value for name, value in batch.items() if name in _DAMAGED_BATCH_FIELDS}]
 
 
 def leave_out_reasons(record: Row) -> None:
@@ -63,7 +63,7 @@ def leave_out_reasons(record: Row) -> None:
 
 
 def frame_without_records(message: Message) -> bytes:
-    """Return the frame with its secrets set to zero, and all record data except numbers outside compression."""
+    """Return the frame with zeros in place of secrets and of all record data except uncompressed numbers."""
     frame = redaction.redacted_frame(message)
     if not (fields := record_fields(message)):
         return frame

@@ -21,7 +21,7 @@ class Compressed(NamedTuple):
     file: Any
 
 
-def decompress(file: BinaryIO, start: bytes) -> Compressed | None:
+def open_compressed(file: BinaryIO, start: bytes) -> Compressed | None:
     """Open a file that begins with `start` (at least four bytes) for decompression; return None if not compressed."""
     if start.startswith(GZIP_MAGIC):
         return Compressed("gzip'd", gzip.GzipFile(fileobj=file))

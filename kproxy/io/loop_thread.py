@@ -1,6 +1,6 @@
 """An event loop in its own thread, for code that is not asynchronous."""
 
-# Rule 1: the manager is exited in the loop in which it was entered, before the loop ends, whatever raised in between.
+# Rule 1: the manager is exited in the loop in which it was entered, before the loop ends, even after an exception.
 #
 # Rule 2: after `exit`, no thread, task or loop is left, even if entering failed or was interrupted.
 
@@ -67,7 +67,7 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in the loop, or here if the loop has ended; return its result."""
+        """Call a function in the loop, or in this thread if the loop has ended; return its result."""
 
         async def call() -> T:
             return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""FirstReports: decides which worker's finding is the first of its root cause."""
+"""FirstReports: decides which worker's finding is the first report of its root cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Frame: TypeAlias = RequestLine | ResponseLine
 
 
 class FirstReports:
-    """Makes each root cause appear once, however many workers find it; `dissectors.rules.check` does so for one."""
+    """Makes each root cause appear once for all workers; within a worker, `dissectors.rules.check` does so."""
 
     def __init__(self) -> None:
         self._causes: BoundedDict[str, tuple[int, Place]] = BoundedDict(MAX_CAUSES)  # last finding (ns), first place
@@ -29,15 +29,15 @@ class FirstReports:
         location = Place(line.connection_id)
         if isinstance(line, FRAME_LINES):
             location = Place(line.connection_id, isinstance(line, RequestLine), line.offset)
-        last, first = self._causes.get(cause, (at, None))
-        if not cause or first is None or at - last > MAX_CAUSE_AGE:
+        last_at, first_place = self._causes.get(cause, (at, None))
+        if not cause or first_place is None or at - last_at > MAX_CAUSE_AGE:
             self._causes[cause] = at, location
             return True
-        self._causes[cause] = at, first
+        self._causes[cause] = at, first_place
         if isinstance(line, FRAME_LINES):
-            self._replaced[location, finding.code] = first
+            self._replaced[location, finding.code] = first_place
             if finding.severity != Severity.INFO and len(line.repeats) < MAX_REPEATS:
-                line.repeats += repeated_findings({Repeat(finding.code, finding.severity, first): 1}, line)
+                line.repeats += repeated_findings({Repeat(finding.code, finding.severity, first_place): 1}, line)
         return False
 
     def follow(self, line: _Frame) -> None:
@@ -52,6 +52,6 @@ class FirstReports:
             location = Place(
                 repeat.connection_id or line.connection_id, direction if has_frame else None, repeat.offset
             )
-            first = self._replaced.get((location, repeat.code), location)
-            repeats[Repeat(repeat.code, repeat.severity, first)] += repeat.count
+            first_place = self._replaced.get((location, repeat.code), location)
+            repeats[Repeat(repeat.code, repeat.severity, first_place)] += repeat.count
         line.repeats = repeated_findings(repeats, line)

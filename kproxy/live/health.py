@@ -21,13 +21,13 @@ _FAILED_FOR_S: Final = 1.0  # the same for an upstream that did not answer, or h
 class Health:
     """Judges health by the clients' connections; if there are none, connects to the upstreams itself.
 
-    Otherwise, a proxy that gets no clients because it is not ready would never become ready again.
+    Without the latter, a proxy that gets no clients because it is not ready would never become ready again.
 
     Attributes:
         draining: Whether the relay is about to end.
 
     Args:
-        relay: Has the listeners and the clients.
+        relay: The relay, with its listeners and clients.
         tap: The tap that feeds the inspector.
         watch: Knows whether the inspector responds.
         trace: The state of the trace; None if no trace is written.

@@ -84,14 +84,14 @@ async def serve_http(
     sockets = await asyncio.to_thread(listen, address, "--http")
     failures: set[str] = set()
 
-    def report(error: Exception) -> None:
+    def report_failure(error: Exception) -> None:
         sentence = f"the HTTP endpoint failed ({type(error).__name__}: {error}); this is a bug in kproxy"
         if sentence not in failures and len(failures) < 10:
             failures.add(sentence)
             warn(sentence)
 
     endpoint = HttpEndpoint(relay, tap, figures, watch, trace)
-    server = HttpServer(sockets, endpoint.respond, report)
+    server = HttpServer(sockets, endpoint.respond, report_failure)
     endpoint.addresses = server.addresses
     try:
         yield endpoint

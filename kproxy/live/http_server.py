@@ -60,7 +60,7 @@ class HttpServer:
     Args:
         sockets: Listening, non-blocking sockets; `close` closes them.
         respond: Returns the response to a request.
-        on_failure: Takes an exception that `respond` raises; the client gets status 500.
+        on_failure: Called with an exception that `respond` raises; the client gets status 500.
         methods: The methods that are accepted.
         max_body_bytes: The largest size of a request's body, which needs a Content-Length.
         lifetime_s: The longest duration of a connection.
@@ -114,11 +114,11 @@ class HttpServer:
         task = self._loop.create_task(self._serve(accepted))
         self._tasks[task] = None
 
-        def end(_task: asyncio.Task[None]) -> None:
+        def on_done(_task: asyncio.Task[None]) -> None:
             del self._tasks[task]
             accepted.close()  # even if the task was cancelled before it began
 
-        task.add_done_callback(end)
+        task.add_done_callback(on_done)
 
     async def _serve(self, sock: socket.socket) -> None:
         with suppress(OSError, TimeoutError):  # caused by the client or the network
@@ -135,8 +135,8 @@ class HttpServer:
         """Read a request; return the encoded response."""
         try:
             request = await self._read_request(sock)
-        except _BadRequest as bad:
-            return self._encode("GET", HttpResponse.text(bad.status, bad.sentence))
+        except _BadRequest as bad_request:
+            return self._encode("GET", HttpResponse.text(bad_request.status, bad_request.sentence))
         try:
             return self._encode(request.method, await self._respond(request))
         except (OSError, TimeoutError):
@@ -183,7 +183,7 @@ class HttpServer:
 
     async def _receive(self, sock: socket.socket, max_bytes: int) -> bytes:
         if not (data := await self._loop.sock_recv(sock, max_bytes)):
-            raise ConnectionResetError  # the client has left
+            raise ConnectionResetError  # the client has disconnected
         return data
 
     def _encode(self, method: str, response: HttpResponse) -> bytes:

@@ -100,36 +100,36 @@ class InspectorMetrics(Collector):
         by_api = ("api", "direction")
         frames = CounterMetricFamily("kproxy_frames", "Kafka frames that were inspected.", labels=by_api)
         size = CounterMetricFamily("kproxy_frame_bytes", "Bytes of these frames.", labels=by_api)
-        text = "Time from a request to its response."
-        durations = HistogramMetricFamily("kproxy_request_duration_seconds", text, labels=["api"])
-        text = "Responses with this Kafka error, once for each response."
-        errors = CounterMetricFamily("kproxy_response_errors", text, labels=["api", "error"])
-        for name, api in self._apis.items():
-            for label, count, total in (
-                ("request", api.requests, api.request_bytes),
-                ("response", api.responses, api.response_bytes),
+        help_text = "Time from a request to its response."
+        durations = HistogramMetricFamily("kproxy_request_duration_seconds", help_text, labels=["api"])
+        help_text = "Responses with this Kafka error, once for each response."
+        errors = CounterMetricFamily("kproxy_response_errors", help_text, labels=["api", "error"])
+        for name, figures in self._apis.items():
+            for direction, count, total in (
+                ("request", figures.requests, figures.request_bytes),
+                ("response", figures.responses, figures.response_bytes),
             ):
-                frames.add_metric([name, label], count)
-                size.add_metric([name, label], total)
-            buckets = zip(_BOUNDS, map(float, accumulate(api.latencies.counts)), strict=True)
-            durations.add_metric([name], list(buckets), api.latencies.sum / 1e6)
-            for error, count in self._by_known_error(api.errors.row()).items():
+                frames.add_metric([name, direction], count)
+                size.add_metric([name, direction], total)
+            buckets = zip(_BOUNDS, map(float, accumulate(figures.latencies.counts)), strict=True)
+            durations.add_metric([name], list(buckets), figures.latencies.sum / 1e6)
+            for error, count in self._by_known_error(figures.errors.row()).items():
                 errors.add_metric([name, error], count)
         yield from (frames, size, durations, errors)
-        text = "Findings of the rules, including repeats, which are added when their connection closes."
-        findings = CounterMetricFamily("kproxy_findings", text, labels=["code", "severity"])
+        help_text = "Findings of the rules, including repeats, which are added when their connection closes."
+        findings = CounterMetricFamily("kproxy_findings", help_text, labels=["code", "severity"])
         for code_and_severity, count in self._findings.items():
             findings.add_metric(code_and_severity, count)
         yield findings
-        text = "Requests and groups that are stopped now, by what was found about them."
-        ongoing = GaugeMetricFamily("kproxy_findings_lasting", text, labels=["code", "severity"])
+        help_text = "Requests and groups that are stopped now, by what was found about them."
+        ongoing = GaugeMetricFamily("kproxy_findings_lasting", help_text, labels=["code", "severity"])
         self._ongoing = {**dict.fromkeys(self._ongoing, 0), **self._count_ongoing()}
         for code_and_severity, count in self._ongoing.items():
             ongoing.add_metric(code_and_severity, count)
         yield ongoing
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
-        text = "How often one of several inspectors (--inspectors) was restarted."
-        yield CounterMetricFamily("kproxy_inspector_worker_restarts", text, self._worker_restarts())
+        help_text = "How often one of several inspectors (--inspectors) was restarted."
+        yield CounterMetricFamily("kproxy_inspector_worker_restarts", help_text, self._worker_restarts())
         yield CounterMetricFamily("kproxy_gap_bytes", "Relayed bytes that were not inspected.", self._gap_bytes)
-        text = "Relayed frames that were not inspected, and lines of the trace that could not be written."
-        yield CounterMetricFamily("kproxy_gap_frames", text, self._gap_frames + self._lost_lines())
+        help_text = "Relayed frames that were not inspected, and lines of the trace that could not be written."
+        yield CounterMetricFamily("kproxy_gap_frames", help_text, self._gap_frames + self._lost_lines())

@@ -44,7 +44,7 @@ def ignore_stop_signals() -> None:
 def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable) -> NoReturn:
     """Inspect the tap's messages until its end, then end this process.
 
-    So the trace is completed even if the relay is killed.
+    This way, the trace is completed even if the relay is killed.
     """
     keep_freed_memory()
     table.activity.begin(os.getpid())

@@ -25,7 +25,7 @@ class InspectorWatch:
     Args:
         tap: Sends to the inspector.
         activity: Progress that the inspector records.
-        report: Takes events that the user should know about.
+        report: Called with events that the user should know about.
     """
 
     def __init__(self, tap: Tap, activity: InspectorActivity, report: Report) -> None:

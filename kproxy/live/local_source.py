@@ -75,7 +75,7 @@ class LocalSource:
         return self.watched.in_flight
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Inspect a message of the tap after the first. Data is judged in batches: by `flush` or other messages."""
+        """Inspect a message of the tap, except the first. Data is judged in batches, by `flush` or other messages."""
         if isinstance(message, tap_messages.ListenersChanged):
             self.flush()
             self._sink.announce_listeners(message)
@@ -111,7 +111,7 @@ class LocalSource:
         self._sink.take(map(SharedLine, self.watched.tick(at=self.at - IDLE_NS)))
 
     def close(self) -> None:
-        """Close the connections, because the relay has ended."""
+        """Close the connections once the relay has ended."""
         self.flush()
         self._sink.take(map(SharedLine, self.watched.close_all(at=self.at, how="proxy ended")))
 

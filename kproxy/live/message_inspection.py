@@ -30,15 +30,15 @@ class MessageInspection:
         activity: Where to record the current message and frame for the relay.
 
     Attributes:
-        missed: Connections that came and went uninspected.
-        left_out: Connections that were not chosen to be inspected; None until the last message.
+        missed_count: The number of connections that were opened and closed without being inspected.
+        unsampled_count: The number of connections that were not chosen to be inspected; None until the last message.
     """
 
     def __init__(
         self, inspector: Inspector, progress: ProgressLog, *, sample: float | None, activity: InspectorActivity
     ) -> None:
-        self.missed = 0
-        self.left_out: int | None = None
+        self.missed_count = 0
+        self.unsampled_count: int | None = None
         self._inspector = inspector
         self._progress = progress
         self._sample = sample
@@ -107,19 +107,21 @@ class MessageInspection:
         if isinstance(message, tap_messages.TapTlsFailed):
             _, at, side, by, reason, name, detail = message
             tls_reason = TlsReason(reason)
-            failed = TlsFailed(at, side, by, tls_reason, name, detail, remedy(side, by, tls_reason))
-            return inspector.tls_failed(message.connection_id, failed)
+            failure = TlsFailed(at, side, by, tls_reason, name, detail, remedy(side, by, tls_reason))
+            return inspector.tls_failed(message.connection_id, failure)
         if isinstance(message, tap_messages.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_messages.Missed):
-            self.missed += message.connections
+            self.missed_count += message.connections
             self._progress.missed(message.connections, message.size, message.frames)
             reason = INSPECTOR_WAS_RESTARTED if message.restarted else INSPECTOR_WAS_BEHIND
-            count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
-            gap = run_gap(message.at, f"{reason}: {count}", message.size, message.frames)
+            count_text = (
+                f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
+            )
+            gap = run_gap(message.at, f"{reason}: {count_text}", message.size, message.frames)
             return inspector.lose_connections(gap, at=message.at)
         if isinstance(message, tap_messages.Bye):
-            self.left_out = message.left_out
+            self.unsampled_count = message.unsampled_count
         return []
 
 

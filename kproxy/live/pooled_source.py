@@ -48,7 +48,7 @@ class PooledSource:
         hello: The tap's first message.
         sink: Takes the lines.
         table: Where to store the progress of the inspection.
-        summary: Takes the counts of the workers.
+        summary: Receives the counts of the workers.
         selector: The selector of the event loop; it reports when workers have replied.
         relay_ended: Returns whether the relay has ended.
 
@@ -120,7 +120,7 @@ class PooledSource:
         self.local.idle()
 
     def close(self) -> None:
-        """Close the connections and workers, because the relay has ended."""
+        """Close the connections and workers once the relay has ended."""
         self.watched.drain()
         self._pass_on(self._find_stalls("tick", at=self.local.at))
         for number in self.watched.open_numbers:
@@ -189,14 +189,14 @@ class PooledSource:
                 line.repeated = [
                     RepeatEntry(*code_and_name, count) for code_and_name, count in sorted(repeated.items())
                 ]
-            shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
-            yield shared
-            if shared.in_group or isinstance(line, CloseLine | GapLine):
-                yield from map(SharedLine, self._find_stalls("observe", shared.line, at=at))
+            shared_line = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
+            yield shared_line
+            if shared_line.in_group or isinstance(line, CloseLine | GapLine):
+                yield from map(SharedLine, self._find_stalls("observe", shared_line.line, at=at))
 
-    def _find_stalls(self, step: str, *line: Line, at: int) -> list[Line]:
+    def _find_stalls(self, method_name: str, *line: Line, at: int) -> list[Line]:
         try:
-            lines: list[Line] = getattr(self._stall_lines, step)(*line, at=at)
+            lines: list[Line] = getattr(self._stall_lines, method_name)(*line, at=at)
         except Exception as error:  # noqa: BLE001
             self._stall_lines = StallLines()
             return self.local.watched.fail("following a group", error, at=at)

@@ -1,4 +1,4 @@
-"""ProgressLog: records how far the inspector has got, so that another one can continue."""
+"""ProgressLog: records how far the inspection has progressed, so that another inspector can continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--registry-listen``: serves the schema registry beside the built-in broker over HTTP."""
+"""``--registry-listen``: serves the schema registry of the built-in broker over HTTP."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def serve_registry(address: Address, broker: Broker) -> AsyncIterator[list
     async def respond(request: HttpRequest) -> HttpResponse:
         return await _respond(service, request)
 
-    def report(error: Exception) -> None:
+    def report_failure(error: Exception) -> None:
         warn(f"the schema registry failed ({type(error).__name__}: {error}); this is a bug in kproxy")
 
     server = HttpServer(
-        sockets, respond, report, methods=_METHODS, max_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
+        sockets, respond, report_failure, methods=_METHODS, max_body_bytes=_MAX_BODY_BYTES, lifetime_s=_LIFETIME_S
     )
     try:
         yield server.addresses

@@ -45,35 +45,35 @@ class RelayMetrics(Collector):
         relay, tap, totals = self._relay, self._tap, self._relay.totals
         yield InfoMetricFamily("kproxy_build", "The version of kproxy.", {"version": __version__})
         yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", len(relay.clients))
-        text = "Client connections that were accepted."
-        yield CounterMetricFamily("kproxy_connections_accepted", text, totals.connections)
-        text = "Client connections that were refused because the upstream was unreachable."
-        yield CounterMetricFamily("kproxy_connections_refused", text, totals.turned_away)
-        text = "Client connections that --sample left out of inspection."
-        yield CounterMetricFamily("kproxy_connections_not_sampled", text, tap.left_out)
+        help_text = "Client connections that were accepted."
+        yield CounterMetricFamily("kproxy_connections_accepted", help_text, totals.connections)
+        help_text = "Client connections that were refused because the upstream was unreachable."
+        yield CounterMetricFamily("kproxy_connections_refused", help_text, totals.turned_away)
+        help_text = "Client connections that --sample left out of inspection."
+        yield CounterMetricFamily("kproxy_connections_not_sampled", help_text, tap.unsampled_count)
         relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that were relayed.", labels=["direction"])
         relayed.add_metric(["request"], totals.request_bytes)
         relayed.add_metric(["response"], totals.response_bytes)
         yield relayed
-        text = "Bytes that wait for the inspector: how far it is behind."
-        yield GaugeMetricFamily("kproxy_inspector_queued_bytes", text, tap.queued)
-        text = "Bytes that the inspector did not get because it could not keep up."
-        yield CounterMetricFamily("kproxy_inspector_dropped_bytes", text, tap.dropped_bytes)
-        text = "Frames that the inspector did not get because it could not keep up."
-        yield CounterMetricFamily("kproxy_inspector_dropped_frames", text, tap.dropped_frames)
-        text = "Bytes that were relayed while there was no inspector."
-        yield CounterMetricFamily("kproxy_inspector_missed_bytes", text, tap.unseen_bytes)
-        text = "The age of the oldest data that the inspector has not inspected yet."
-        yield GaugeMetricFamily("kproxy_inspector_lag_seconds", text, self._watch.lag)
+        help_text = "Bytes that wait for the inspector: how far it is behind."
+        yield GaugeMetricFamily("kproxy_inspector_queued_bytes", help_text, tap.queued)
+        help_text = "Bytes that the inspector did not get because it could not keep up."
+        yield CounterMetricFamily("kproxy_inspector_dropped_bytes", help_text, tap.dropped_bytes)
+        help_text = "Frames that the inspector did not get because it could not keep up."
+        yield CounterMetricFamily("kproxy_inspector_dropped_frames", help_text, tap.dropped_frames)
+        help_text = "Bytes that were relayed while there was no inspector."
+        yield CounterMetricFamily("kproxy_inspector_missed_bytes", help_text, tap.unseen_bytes)
+        help_text = "The age of the oldest data that the inspector has not inspected yet."
+        yield GaugeMetricFamily("kproxy_inspector_lag_seconds", help_text, self._watch.lag)
         is_up = not tap.lost and not self._watch.is_stuck
         yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs and responds.", int(is_up))
-        text = "Whether another inspector can be started if this one fails."
-        yield GaugeMetricFamily("kproxy_inspector_restartable", text, int(not tap.is_last))
-        text = "How often the inspector was restarted."
-        yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))
+        help_text = "Whether another inspector can be started if this one fails."
+        yield GaugeMetricFamily("kproxy_inspector_restartable", help_text, int(not tap.is_last))
+        help_text = "How often the inspector was restarted."
+        yield CounterMetricFamily("kproxy_inspector_restarts", help_text, max(self._figures.inspectors - 1, 0))
         if self._trace is not None:
-            text = "Whether the trace is being written: 0 without an inspector, or if its disk fails or is full."
+            help_text = "Whether the trace is being written: 0 without an inspector, or if its disk fails or is full."
             is_written = not tap.lost and self._trace.failure is None
-            yield GaugeMetricFamily("kproxy_trace_writing", text, int(is_written))
-            text = "Lines that are missing from the trace because they could not be written, or were deleted."
-            yield CounterMetricFamily("kproxy_trace_lost_lines", text, self._trace.lost_lines)
+            yield GaugeMetricFamily("kproxy_trace_writing", help_text, int(is_written))
+            help_text = "Lines that are missing from the trace because they could not be written, or were deleted."
+            yield CounterMetricFamily("kproxy_trace_lost_lines", help_text, self._trace.lost_lines)

@@ -84,7 +84,7 @@ def run(options: RelayOptions) -> int:
             outcome, statuses, deadline = run_loop(_relay(options, spawner, tap))
         statuses += spawner.close(max(deadline - time.monotonic(), 0))
     if outcome is _Outcome.KILLED:
-        if statuses not in _SUCCESS_STATUSES:  # nor did the inspector that was to write the gap lines
+        if statuses not in _SUCCESS_STATUSES:  # the inspector that was to write the gap lines did not finish either
             report_unfinished(options.inspector, "did not finish in time")
         return UNWATCHED
     if outcome is _Outcome.LOST or not _check_completeness(statuses):
@@ -144,8 +144,8 @@ async def _relay(
     stop = StopRequest()
     deadline = math.inf
     trace = None if inspector.directory is None else str(inspector.directory)
-    async with AsyncExitStack() as final, AsyncExitStack() as stack:
-        final.callback(stop.release_signals)
+    async with AsyncExitStack() as outer_stack, AsyncExitStack() as stack:
+        outer_stack.callback(stop.release_signals)
         stack.callback(supervisor.close)
         listeners = await upstream.start(stack, options.listeners)
         relay = await stack.enter_async_context(
@@ -153,13 +153,13 @@ async def _relay(
         )
         upstream.advertise(relay, listeners)
         await _check_own_upstreams(relay)
-        final.push_async_callback(supervisor.finish, relay.close_tap)
+        outer_stack.push_async_callback(supervisor.finish, relay.close_tap)
         await upstream.check(listeners)
         endpoint = None
         if options.http is not None and figures is not None:
-            state = None if inspector.directory is None else inspector.trace_state
+            trace_state = None if inspector.directory is None else inspector.trace_state
             endpoint = await stack.enter_async_context(
-                serve_http(options.http, relay, tap, figures, inspector_watch, state)
+                serve_http(options.http, relay, tap, figures, inspector_watch, trace_state)
             )
         stop.take_signals()  # before anything says that the proxy runs: a user who reads it may stop the proxy
         stack.enter_context(inspector_watch)
@@ -192,7 +192,7 @@ async def _check_own_upstreams(relay: Relay) -> None:
     """Check that no upstream is a listener of the relay itself.
 
     Raises:
-        UserError: One is.
+        UserError: An upstream is such a listener.
     """
     for own_upstream in await relay.own_upstreams():
         raise UserError(

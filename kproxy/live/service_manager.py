@@ -34,7 +34,7 @@ def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
 
 @contextmanager
 def notify_reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
-    """Report that the configuration is reread while the block lasts; `relayed` returns what `notify_ready` takes."""
+    """Report that the configuration is reread during the block; `relayed` returns the argument of `notify_ready`."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:

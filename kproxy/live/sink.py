@@ -110,7 +110,7 @@ class InspectionSink:
         return self._trace_state.lost_lines - self._lost_before
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Inspect a message of the tap after the first."""
+        """Inspect a message of the tap, except the first one."""
         self._source.observe(message)
 
     def announce_listeners(self, message: tap_messages.ListenersChanged) -> None:
@@ -122,7 +122,7 @@ class InspectionSink:
         """Pass lines to all consumers.
 
         A bug that a line triggers is reported once per run; if reporting it also fails, the inspector fails. OSErrors
-        are raised, because their cause is the disk or the terminal, not a line. So is WorkerLost.
+        are raised, because their cause is the disk or the terminal, not a line. WorkerLost is also raised.
         """
         for line in lines:
             try:
@@ -177,7 +177,7 @@ class InspectionSink:
             self._trace.tick(at=self._local.at)
 
     def give_up(self) -> None:
-        """Keep what the failed inspector has seen, and add a line which says that later traffic is missing."""
+        """Keep the lines of the failed inspector, and add one which says that later traffic is missing."""
         self._source.give_up()
         at = self._local.at
         gap = SharedLine(run_gap(at, "the inspector failed: later traffic is missing"))
@@ -190,7 +190,7 @@ class InspectionSink:
             self._control.close(remove=False)
 
     def close(self) -> None:
-        """Close connections, trace and viewers, and show the summary, because the relay has ended."""
+        """Once the relay has ended, close connections, trace and viewers, and show the summary."""
         self._source.close()
         self._terminal.close()
         if self._trace is not None:
@@ -198,34 +198,35 @@ class InspectionSink:
         if self._control is not None:
             self._control.close()
         lost = self._trace_state.lost_lines
-        if self._terminal.summary.connections or self._local.messages.missed or self._local.messages.left_out or lost:
+        messages = self._local.messages
+        if self._terminal.summary.connections or messages.missed_count or messages.unsampled_count or lost:
             self._show_summary()
 
     def _show_summary(self) -> None:
         console = stderr_console()
-        missed, left_out = self._local.messages.missed, self._local.messages.left_out
+        missed_count, unsampled_count = self._local.messages.missed_count, self._local.messages.unsampled_count
         with suppress(OSError):  # like `warn`
             console.print()
             if self._hello.restarts:
                 restarts = self._hello.restarts
-                count = "once" if restarts == 1 else f"{restarts} times"
-                since = timestamp(self._hello.at)[11:19]
-                console.print(f"since {since} UTC: the inspector was restarted {count}", highlight=False)
+                count_text = "once" if restarts == 1 else f"{restarts} times"
+                start_text = timestamp(self._hello.at)[11:19]
+                console.print(f"since {start_text} UTC: the inspector was restarted {count_text}", highlight=False)
             self._terminal.summary.show(console)
             if self._hello.sample is not None:
-                left_out_text = "" if left_out is None else f"; {left_out} connections were left out"
+                unsampled_text = "" if unsampled_count is None else f"; {unsampled_count} connections were left out"
                 console.print(
-                    f"sample: {100 * self._hello.sample:.4g}% of all connections{left_out_text}", highlight=False
+                    f"sample: {100 * self._hello.sample:.4g}% of all connections{unsampled_text}", highlight=False
                 )
             for directory in _trace_directories(self._trace):
                 console.print(f"trace: {safe(str(directory))}", highlight=False, markup=False, soft_wrap=True)
-        if missed:
-            were = "connection was" if missed == 1 else "connections were"
-            warn(f"{missed} {were} not inspected: the inspector could not keep up or was restarted")
+        if missed_count:
+            connections_text = "connection was" if missed_count == 1 else "connections were"
+            warn(f"{missed_count} {connections_text} not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and (lost := self._trace_state.lost_lines):
             no_trace = "" if self._trace.is_written else f"; there is no trace of this run in {self._trace.directory}"
-            are = "line is" if lost == 1 else "lines are"
-            warn(f"{lost} trace {are} missing: the trace could not be written, or was deleted{no_trace}")
+            lines_text = "line is" if lost == 1 else "lines are"
+            warn(f"{lost} trace {lines_text} missing: the trace could not be written, or was deleted{no_trace}")
 
 
 def _trace_directories(trace: TraceWriter | None) -> list[Path]:

@@ -36,7 +36,7 @@ NOT_STARTED: Final = 255
 
 
 class Spawner:
-    """The relay's handle of the spawner.
+    """The relay's handle for the spawner.
 
     Attributes:
         channel: A non-blocking socket, which is readable when an inspector or the spawner has ended.
@@ -51,7 +51,7 @@ class Spawner:
         self._end_timeout = end_timeout
 
     def spawn(self) -> socket.socket:
-        """Start an inspector once the previous one has ended; return the tap's end of its socket. Never wait.
+        """Request an inspector, to start once the previous one has ended; return the tap's end of its socket at once.
 
         Raises:
             OSError: No file descriptor is left, or the spawner has ended.
@@ -66,7 +66,7 @@ class Spawner:
         return tap
 
     def statuses(self) -> list[int] | None:
-        """Return the exit statuses of inspectors that have ended, or None if the spawner has.
+        """Return the exit statuses of inspectors that have ended, or None if the spawner has ended.
 
         They are in the form of `os.waitstatus_to_exitcode`.
         """
@@ -79,7 +79,7 @@ class Spawner:
         return [status for (status,) in _STATUS.iter_unpack(data)] or None
 
     def kill(self) -> None:
-        """Kill the inspector and its workers, even if they are stopped; its status follows. Never wait."""
+        """Kill the inspector and its workers, even if they are stopped; its status follows. This does not block."""
         if self._pid is None:
             return
         with suppress(OSError):
@@ -109,8 +109,8 @@ class Spawner:
         self.dismiss()
         with self.channel:
             deadline = time.monotonic() + (self._end_timeout if seconds is None else seconds)
-            while (more := self._wait_for_statuses(deadline)) is not None:
-                statuses += more
+            while (new_statuses := self._wait_for_statuses(deadline)) is not None:
+                statuses += new_statuses
         _, status = os.waitpid(self._pid, 0)
         self._pid = None
         if os.WIFSIGNALED(status):
@@ -168,11 +168,11 @@ def _serve_spawn_requests(options: InspectorOptions, channel: socket.socket, tab
     lead_group()  # so that the system continues this process if it is stopped when the relay is killed
     try:
         while True:
-            data, received, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
+            data, descriptors, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
             if not data:
                 break
             if data == _SPAWN:
-                channel.sendall(_STATUS.pack(_run_inspector(options, channel, received[0], table)))
+                channel.sendall(_STATUS.pack(_run_inspector(options, channel, descriptors[0], table)))
     except OSError:  # the relay has ended
         pass
     finally:
@@ -184,25 +184,25 @@ def _serve_spawn_requests(options: InspectorOptions, channel: socket.socket, tab
 def _run_inspector(
     options: InspectorOptions, channel: socket.socket, tap_descriptor: int, table: InspectedTable
 ) -> int:
-    """Fork an inspector and wait for its end; return its exit status."""
-    alive, inspector_end = os.pipe()  # `alive` shows when the inspector, which holds the other end, has ended
+    """Fork an inspector and wait for it to exit; return its exit status."""
+    exit_descriptor, inspector_end = os.pipe()  # readable once the inspector, which holds the other end, has exited
     table.activity.begin(0)
     try:
         pid = os.fork()
     except OSError:
-        for descriptor in (tap_descriptor, alive, inspector_end):
+        for descriptor in (tap_descriptor, exit_descriptor, inspector_end):
             os.close(descriptor)
         return NOT_STARTED
     if pid == 0:
         lead_group()
         channel.close()
-        os.close(alive)
+        os.close(exit_descriptor)
         inspect(options, socket.socket(fileno=tap_descriptor), table)
     lead_group(pid)
     os.close(tap_descriptor)
     os.close(inspector_end)
-    finished = _wait_for_end(pid, alive, channel, options.end_timeout)
-    os.close(alive)
+    finished = _wait_for_exit(pid, exit_descriptor, channel, options.end_timeout)
+    os.close(exit_descriptor)
     kill_group(pid)  # its workers may be busy or stopped
     _, status = os.waitpid(pid, 0)
     if not finished:
@@ -210,28 +210,28 @@ def _run_inspector(
     return os.waitstatus_to_exitcode(status)
 
 
-def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: float) -> bool:
-    """Wait until an inspector has ended; kill it at the relay's request, or `end_timeout` after the relay has ended.
+def _wait_for_exit(pid: int, exit_descriptor: int, channel: socket.socket, end_timeout: float) -> bool:
+    """Wait until an inspector has exited; kill it at the relay's request, or `end_timeout` after the relay has ended.
 
     Returns:
         False if it had to be killed and the relay has ended, so that the relay cannot report it.
     """
-    watched: list[int] = [alive, channel.fileno()]
+    watched: list[int] = [exit_descriptor, channel.fileno()]
     timeout: float | None = None
     while True:
         ready, _, _ = select.select(watched, [], [], timeout)
-        if alive in ready:
+        if exit_descriptor in ready:
             return True
         if not ready:
             kill_group(pid)
-            return _is_open(channel)
+            return _is_relay_running(channel)
         if channel.recv(len(_KILL)) == _KILL:
             kill_group(pid)
         else:
-            watched, timeout = [alive], end_timeout
+            watched, timeout = [exit_descriptor], end_timeout
 
 
-def _is_open(channel: socket.socket) -> bool:
+def _is_relay_running(channel: socket.socket) -> bool:
     """Return whether the relay is running, even if it has shut down its end for writing."""
     poll = select.poll()
     poll.register(channel, 0)

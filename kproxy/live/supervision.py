@@ -41,7 +41,7 @@ class Supervisor:
     Args:
         spawner: The spawner, which has started the first inspector.
         tap: Sends to that inspector.
-        report: Takes events that the user should know about.
+        report: Called with events that the user should know about.
     """
 
     def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
@@ -169,7 +169,7 @@ class Supervisor:
         except OSError as error:
             if self._closed:
                 self._give_up(reason(error))
-            elif is_shortage(error):  # not the inspector's fault: try kill_at there are descriptors
+            elif is_shortage(error):  # not the inspector's fault: retry until there are descriptors
                 if not self._waits_for_resources:
                     self._report(InspectorRestarting(f"it could not be started: {reason(error)}", SHORTAGE_RETRY_S))
                 self._waits_for_resources = True

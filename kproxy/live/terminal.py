@@ -19,7 +19,7 @@ from kproxy.verdict.causes import Causes
 
 
 class Terminal:
-    """Shows lines on standard output until its reader leaves (`| head`) or its disk is full.
+    """Shows lines on standard output until its reader exits (`| head`) or its disk is full.
 
     Attributes:
         causes: The causes of the selected findings.

@@ -111,7 +111,7 @@ class BuiltInBroker(Upstream):
 
     Args:
         options: The options of the broker.
-        registry: The address for a schema registry beside it.
+        registry: The address for its schema registry.
     """
 
     _broker: Broker

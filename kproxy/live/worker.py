@@ -54,7 +54,7 @@ class Replies(NamedTuple):
 
 
 class WorkerTick(NamedTuple):
-    """The reply to `TICK`: current unanswered requests, and a summary of the lines encoded since the last tick."""
+    """The reply to `TICK`: the number of unanswered requests, and a summary of lines encoded since the last tick."""
 
     pid: int
     in_flight: int
@@ -129,15 +129,15 @@ class Worker:
     def replies(self, messages: list[tap_messages.Message]) -> Replies:
         """Reply to each of these messages."""
         replies: list[Reply] = []
-        data: list[tap_messages.TapData] = []
+        data_messages: list[tap_messages.TapData] = []
         for message in messages:
             if type(message) is tap_messages.TapData:
-                data.append(message)
+                data_messages.append(message)
                 continue
-            replies += self._replies_to_data(data)
+            replies += self._replies_to_data(data_messages)
             replies.append(self._reply(message))
-            data = []
-        replies += self._replies_to_data(data)
+            data_messages = []
+        replies += self._replies_to_data(data_messages)
         numbers, self._moved.numbers = self._moved.numbers, set()
         progress_by_number = {
             number: progress for number in numbers if (progress := self._inspector.progress(number)) is not None

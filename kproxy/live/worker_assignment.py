@@ -1,4 +1,4 @@
-"""Assigns clients and connections to workers, and keeps what the replacement of a lost worker must know."""
+"""Assigns clients and connections to workers, and keeps the data that the replacement of a lost worker needs."""
 
 from __future__ import annotations
 

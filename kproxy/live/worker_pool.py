@@ -27,18 +27,18 @@ _MAX_UNANSWERED: Final = 2500
 _MAX_BYTES: Final = 8 << 20
 #: A worker that does not reply for this long is killed if the relay has ended.
 _REPLY_TIMEOUT_S: Final = 5
-#: Takes a message, the reply of its worker (None if no worker gets it), and the connections whose lines have been
+#: Handles a message, the reply of its worker (None if no worker gets it), and the connections whose lines have been
 #: passed on up to their `WorkerPool.progress`.
 ReplyHandler: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
 
 
 class WorkerPool:
-    """Passes messages to workers. `on_reply` gets each message with its reply, in the order of `put`.
+    """Passes messages to workers. `on_reply` is called for each message with its reply, in the order of `put`.
 
     Args:
         count: The number of workers.
         run: What a worker does with its socket.
-        on_reply: Takes messages with their replies.
+        on_reply: Called with messages and their replies.
         warn: Called with a sentence for the user when a worker was restarted or is killed.
         relay_ended: Returns whether the relay has ended.
         activity: Where to record the oldest message without a reply.
@@ -174,7 +174,7 @@ class WorkerPool:
         self._selector.close()
 
     def _replace(self, lost: WorkerProcess) -> None:
-        """Start another worker for the connections of a lost one. What that one had not inspected becomes gaps."""
+        """Start another worker for the connections of a lost one. Bytes that it had not inspected become gaps."""
         status = os.waitstatus_to_exitcode(lost.close())
         cause = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         self.restarts += 1
@@ -249,13 +249,13 @@ class WorkerPool:
         values: list[Any] = []
         on_reply = self._on_reply
 
-        def take(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
+        def collect_value(message: tap_messages.Message, reply: Reply | None, progressed: Iterable[int]) -> None:
             if reply is not None and type(message) is tap_messages.Query and message.what == question:
                 values.append(reply.value)
             else:
                 on_reply(message, reply, progressed)
 
-        self._on_reply = take
+        self._on_reply = collect_value
         try:
             self.query(question, at, value=value)
             self.drain()

@@ -1,4 +1,4 @@
-"""WorkerProcess: the pool's handle of a worker's process, with the data to send to it, and its replies."""
+"""WorkerProcess: the pool's handle for a worker's process, with the data to send to it, and its replies."""
 
 from __future__ import annotations
 

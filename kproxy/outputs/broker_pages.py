@@ -33,7 +33,7 @@ class ApiPage:
 
     @property
     def versions(self) -> str:
-        """``0-18``."""
+        """The range of versions, e.g. ``0-18``."""
         return f"{self.lowest}-{self.highest}" if self.lowest < self.highest else str(self.lowest)
 
 

@@ -41,14 +41,14 @@ class ChosenFields(Output):
             return
         values = self._read_columns(line)
         if self._has_paths:
-            values = {name: value for name in self._names if (value := _value(values, name)) is not None}
+            values = {name: value for name in self._names if (value := _value_at(values, name)) is not None}
         if not values:
             return
         if self._json:
             in_order = {name: values[name] for name in self._names if name in values}
             self._file.buffer.write(encode_json(in_order) + b"\n")
             return
-        self._rows.append("\t".join([_cell(values.get(name)) for name in self._names]))
+        self._rows.append("\t".join([_cell_text(values.get(name)) for name in self._names]))
         if len(self._rows) >= _MAX_ROWS:
             self._write_rows()
 
@@ -62,20 +62,22 @@ class ChosenFields(Output):
         super().flush()
 
 
-def _value(line: Mapping[str, Any], path: str) -> Any:
+def _value_at(line: Mapping[str, Any], path: str) -> Any:
     """Return the value at a path in a line, e.g. ``body.topics``; for arrays, the list of the elements' values."""
     value: Any = line
     for part in path.split("."):
         if isinstance(value, Mapping):
             value = value.get(part)
         elif isinstance(value, list):
-            value = [value.get(part) for value in value if isinstance(value, Mapping) and value.get(part) is not None]
+            value = [
+                element.get(part) for element in value if isinstance(element, Mapping) and element.get(part) is not None
+            ]
         else:
             return None
     return None if value == [] else value
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     kind = type(value)
     if kind is str:
         return value if value.isprintable() else safe(value)
@@ -83,6 +85,6 @@ def _cell(value: Any) -> str:
         return str(value)
     if value is None:
         return ""
-    if isinstance(value, list) and all(isinstance(value, str | int) for value in value):
-        return ",".join(safe(str(value)) for value in value)
+    if isinstance(value, list) and all(isinstance(element, str | int) for element in value):
+        return ",".join(safe(str(element)) for element in value)
     return encode_json(value).decode()

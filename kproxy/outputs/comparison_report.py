@@ -16,7 +16,7 @@ from kproxy.outputs.text import painter
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
-_LONGEST: Final = 120  # characters of a value in text
+_MAX_CHARACTERS: Final = 120  # characters of a value in text
 
 
 def write_text(compared: TrafficComparison, file: TextIO) -> None:
@@ -40,8 +40,8 @@ def write_json(compared: TrafficComparison, file: TextIO) -> None:
     totals = Counter(str(difference.aspect) for difference in compared.differences)
     sides = {name: {"name": traffic.name, "connections": len(traffic.connections), "requests": traffic.requests}
              for name, traffic in (("a", compared.a), ("b", compared.b))}  # fmt: skip
-    end = {"summary": dict(totals), **sides, "pairs": compared.pairs, "notes": compared.notes}
-    file.write(encode_json(end).decode() + "\n")
+    summary_line = {"summary": dict(totals), **sides, "pairs": compared.pairs, "notes": compared.notes}
+    file.write(encode_json(summary_line).decode() + "\n")
 
 
 def traffic_size(traffic: RecordedTraffic) -> str:
@@ -64,11 +64,17 @@ def summary(compared: TrafficComparison) -> str:
 
 def title(difference: TrafficDifference) -> str:
     """Return where the difference is, e.g. ``Metadata v9-v12 response topics[].error_code``."""
-    words = difference.subject, difference.api, _versions(difference.versions), difference.direction, difference.path
+    words = (
+        difference.subject,
+        difference.api,
+        _versions_text(difference.versions),
+        difference.direction,
+        difference.path,
+    )
     return safe(" ".join(filter(None, words)))
 
 
-def _versions(versions: Sequence[tuple[int, int]]) -> str:
+def _versions_text(versions: Sequence[tuple[int, int]]) -> str:
     equal_versions = sorted(a for a, b in versions if a == b)
     if (
         equal_versions
@@ -112,6 +118,6 @@ def _value_text(difference: TrafficDifference, value: Any) -> str:
     if difference.aspect not in (Aspect.FIELD, Aspect.ERROR_CODE) and isinstance(value, str):
         return safe(value)
     text = encode_json(value).decode()
-    text = safe(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    text = safe(text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…")
     meaning = value_annotations.meaning(difference.owner, tuple(parts(difference.path)), value)
     return f"{text} ({safe(meaning)})" if meaning else text

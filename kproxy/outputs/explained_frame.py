@@ -15,7 +15,7 @@ from kproxy.trace.lines import FindingEntry
 from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
 
-#: Bytes per row of hex, and the most bytes shown of a value.
+#: Bytes per row of hex, and the maximum number of bytes shown of a value.
 WIDTH = 8
 MAX_BYTES = 256
 _VALUE_WIDTH = 60
@@ -28,10 +28,10 @@ def selected_findings(explanation: Explanation, selection: Selection) -> list[Fi
 
 
 def is_failure(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> bool:
-    """Whether ``--fail-on`` is reached. A frame that does not decode counts as an error, whatever its findings."""
-    unread = ["error"] if explanation.error or explanation.message.opaque else []
+    """Whether ``--fail-on`` is reached. A frame that does not decode counts as an error, regardless of its findings."""
+    decode_failures = ["error"] if explanation.error or explanation.message.opaque else []
     severities = [finding.severity for finding in findings]
-    return any(selection.fails(severity) for severity in unread + severities)
+    return any(selection.fails(severity) for severity in decode_failures + severities)
 
 
 def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> 
 
 
 def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO, note: str = "") -> None:
-    """Write the fields as a table, with the codes of findings beside their bytes, then the findings in full.
+    """Write the fields as a table, with the codes of findings next to their bytes, then the findings in full.
 
     `note` is appended to the first line.
     """
@@ -78,12 +78,12 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
     if message.diagnosis is not None and explanation.error is None:  # an unlikely diagnosis is not applied
         output_rows.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
     path_width = max((len(row.path) for row in explanation.rows), default=0)
-    value_width = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE_WIDTH)
+    value_width = min(max((len(_row_value_text(row)) for row in explanation.rows), default=0), _VALUE_WIDTH)
     written_end = 0
     marks = _marks(explanation.rows, findings)
     for row in explanation.rows:
         is_repeated = row.start < written_end  # the field is inside compressed bytes, which are already shown
-        row_lines = _rows(b"" if is_repeated else explanation.frame, row, path_width, value_width)
+        row_lines = _field_rows(b"" if is_repeated else explanation.frame, row, path_width, value_width)
         row_lines[0] += marks.pop(id(row), [])
         output_rows.extend(row_lines)
         written_end = max(written_end, row.end)
@@ -110,7 +110,7 @@ def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, 
     return marks
 
 
-def _rows(frame: bytes, row: ExplainedRow, path_width: int, value_width: int) -> list[list[Piece]]:
+def _field_rows(frame: bytes, row: ExplainedRow, path_width: int, value_width: int) -> list[list[Piece]]:
     """Return the rows of text for a field; without `frame`, its bytes are not shown."""
     visible = frame[row.start : min(row.end, row.start + MAX_BYTES)]
     hides_bytes = not frame
@@ -122,7 +122,7 @@ def _rows(frame: bytes, row: ExplainedRow, path_width: int, value_width: int) ->
         offset_text = " " * 12 if hides_bytes else f"{start:>5} {start:04x}  "
         pieces: list[Piece] = [(offset_text, "dim"), (f"{chunk.hex(' '):<{WIDTH * 3}}", "request")]
         if number == 0:
-            pieces += [(f" {safe(row.path):<{path_width}}", style), (f"  {_value(row):<{value_width}}", ""),
+            pieces += [(f" {safe(row.path):<{path_width}}", style), (f"  {_row_value_text(row):<{value_width}}", ""),
                        (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
         text_rows.append(pieces)
     if row.end - row.start > MAX_BYTES and not hides_bytes:
@@ -130,7 +130,7 @@ def _rows(frame: bytes, row: ExplainedRow, path_width: int, value_width: int) ->
     return text_rows
 
 
-def _value(row: ExplainedRow) -> str:
+def _row_value_text(row: ExplainedRow) -> str:
     value: Any = row.value
     if row.path in (NOT_DECODED, NOT_SHOWN):
         return ""

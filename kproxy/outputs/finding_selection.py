@@ -25,7 +25,7 @@ class Selection:
 
     def __init__(self, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: str = "error") -> None:
         self._select, self._ignore = _prefixes("--select", select), _prefixes("--ignore", ignore)
-        self._fails_from = RANK.get(fail_on, len(RANK))
+        self._min_failing_rank = RANK.get(fail_on, len(RANK))
 
     def shows(self, code: str) -> bool:
         """Whether findings of this code are shown."""
@@ -33,7 +33,7 @@ class Selection:
 
     def fails(self, severity: str) -> bool:
         """Whether a finding of this severity makes the command fail."""
-        return RANK.get(severity, 0) >= self._fails_from
+        return RANK.get(severity, 0) >= self._min_failing_rank
 
     def fails_for(self, line: Line) -> bool:
         """Whether a finding of this line makes the command fail."""
@@ -67,7 +67,7 @@ class Selection:
 
 
 def _prefixes(option: str, texts: Iterable[str]) -> tuple[str, ...]:
-    names = [name.strip() for option in texts for name in option.split(",") if name.strip()]
+    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if not names:
         return ()
     from kproxy.outputs import rulebook  # it imports all rules

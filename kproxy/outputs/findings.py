@@ -12,7 +12,7 @@ from kproxy.outputs.text import Piece
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
 
-#: The most alternative diagnoses to show.
+#: The maximum number of alternative diagnoses to show.
 _MAX_RIVALS = 3
 _MARGIN = " " * 12
 
@@ -29,7 +29,7 @@ def full_rows(finding: FindingEntry, locations: Iterable[str] = ()) -> Iterator[
     """Yield the rows of a finding in full. `locations` are lines about its location, besides its field and span."""
     yield [(finding.severity, finding.severity), (": ", ""), (f"{finding.code} {finding.name}", finding.severity),
            (": ", ""), (safe(finding.message), "name")]  # fmt: skip
-    for number, line in enumerate(filter(None, (*locations, _field(finding)))):
+    for number, line in enumerate(filter(None, (*locations, _location_text(finding)))):
         yield [("  --> " if number == 0 else "      ", "dim"), (safe(line), "")]
     if finding.excerpt is not None and finding.span is not None:
         yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
@@ -37,7 +37,7 @@ def full_rows(finding: FindingEntry, locations: Iterable[str] = ()) -> Iterator[
         yield [(f"{_MARGIN}= ", "dim"), (f"{name}: ", "name"), (safe(note), "")]
 
 
-def _field(finding: FindingEntry) -> str:
+def _location_text(finding: FindingEntry) -> str:
     parts = [finding.path] if finding.path else []
     if finding.span is not None:
         start, end = finding.span
@@ -97,9 +97,9 @@ def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> I
         yield [(f"{excerpt.start + row_start:>6} {excerpt.start + row_start:04x} | ", "dim"),
                (f"{_hex(row):<{width}}", "request"), (f" | {text}", "dim")]  # fmt: skip
         is_last = row_start + ROW_BYTES >= len(data)
-        left, right = max(first, row_start), min(end, row_start + ROW_BYTES + is_last)
-        if left < right:
-            first_column, end_column = _column(left - row_start), _column(right - 1 - row_start) + 2
+        caret_start, caret_end = max(first, row_start), min(end, row_start + ROW_BYTES + is_last)
+        if caret_start < caret_end:
+            first_column, end_column = _column(caret_start - row_start), _column(caret_end - 1 - row_start) + 2
             yield [(f"{_MARGIN}| ", "dim"), (" " * first_column + "^" * (end_column - first_column), style)]
     shown = len(data) // ROW_BYTES * ROW_BYTES
     if end > len(data) + 1 and len(data) == shown:

@@ -95,7 +95,7 @@ def output_for(
 
         return Report(file, options.filter, options.report, selection)
     if options.fields:
-        names = [_path(name) for name in options.fields]
+        names = [_field_path(name) for name in options.fields]
         for name in names:
             if name.split(".")[0] not in known_fields():
                 raise UserError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
@@ -119,7 +119,7 @@ _IN_ARRAYS = {
 }
 
 
-def _path(name: str) -> str:
+def _field_path(name: str) -> str:
     """Return the path of a field, given its name in the filter language or its path."""
     from kproxy.filters.fields import BY_NAME
 

@@ -46,7 +46,7 @@ class Output(ABC):
         return requested
 
     def shows(self, line: Line) -> bool:
-        """Whether `write` would write something; False only if it would write nothing whatever the filter."""
+        """Whether `write` may write something; False only if it would write nothing, regardless of the filter."""
         return True
 
     def begin(self, name: str) -> None:  # noqa: B027  # most outputs need nothing here

@@ -53,7 +53,7 @@ class ProbeReport:
         return Counter(check_result.outcome for check_result in self.results)
 
     def add(self, result: CheckResult) -> None:
-        """Print one result, if wanted."""
+        """Collect one result, and print it if the options ask for it."""
         self.results.append(result)
         if self._quiet:
             return
@@ -127,13 +127,17 @@ def junit(suite: str, results: Iterable[CheckResult], *, strict: bool) -> str:
     failed = sum(result.outcome == "fail" or (strict and result.outcome == "skip") for result in cases)
     skipped = sum(result.outcome == "skip" for result in cases) * (not strict)
     root = ElementTree.Element("testsuites", name="kproxy probe")
-    top = ElementTree.SubElement(
+    suite_element = ElementTree.SubElement(
         root, "testsuite", name=safe(suite), tests=str(len(cases)), failures=str(failed), skipped=str(skipped)
     )
     for result in cases:
         group, _, name = result.check.id.partition("/")
         case = ElementTree.SubElement(
-            top, "testcase", classname=f"kproxy.probe.{group}", name=name, time=f"{result.duration_ms / 1000:.6f}"
+            suite_element,
+            "testcase",
+            classname=f"kproxy.probe.{group}",
+            name=name,
+            time=f"{result.duration_ms / 1000:.6f}",
         )
         if result.outcome == "fail" or (strict and result.outcome == "skip"):
             failure = ElementTree.SubElement(case, "failure", message=safe(result.sentence))

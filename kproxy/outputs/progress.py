@@ -52,7 +52,7 @@ class ReadingProgress:
         bar.update(task, completed=self.reading.bytes_read)
 
     def stop_drawing(self) -> None:
-        """Remove the bar for good."""
+        """Remove the bar permanently."""
         self._draws = False
         if self._bar is not None:
             self._bar[0].stop()

@@ -14,7 +14,7 @@ from kproxy.trace.record_values import is_decoded
 #: A piece of text and its style.
 Piece = tuple[str, str]
 
-#: The most records shown of a frame, and the most characters shown of their keys, values and headers.
+#: The maximum number of records shown of a frame, and of characters shown of their keys, values and headers.
 MAX_RECORDS: Final = 60
 _KEY_CHARACTERS: Final = 80
 _VALUE_CHARACTERS: Final = 400
@@ -62,19 +62,19 @@ def _row(location: str, record: Mapping[str, Any], *, is_request: bool) -> list[
     offset_text = "" if offset is None else f" +{offset}" if is_request else f" offset {offset}"
     row: list[Piece] = [(safe(location), "topic"), (f"{offset_text}  ", "dim")]
     if record.get("key") is not None:
-        row += [*_value(record["key"], _KEY_CHARACTERS), ("  ->  ", "dim")]
-    row += [(TOMBSTONE, "")] if is_tombstone(record) else _value(record.get("value"), _VALUE_CHARACTERS)
+        row += [*_value_pieces(record["key"], _KEY_CHARACTERS), ("  ->  ", "dim")]
+    row += [(TOMBSTONE, "")] if is_tombstone(record) else _value_pieces(record.get("value"), _VALUE_CHARACTERS)
     for header in record.get("headers") or ():
-        row += [(f"  {safe(str(header.get('key')))}: ", "dim"), *_value(header.get("value"), _HEADER_CHARACTERS)]
+        row += [(f"  {safe(str(header.get('key')))}: ", "dim"), *_value_pieces(header.get("value"), _HEADER_CHARACTERS)]
     return row
 
 
-def _value(item: Any, characters: int) -> Iterator[Piece]:
+def _value_pieces(item: Any, max_characters: int) -> Iterator[Piece]:
     if not is_decoded(item):
-        yield data_text(item, characters), ""
+        yield data_text(item, max_characters), ""
         return
     yield facts(item), "dim"
     if item["data"] != item["format"]:  # otherwise all of the data is masked
-        yield f" {data_text(item['data'], characters)}", ""
+        yield f" {data_text(item['data'], max_characters)}", ""
     if sentence := problem(item):
         yield f" ({sentence})", "warning"

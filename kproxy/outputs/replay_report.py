@@ -39,7 +39,7 @@ class ReplayReport:
         self._file, self._as_json = file, as_json
         self._paint = painter(file)
         self._repeated_differences: dict[tuple[str, ...], _RepeatedDifference] = {}
-        self._left_out: Counter[tuple[str, str]] = Counter()
+        self._left_out_counts: Counter[tuple[str, str]] = Counter()
         self.counts: Counter[ReplayOutcome] = Counter()
 
     @property
@@ -48,12 +48,12 @@ class ReplayReport:
         return self.counts.total() - self.counts[ReplayOutcome.LEFT_OUT]
 
     def add(self, result: ReplayedExchange) -> None:
-        """Count one result; print it at once if the report is JSON."""
+        """Count one result; print it immediately if the report is JSON."""
         self.counts[result.outcome] += 1
         if self._as_json:
             self._file.write(encode_json(result_json(result)).decode() + "\n")
         elif result.outcome is ReplayOutcome.LEFT_OUT:
-            self._left_out[result.captured.name, result.sentence] += 1
+            self._left_out_counts[result.captured.name, result.sentence] += 1
         elif result.outcome is ReplayOutcome.DIFFERENT:
             self._add_differences(result)
 
@@ -66,7 +66,7 @@ class ReplayReport:
         for repeated in self._repeated_differences.values():
             more_text = f", and {repeated.count - 1} more" if repeated.count > 1 else ""
             self._file.write(self._paint([*repeated.first, (f"  ({repeated.where}{more_text})", "dim")]) + "\n")
-        for (name, sentence), count in self._left_out.items():
+        for (name, sentence), count in self._left_out_counts.items():
             self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
         equal, different, not_compared, left_out = (self.counts[outcome] for outcome in ReplayOutcome)
         self._file.write(
@@ -83,7 +83,7 @@ class ReplayReport:
             keys_and_texts.append(
                 (
                     (name, schema_path(parts(difference.path)), difference.why, *codes),
-                    f" {difference.path}: {_sides(difference)}",
+                    f" {difference.path}: {_sides_text(difference)}",
                 )
             )
         for key, text in keys_and_texts:
@@ -106,7 +106,7 @@ def result_json(result: ReplayedExchange) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _sides(difference: FieldDifference) -> str:
+def _sides_text(difference: FieldDifference) -> str:
     if (only := _ONLY.get(difference.why)) is not None:
         return f"{only}: {_value_text(difference.a if difference.why is DifferenceKind.ONLY_IN_A else difference.b)}"
     captured, live = _value_text(difference.a), _value_text(difference.b)

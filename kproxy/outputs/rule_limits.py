@@ -35,7 +35,7 @@ def _parse_rule_limits(text: str) -> Iterable[tuple[Limit, float]]:
     for setting in settings.split(","):
         word, equals, value = setting.partition("=")
         if not equals:
-            raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example(rule)}")
+            raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example_setting(rule)}")
         limit = next((limit for limit in rule.limits if limit.name == word.strip().lower()), None)
         if limit is None:
             limit_names = ", ".join(limit.name for limit in rule.limits)
@@ -46,6 +46,6 @@ def _parse_rule_limits(text: str) -> Iterable[tuple[Limit, float]]:
             raise UserError(f"{OPTION} {text}: invalid {limit.name} {value.strip()!r}: {error}") from None
 
 
-def _example(rule: RulebookEntry) -> str:
+def _example_setting(rule: RulebookEntry) -> str:
     limit = rule.limits[0]
     return f"{rule.code}:{limit.name}={limit.text(limit.default)}"

@@ -18,7 +18,7 @@ from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.verdict.causes import Causes
 
-#: The most causes to show.
+#: The maximum number of causes to show.
 MAX_CAUSES = 20
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
@@ -157,7 +157,7 @@ class RunSummary:
             frames = api.frames
             table.add_row(
                 Text(safe(name)),
-                _ranges(sorted(api.versions)),
+                _ranges_text(sorted(api.versions)),
                 str(frames.requests),
                 str(frames.responses),
                 str(frames.errors.responses or ""),
@@ -167,7 +167,7 @@ class RunSummary:
         return table
 
 
-def _ranges(numbers: list[int]) -> str:
+def _ranges_text(numbers: list[int]) -> str:
     """Return sorted numbers as ranges, e.g. ``0,3-5``."""
     parts: list[list[int]] = []
     for number in numbers:

@@ -55,7 +55,7 @@ RECORD_CHARACTERS = 400
 
 #: The expected and actual values are shown if together they have at most this many characters.
 SIDES_CHARACTERS = 80
-#: How many lasting stalls to remember with their findings, so that their ends need only one short row.
+#: How many ongoing stalls to remember with their findings, so that their ends need only one short row.
 MAX_STALLS = 1_000
 #: Columns for the name of a frame and its correlation id; longer ones move the rest of their row.
 _NAME_WIDTH = 28
@@ -72,7 +72,7 @@ class TextOutput:
 
     Args:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
-        quiet: Write only findings and gaps, except that a secret is withheld (K004), which is not a fault.
+        quiet: Write only findings and gaps; not the findings that a secret is withheld (K004), which is not a fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
         payloads: Write a row for each record, unless bodies are written.
         rows_above: Returns rows to write before those of a line.
@@ -133,7 +133,7 @@ class TextOutput:
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, other_requests, _ = waiting
-        text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
+        text = f"still waiting for {_frame_name(request)}{_correlation_text(request)} ({seconds} s)"
         more_text = f"; {other_requests} more wait{'s' * (other_requests == 1)} behind it" if other_requests else ""
         return [*self._row_start(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more_text, "dim")]
 
@@ -144,7 +144,7 @@ class TextOutput:
         yield self._row(line)
         if isinstance(line, FRAME_LINES):
             if self._verbose and not self._quiet and line.body is not None:
-                for text in _body(line.body):
+                for text in _body_lines(line.body):
                     yield [(" " * 27 + text, "dim")]
             elif self._payloads and line.body is not None:
                 for row in record_rows(line):
@@ -158,10 +158,10 @@ class TextOutput:
             self._last_finding = line.message
             if line.code.startswith("G"):
                 self._stalls[line.group_id, line.connection_id, line.offset] = f"{line.code} {line.name}"
-            yield from _advice(line, 29)
+            yield from _advice_rows(line, 29)
         elif isinstance(line, StallLine):
             if (key := _stall_key(line)) not in self._stalls:
-                yield _hint(line.hint, 29)
+                yield _hint_row(line.hint, 29)
             elif line.until is not None:
                 del self._stalls[key]
 
@@ -188,16 +188,18 @@ class TextOutput:
                 pieces.append((f"  repeated: {repeats}", "dim"))
         elif isinstance(line, GapLine):
             frames = f", {line.frames} frames" if line.frames else ""
-            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
-            pieces += [("! gap    ", "warning"), (lost + safe(line.reason), "")]
+            missing_text = (
+                f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
+            )
+            pieces += [("! gap    ", "warning"), (missing_text + safe(line.reason), "")]
         elif isinstance(line, StallLine):
-            state = self._stalls.get(_stall_key(line))
-            if line.until is not None and state is not None:
-                text = f"over after {duration(line.duration_us)}: {safe(state)}"
+            reported_finding = self._stalls.get(_stall_key(line))
+            if line.until is not None and reported_finding is not None:
+                text = f"over after {duration(line.duration_us)}: {safe(reported_finding)}"
                 return [*pieces, (f"! {text}", "info"), (f"  group {safe(line.group_id) or '(empty)'}", "dim")]
-            end = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
+            ended_text = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]
-            pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (end, "dim")]
+            pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (ended_text, "dim")]
         else:
             pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
         return pieces
@@ -209,7 +211,7 @@ class TextOutput:
     def _frame_pieces(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
         is_request = isinstance(line, RequestLine)
         yield ("> " if is_request else "< "), "request" if is_request else "response"
-        name, identity = _name(line), _identity(line)
+        name, identity = _frame_name(line), _correlation_text(line)
         yield name, "name"
         yield identity.ljust(_NAME_WIDTH - len(name)), "dim"
         yield f"{size(line.size):>9}", ""
@@ -251,11 +253,11 @@ def _stall_key(line: StallLine) -> tuple[str | None, str, int | None]:
     return line.group_id, line.connection_id, line.request_offset
 
 
-def _name(line: RequestLine | ResponseLine) -> str:
+def _frame_name(line: RequestLine | ResponseLine) -> str:
     return f"{line.api} v{line.api_version}" if line.api else "?"
 
 
-def _identity(line: RequestLine | ResponseLine) -> str:
+def _correlation_text(line: RequestLine | ResponseLine) -> str:
     """Return the correlation id as text that follows the name of a frame."""
     return "" if line.correlation_id is None else f" #{line.correlation_id}"
 
@@ -265,7 +267,7 @@ def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
     location = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
            (location, "dim")]  # fmt: skip
-    yield from _advice(finding, 27)
+    yield from _advice_rows(finding, 27)
 
 
 def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
@@ -277,15 +279,15 @@ def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
     return row
 
 
-def _advice(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[Piece]]:
+def _advice_rows(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[Piece]]:
     expected, actual = finding.expected, finding.got
     if expected and actual and len(expected) + len(actual) <= SIDES_CHARACTERS:
         yield [(" " * indent + "expected ", "dim"), (safe(expected), ""), (", got ", "dim"), (safe(actual), "")]
     if finding.hint:
-        yield _hint(finding.hint, indent)
+        yield _hint_row(finding.hint, indent)
 
 
-def _hint(hint: str, indent: int) -> list[Piece]:
+def _hint_row(hint: str, indent: int) -> list[Piece]:
     return [(" " * indent + "hint: ", "dim"), (safe(hint), "")]
 
 
@@ -332,8 +334,8 @@ def value_text(value: Any, maximum: int = 60) -> str:
     return _WORDS.get(str(value), str(value))
 
 
-def _body(body: dict[str, Any]) -> Iterator[str]:
-    rows = _rows(body, "")
+def _body_lines(body: dict[str, Any]) -> Iterator[str]:
+    rows = _value_lines(body, "")
     for count, row in enumerate(rows):
         if count == BODY_LINES:
             yield "... (use --detail full to get all of it in the trace)"
@@ -341,7 +343,7 @@ def _body(body: dict[str, Any]) -> Iterator[str]:
         yield row
 
 
-def _rows(value: Any, indent: str) -> Iterator[str]:
+def _value_lines(value: Any, indent: str) -> Iterator[str]:
     """Yield a body as indented ``name: value`` lines."""
     for name, item in value.items() if isinstance(value, dict) else enumerate(value):
         label = f"{indent}{safe(name)}:" if isinstance(name, str) else f"{indent}[{name}]"
@@ -351,14 +353,14 @@ def _rows(value: Any, indent: str) -> Iterator[str]:
                 yield f"{indent}  {sentence}"
         elif isinstance(item, dict | list) and item:
             yield label
-            yield from _rows(item, indent + "  ")
+            yield from _value_lines(item, indent + "  ")
         elif name == "value" and is_tombstone(value):
             yield f"{label} {TOMBSTONE}"
         else:
-            yield f"{label} {_scalar(item)}"
+            yield f"{label} {_scalar_text(item)}"
 
 
-def _scalar(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     if isinstance(value, bytes | memoryview):
         raw = bytes(value[:VALUE_CHARACTERS])
         text = raw.decode("utf-8", "replace")

@@ -21,7 +21,7 @@ RunCheck: TypeAlias = "Callable[[Target], Awaitable[object]]"
 
 
 class CheckFailed(Exception):
-    """The broker lacks the property. The message is one sentence; `evidence` has the frames that show it."""
+    """Raised if the broker lacks the property. The message is one sentence; `evidence` has the frames that show it."""
 
     def __init__(self, sentence: str, *evidence: Explanation) -> None:
         super().__init__(sentence)
@@ -29,11 +29,11 @@ class CheckFailed(Exception):
 
 
 class BrokerGone(Exception):
-    """The broker no longer accepts connections, so nothing else can be tested."""
+    """Raised if the broker no longer accepts connections, so that nothing else can be tested."""
 
 
 class CheckSkipped(Exception):
-    """The check does not apply to this broker. The message is the reason, without a final period."""
+    """Raised if the check does not apply to this broker. The message is the reason, without a final period."""
 
 
 @dataclass(frozen=True, slots=True)

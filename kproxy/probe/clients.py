@@ -25,7 +25,7 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "shares": frozenset({"ShareFetch"}),
     "topics": frozenset({"CreateTopics"}),
 }
-#: Check or group of checks -> the API, and the first version of it, with which a client needs it.
+#: Check or group of checks -> an API and a version of it: clients need the check from that version on.
 _NEEDED_FROM: Final[Mapping[str, tuple[str, int]]] = {
     "fetch-sessions": ("Fetch", 7),
     "groups/consumer-protocol": ("ConsumerGroupHeartbeat", 0),

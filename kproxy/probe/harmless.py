@@ -8,7 +8,7 @@ from typing import Any, Final
 from dissectors import schemas
 from dissectors.wire.layout import layout
 
-#: APIs that are not for clients (those between brokers and controllers), or that end a login or a broker.
+#: APIs that are not for clients (those between brokers and controllers), or that end a login or remove a broker.
 NOT_FOR_CLIENTS: Final = frozenset({
     "AddRaftVoter", "AllocateProducerIds", "AlterPartition", "AssignReplicasToDirs", "BeginQuorumEpoch",
     "BrokerHeartbeat", "BrokerRegistration", "ControlledShutdown", "ControllerRegistration", "DeleteShareGroupState",

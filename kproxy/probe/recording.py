@@ -27,7 +27,7 @@ from kproxy.trace.lines import Detail, Line
 #: Requests that are sent on one connection, each after the response to the previous one.
 Script = Sequence[ClientRequest]
 
-_MAX_CONNECTIONS = 8  # at the same time
+_MAX_CONNECTIONS = 8  # that are open at the same time
 #: Requests that show whether the group's coordinator has been elected, and their errors while it has not.
 _COORDINATED = frozenset({"FindCoordinator", "Heartbeat"})
 _NOT_READY = frozenset({Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR})
@@ -36,16 +36,16 @@ _CLIENT_ID = "kproxy-diff"
 
 
 class RecordedBroker:
-    """A broker, and the trace lines of the traffic with it. `within` is the time limit of a response in seconds."""
+    """A broker, and the trace lines of the traffic with it. `timeout_s` is the time limit of a response."""
 
     def __init__(
-        self, address: Address, within: float, tls: ClientTls | None = None, login: ClientLogin | None = None
+        self, address: Address, timeout_s: float, tls: ClientTls | None = None, login: ClientLogin | None = None
     ) -> None:
-        self.address, self._within, self._tls, self._login = address, within, tls, login
+        self.address, self._timeout_s, self._tls, self._login = address, timeout_s, tls, login
         self.served: VersionRanges = {}
         self.lines: list[Line] = []
         self._inspector = Inspector(str(address), Detail.FULL)
-        self._at_once = asyncio.Semaphore(_MAX_CONNECTIONS)
+        self._connection_slots = asyncio.Semaphore(_MAX_CONNECTIONS)
 
     async def learn_versions(self) -> None:
         """Ask for the advertised versions.
@@ -53,7 +53,7 @@ class RecordedBroker:
         Raises:
             UserError: The broker cannot be reached, or its ApiVersions response is unusable.
         """
-        self.served = await fetch_versions_from(self.address, self._within, self._tls)
+        self.served = await fetch_versions_from(self.address, self._timeout_s, self._tls)
 
     async def wait_until_ready(self) -> None:
         """Wait, at most three seconds, until the broker coordinates groups: a new broker does so only after a while."""
@@ -63,12 +63,12 @@ class RecordedBroker:
         ]
         async with self._connection() as connection:
             for _ in range(_TRIES):
-                codes = [code for request in requests for code in await self._error_codes(connection, request)]
+                codes = [code for request in requests for code in await self._receive_error_codes(connection, request)]
                 if not _NOT_READY.intersection(codes):
                     return
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _error_codes(self, connection: BrokerConnection, request: ClientRequest) -> list[int]:
+    async def _receive_error_codes(self, connection: BrokerConnection, request: ClientRequest) -> list[int]:
         connection.send(request.frame(connection.next_correlation_id(), _CLIENT_ID))
         try:
             message = read_response(await connection.receive(), request.api.key, request.version)
@@ -83,17 +83,17 @@ class RecordedBroker:
             UserError: The broker cannot be reached, or the login fails.
         """
         remaining = list(script)
-        async with self._at_once:
+        async with self._connection_slots:
             while remaining:
                 async with self._connection() as connection:
                     self._add_lines(self._inspector.open(number, "kproxy", str(self.address), at=time.time_ns()))
-                    while remaining and await self._exchange(number, connection, remaining.pop(0)):
+                    while remaining and await self._send_and_record(number, connection, remaining.pop(0)):
                         pass
                     self._add_lines(self._inspector.close(number, at=time.time_ns()))
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[BrokerConnection]:
-        connection = await connect(self.address, self._within, self._tls)
+        connection = await connect(self.address, self._timeout_s, self._tls)
         try:
             if self._login is not None:
                 await log_in(connection, self._login, self.served)
@@ -101,7 +101,7 @@ class RecordedBroker:
         finally:
             connection.close()
 
-    async def _exchange(self, number: int, connection: BrokerConnection, request: ClientRequest) -> bool:
+    async def _send_and_record(self, number: int, connection: BrokerConnection, request: ClientRequest) -> bool:
         """Send a request and wait for its response. Return False if it does not arrive."""
         frame = request.frame(connection.next_correlation_id(), _CLIENT_ID)
         self._add_lines(self._inspector.data(number, Direction.REQUEST, frame, at=time.time_ns()))

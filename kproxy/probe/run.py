@@ -71,26 +71,26 @@ async def run_checks(
         writes: Whether checks that write may run; otherwise they are skipped.
         at_once: The number of checks that run at the same time.
     """
-    run = _ProbeRun(target, at_once)
+    probe_run = _ProbeRun(target, at_once)
     async with asyncio.TaskGroup() as group:
-        for task in [group.create_task(run.run_check(check, writes=writes)) for check in selected]:
+        for task in [group.create_task(probe_run.run_check(check, writes=writes)) for check in selected]:
             yield await task
 
 
 class _ProbeRun:
     def __init__(self, target: Target, at_once: int) -> None:
-        self._target, self._limit = target, asyncio.Semaphore(at_once)
+        self._target, self._slots = target, asyncio.Semaphore(at_once)
         self._is_gone = False
-        #: For each running check, the checks that may take the broker down meanwhile: itself, the others that run at
+        #: For each running check, the checks that may have taken the broker down: itself, the others that run at
         #: the same time, and those of them that ended with a failure.
         self._suspects: dict[str, dict[str, Target]] = {}
         self._ended_last: dict[str, Target] = {}
 
     async def run_check(self, check: Check, *, writes: bool) -> CheckResult:
-        """Run a check when its turn comes, and find out whether the broker has survived it."""
+        """Run a check when its turn comes, and find out whether the broker still accepts connections."""
         if check.writes and not writes:
             return CheckResult(check, "skip", "it writes: pass --write")
-        async with self._limit:
+        async with self._slots:
             if self._is_gone:
                 return CheckResult(check, "skip", _GONE_REASON)
             target = replace(self._target, opened=[])
@@ -108,7 +108,7 @@ class _ProbeRun:
             return result
 
     def _begin(self, check_id: str, target: Target) -> None:
-        running = {task: suspects[task] for task, suspects in self._suspects.items()}
+        running = {running_id: suspects[running_id] for running_id, suspects in self._suspects.items()}
         for suspects in self._suspects.values():
             suspects[check_id] = target
         self._suspects[check_id] = {check_id: target, **running}
@@ -121,7 +121,7 @@ class _ProbeRun:
         self._ended_last = {result.check.id: target}
 
     def _with_suspects(self, result: CheckResult) -> CheckResult:
-        """Add to the result of the check that found the broker gone the last request of each suspected check."""
+        """Add the last request of each suspected check to the result of the check that found the broker gone."""
         self._is_gone = True
         suspects = self._suspects[result.check.id]
         if not any(suspect.opened for suspect in suspects.values()):

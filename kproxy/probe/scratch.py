@@ -16,7 +16,7 @@ from kproxy.probe.check import CheckFailed, CheckSkipped
 from kproxy.probe.target import BrokerResponse, Target
 from kproxy.proxy.address import TcpAddress
 
-_CREATION_TIMEOUT = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
+_CREATION_TIMEOUT_S = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
 _POLL_S = 0.1
 ResultT = TypeVar("ResultT")
 _STARTING = (Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
@@ -84,8 +84,8 @@ class ScratchTopic:
 
 def batch(*values: bytes, **settings: object) -> bytes:
     """Return an encoded batch of records with these values; for `settings`, see `dissectors.records.encode`."""
-    now = time.time_ns() // 1_000_000
-    return records.encode([{"records": [{"key": None, "value": element, "timestamp": now} for element in values],
+    now_ms = time.time_ns() // 1_000_000
+    return records.encode([{"records": [{"key": None, "value": element, "timestamp": now_ms} for element in values],
                             "partition_leader_epoch": -1, **settings}])  # fmt: skip
 
 
@@ -144,8 +144,8 @@ async def create_topic(
 
 
 async def _wait_until_served(topic: ScratchTopic) -> None:
-    """Wait until the leader knows that it leads the partition, which may take longer than until Metadata says so."""
-    deadline = time.monotonic() + _CREATION_TIMEOUT
+    """Wait until the leader knows that it leads the partition, which may be after Metadata says so."""
+    deadline = time.monotonic() + _CREATION_TIMEOUT_S
     while time.monotonic() < deadline:
         if (await topic.offset(-1))["error_code"] not in _STARTING:
             return
@@ -161,7 +161,7 @@ async def delete_topic(target: Target, name: str) -> None:
 
 async def _find_leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
     """Wait until the partition has a leader, and return the target with the leader's address."""
-    deadline = time.monotonic() + _CREATION_TIMEOUT
+    deadline = time.monotonic() + _CREATION_TIMEOUT_S
     while True:
         response = await target.ask(
             connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}]
@@ -177,7 +177,7 @@ async def _find_leader(target: Target, connection: BrokerConnection, topic: str)
                 )
             return replace(target, address=TcpAddress(node["host"], node["port"]))
         if time.monotonic() > deadline:
-            raise response.failure(f"the new topic has no leader after {_CREATION_TIMEOUT:g} s")
+            raise response.failure(f"the new topic has no leader after {_CREATION_TIMEOUT_S:g} s")
         await asyncio.sleep(_POLL_S)
 
 
@@ -196,8 +196,8 @@ async def find_coordinator(target: Target, key: str, *, transactions: bool = Fal
 async def send_when_ready(
     target: Target, connection: BrokerConnection, api: str, version: int, **values: object
 ) -> BrokerResponse:
-    """Send a request until the coordinator has loaded: on a new cluster, the first request creates its topic."""
-    deadline = time.monotonic() + _CREATION_TIMEOUT
+    """Repeat a request until the coordinator has loaded: on a new cluster, the first request creates its topic."""
+    deadline = time.monotonic() + _CREATION_TIMEOUT_S
     while True:
         response = await target.ask(connection, api, version, **values)
         if response.body["error_code"] not in _LOADING or time.monotonic() > deadline:

@@ -20,24 +20,24 @@ def select(only: Iterable[str] = (), skip: Iterable[str] = (), prefix: str = "--
     Raises:
         UserError: A name matches no check.
     """
-    skipped_ids = _matching(f"{prefix}skip", skip)
+    skipped_ids = _find_matching_ids(f"{prefix}skip", skip)
     only = list(only)
-    selected_ids = _matching(f"{prefix}only", only) if only else {check.id for check in checks()}
+    selected_ids = _find_matching_ids(f"{prefix}only", only) if only else {check.id for check in checks()}
     return [check for check in checks() if check.id in selected_ids - skipped_ids]
 
 
-def _matching(option: str, texts: Iterable[str]) -> set[str]:
+def _find_matching_ids(option: str, texts: Iterable[str]) -> set[str]:
     """Return the ids of the checks that an option names."""
     ids = [check.id for check in checks()]
     selected: set[str] = set()
     for name in (part.strip().lower() for text in texts for part in text.split(",") if part.strip()):
-        matching = {check_id for check_id in ids if _matches(check_id, name)}
-        if not matching:
+        matching_ids = {check_id for check_id in ids if _matches(check_id, name)}
+        if not matching_ids:
             suggestion = nearest(name, {part for check_id in ids for part in (check_id, check_id.partition("/")[0])})
             raise UserError(
                 f"{option} {name}: no such check; " + (f"did you mean {suggestion}?" if suggestion else "see --list")
             )
-        selected |= matching
+        selected |= matching_ids
     return selected
 
 

@@ -41,7 +41,7 @@ class ShareGroupMember:
     epoch: int = BEGIN
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
-        """Acquire records, waiting for some if need be, and return the delivery count by offset."""
+        """Acquire records, waiting for them if necessary, and return the delivery count by offset."""
         response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
                                   max_records=100, batch_size=100,
                                   topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
@@ -96,12 +96,12 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
     target.version("ShareAcknowledge", _VERSION)
     async with (
         scratch_topic(target) as topic,
-        joined_members(target, topic.name, members) as (group, ids),
+        joined_members(target, topic.name, members) as (group, member_ids),
         AsyncExitStack() as stack,
     ):
         topic_id = await topic.topic_id()
         share_members = []
-        for member_id in ids:
+        for member_id in member_ids:
             connection = await stack.enter_async_context(topic.target.connection())
             share_members.append(ShareGroupMember(replace(topic, connection=connection), topic_id, group, member_id))
         await _advance_group_to_end(topic, share_members[0])
@@ -128,15 +128,15 @@ async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncI
     Yield the id of the group and the ids of the members.
     """
     target.version("ShareGroupHeartbeat", _VERSION)
-    group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
+    group, member_ids = target.new_name("share"), [new_member_id() for _ in range(members)]
     coordinator = await find_coordinator(target, group)
     async with coordinator.connection() as connection:
         try:
-            for member in ids:
+            for member in member_ids:
                 await _join(coordinator, connection, group, member, topic)
-            yield group, ids
+            yield group, member_ids
         finally:
-            for member in ids:
+            for member in member_ids:
                 await heartbeat(coordinator, connection, group, member, END)
             version = min(2, coordinator.version("DeleteGroups"))
             await coordinator.ask(connection, "DeleteGroups", version, groups_names=[group])

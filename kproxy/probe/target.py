@@ -60,7 +60,7 @@ class Target:
     prefix: str = "kproxy-probe"
     client_id: str = CLIENT_ID
     opened: list[BrokerConnection] = field(default_factory=list)
-    _run: str = field(default_factory=lambda: secrets.token_hex(4))
+    _run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def learn_versions(self) -> None:
@@ -102,7 +102,7 @@ class Target:
         return False
 
     def version(self, api: str, at_least: int = 0) -> int:
-        """Return the newest version that the broker and kproxy know; skip the check if it is below `at_least`."""
+        """Return the newest version that both the broker and kproxy know; skip the check if it is below `at_least`."""
         try:
             version = newest_version(api_of(api), self.served)
         except UserError:
@@ -157,7 +157,7 @@ class Target:
             return None
 
     async def expect_close(self, connection: BrokerConnection, description: str) -> None:
-        """Fail unless the broker closes the connection because of `description`."""
+        """Fail unless the broker closes the connection; `description` names what was sent."""
         if (response := await self.receive_refusal(connection, description)) is not None:
             raise CheckFailed(f"{description} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
 
@@ -171,7 +171,7 @@ class Target:
 
     def new_name(self, kind: str) -> str:
         """Return a name for a topic, group or transaction that no other check uses, in this or any other run."""
-        return f"{self.prefix}-{kind}-{self._run}-{next(self._numbers)}"
+        return f"{self.prefix}-{kind}-{self._run_id}-{next(self._numbers)}"
 
 
 def request_name(request: bytes) -> str:

@@ -245,11 +245,11 @@ class AdvertisedListeners:
         """Return the ports to try for a broker, best first."""
         if node_id in self._options.ports:
             return [self._options.ports[node_id]]
-        base = self._options.base if self._options.base is not None else bootstrap.port + 1
-        first = base + node_id
-        if node_id < 0 or first > _LARGEST_PORT:
+        base_port = self._options.base if self._options.base is not None else bootstrap.port + 1
+        first_port = base_port + node_id
+        if node_id < 0 or first_port > _LARGEST_PORT:
             return [0]
-        return range(first, min(first + 10 * _PORT_STEP, _LARGEST_PORT + 1), _PORT_STEP)
+        return range(first_port, min(first_port + 10 * _PORT_STEP, _LARGEST_PORT + 1), _PORT_STEP)
 
     def _advertised_host(self, bound: BoundListener, local_host: str) -> str:
         if self._options.host is not None:
@@ -261,12 +261,12 @@ class AdvertisedListeners:
     def _own_addresses(self, local_host: str) -> set[tuple[str, int]]:
         """Return the relay's own addresses. A broker that advertises one of these keeps it."""
         brokers = (broker for view in self._views.values() for broker in view.values())
-        bound = {
+        bound_listeners = {
             *self._bootstraps,
             *(broker.bound for broker in brokers if broker.bound is not None and broker.bound.acceptors),
         }
         own_addresses = set()
-        for listener in bound:
+        for listener in bound_listeners:
             hosts = [*listener.hosts, local_host, self._advertised_host(listener, local_host)]
             if any(host in _WILDCARDS for host in hosts):
                 hosts.append(LOOPBACK)

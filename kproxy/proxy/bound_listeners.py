@@ -13,7 +13,7 @@ from kproxy.proxy.address import Address
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.shortage import Shortage
 
-#: Seconds until clients are accepted again after a shortage, unless a client that leaves ends it earlier.
+#: Seconds until clients are accepted again after a shortage, unless the departure of a client ends it earlier.
 _ACCEPT_RETRY_S: Final = 0.5
 
 

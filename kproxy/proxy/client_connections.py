@@ -86,13 +86,13 @@ class ClientConnections:
         """
         last_totals: dict[RelayedConnection, tuple[int, float]] = {}
         loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while (now := loop.time()) < end and self._connections:
+        deadline = loop.time() + seconds
+        while (now := loop.time()) < deadline and self._connections:
             for connection in self._relayed_connections():
                 total = connection.request_bytes + connection.response_bytes
-                last_total, since = last_totals.get(connection, (-1, now))
-                last_totals[connection] = total, since if total == last_total else now
-                if total == last_total and now - since >= _QUIET_S:
+                last_total, quiet_since = last_totals.get(connection, (-1, now))
+                last_totals[connection] = total, quiet_since if total == last_total else now
+                if total == last_total and now - quiet_since >= _QUIET_S:
                     connection.close()
             if at_once is not None and at_once.is_set():
                 return

@@ -44,15 +44,15 @@ class ConnectionSetup:
         self._accepted_at = time.time_ns()
         self._accepted = accepted
         self._client = client
-        self._local = address_text(accepted.getsockname(), accepted.family)
-        self._side = "client"  # the peer that the current step deals with
+        self._local_address = address_text(accepted.getsockname(), accepted.family)
+        self._current_peer = "client"  # the peer that the current step deals with
 
     @property
     def at_upstream(self) -> bool:
         """Whether the client is ready and the upstream is being connected."""
-        return self._side == "server"
+        return self._current_peer == "server"
 
-    async def open_client(self, within: float) -> str | None:
+    async def open_client(self, timeout_s: float) -> str | None:
         """Establish TLS if the listener uses it; return the host name that the client requested (SNI).
 
         Raises:
@@ -61,26 +61,26 @@ class ConnectionSetup:
         if self.listener.tls.client is None:
             return None
         set_tcp_options(self._accepted)
-        stream = await shake_hands(self._accepted, self.listener.tls.client, within=within)
+        stream = await shake_hands(self._accepted, self.listener.tls.client, timeout_s=timeout_s)
         self.tls = (stream, None)
         return stream.requested_name
 
-    async def open_upstream(self, connect_within: float, handshake_within: float) -> socket.socket:
+    async def open_upstream(self, connect_timeout_s: float, handshake_timeout_s: float) -> socket.socket:
         """Connect to the upstream, using TLS if the listener requires it.
 
         Raises:
             OSError: The upstream is unreachable; a `TlsError` if the handshake failed; a `ProxyLoopError` if it is
                 this proxy.
         """
-        self._side = "server"
+        self._current_peer = "server"
         certificate = None if self.tls[0] is None else self.tls[0].peer_certificate
         await asyncio.sleep(0)  # if the client is this proxy, the task of that connection must call `link` first
-        self._own_addresses.check_client(self._client, self._local)
+        self._own_addresses.check_client(self._client, self._local_address)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
             self.listener,
-            connect_within,
-            handshake_within,
+            connect_timeout_s,
+            handshake_timeout_s,
             client=client,
             certificate=certificate,
             own_addresses=self._own_addresses,
@@ -100,7 +100,7 @@ class ConnectionSetup:
             self._accepted_at,
             self._client,
             server,
-            self._local,
+            self._local_address,
             tls=tls,
             plaintext_upstream=plaintext_upstream,
         )
@@ -111,17 +111,17 @@ class ConnectionSetup:
         by, how = "proxy", "shutdown" if error is None else close_reason(error)
         now = time.time_ns()
         if isinstance(error, TlsError):
-            by, how = self._side if error.by_peer else "proxy", "tls"
+            by, how = self._current_peer if error.by_peer else "proxy", "tls"
             if self.at_upstream or not error.silent:
                 server_name = self.listener.upstream_name if self.at_upstream else None
-                tapped.tls_failed(self._side, by, error.reason, server_name, error.detail, now)
+                tapped.tls_failed(self._current_peer, by, error.reason, server_name, error.detail, now)
         tapped.close(by, how, now, 0, 0)
 
 
 async def connect_upstream(
     listener: Listener,
-    connect_within: float,
-    handshake_within: float = HANDSHAKE_TIMEOUT_S,
+    connect_timeout_s: float,
+    handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
     *,
     client: str = "127.0.0.1",
     certificate: Mapping[str, Any] | None = None,
@@ -138,26 +138,26 @@ async def connect_upstream(
     if listener.dial is not None:
         return await listener.dial(client, certificate), None
     if own_addresses is None:
-        upstream = await connect(listener.upstream, connect_within)
+        upstream = await connect(listener.upstream, connect_timeout_s)
     else:
-        upstream = await connect(listener.upstream, connect_within, own_addresses.check)
+        upstream = await connect(listener.upstream, connect_timeout_s, own_addresses.check)
     try:
         set_tcp_options(upstream)
         if listener.tls.upstream is None:
             return upstream, None
         server_name = listener.upstream_name
-        return upstream, await shake_hands(upstream, listener.tls.upstream, server_name, within=handshake_within)
+        return upstream, await shake_hands(upstream, listener.tls.upstream, server_name, timeout_s=handshake_timeout_s)
     except BaseException:
         upstream.close()
         raise
 
 
 async def check_upstream(
-    listener: Listener, within: float = 3.0, own_addresses: OwnAddresses | None = None
+    listener: Listener, timeout_s: float = 3.0, own_addresses: OwnAddresses | None = None
 ) -> OSError | None:
     """Connect to the upstream and disconnect; return the error if that failed, else None."""
     try:
-        upstream, stream = await connect_upstream(listener, within, within, own_addresses=own_addresses)
+        upstream, stream = await connect_upstream(listener, timeout_s, timeout_s, own_addresses=own_addresses)
     except OSError as error:
         return error
     with upstream:

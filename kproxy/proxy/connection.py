@@ -103,7 +103,7 @@ class RelayedConnection:
 
     def half_closed(self, side: Side) -> None:
         """Pass on that this side's client or server has stopped sending; the other direction may continue."""
-        self._note_end(side, "fin")
+        self._record_end(side, "fin")
         if side.peer.ended:
             for open_side in self._sides:
                 open_side.close()
@@ -111,9 +111,9 @@ class RelayedConnection:
             side.peer.finish()
 
     def lost(self, side: Side, error: OSError | None) -> None:
-        """Close the other side, as this side's socket is closed; `error` is set if the other end or the network did."""
+        """Close the other side, as this side's socket is closed; `error` is set if the peer or network closed it."""
         if error is not None:
-            self._note_end(side, "reset")
+            self._record_end(side, "reset")
         if side.peer.gone:
             self._finished.set()
         elif self._ending and self._ending.how in ("reset", "tls"):
@@ -134,7 +134,7 @@ class RelayedConnection:
             return Side(self, direction, sock, buffer)
         return TlsSide(self, direction, sock, buffer, tls)
 
-    def _note_end(self, side: Side, how: str) -> None:
+    def _record_end(self, side: Side, how: str) -> None:
         if self._ending is None:
             self._ending = ConnectionEnd(_SIDES[side.direction], how)
         elif self._ending.how == "fin":

@@ -27,7 +27,7 @@ class FrameBoundaries:
         self._prefix = b""  # the first bytes of an incomplete length prefix
 
     def ends(self, chunk: bytes) -> Sequence[int]:
-        """Take the next bytes; return the offsets within them at which frames end."""
+        """Process the next bytes; return the offsets within them at which frames end."""
         size = len(chunk)
         if (
             self.at_boundary

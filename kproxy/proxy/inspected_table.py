@@ -61,8 +61,8 @@ class InspectedTable:
 
     def add_missed(self, connections: int, size: int, frames: int) -> None:
         """Count connections that were never announced, once the trace has a gap line about them."""
-        for field, more in enumerate((connections, size, frames)):
-            self._memory[field] += more
+        for field, count in enumerate((connections, size, frames)):
+            self._memory[field] += count
 
     def missed(self) -> tuple[int, int, int]:
         """Return the sums of all `add_missed` calls: connections, bytes and frames."""

@@ -33,7 +33,7 @@ class FiguresReader:
         self._broken = False
 
     def receive(self, data: bytes) -> None:
-        """Take the next bytes; never raises."""
+        """Process the next bytes. This never raises."""
         if self._broken:
             return
         self._buffer += data
@@ -51,7 +51,7 @@ class FiguresReader:
 
 
 class FiguresWriter:
-    """The inspector's end. It never waits: while one text is being sent, no other one can be.
+    """The inspector's end. It never blocks: while one text is being sent, no other text can be sent.
 
     Args:
         sock: A non-blocking socket that the caller owns.

@@ -1,4 +1,4 @@
-"""The connections that the next inspector needs to know about if the present one is lost."""
+"""The connections that the next inspector needs to know about if the current one is lost."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KnownConnections:
         """Return the bytes and frames of one direction that the last inspector has inspected."""
         return (0, 0) if self._table is None else self._table.inspected(connection.slot, direction)
 
-    def begin_inspector(self) -> None:
+    def queue_announcements(self) -> None:
         """Queue all connections to be announced to a new inspector, the closed ones first."""
         closed = dict.fromkeys(
             (

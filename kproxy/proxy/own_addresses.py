@@ -1,4 +1,4 @@
-"""OwnAddresses: recognises an upstream that is a listener of the same proxy.
+"""OwnAddresses: recognizes an upstream that is a listener of the same proxy.
 
 Each client of such a proxy would make it connect to itself as another client, until no file descriptors are left.
 """

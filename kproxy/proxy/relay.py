@@ -86,7 +86,7 @@ class Relay:
     Attributes:
         listeners: Its open listeners.
         clients: Its open connections.
-        own: Recognises upstreams that are listeners of this relay.
+        own: Recognizes upstreams that are listeners of this relay.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Relay:
             self._report(InspectorLost(f"it has not read for {self._inspector_patience:g} s"))
 
     async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
-        """Serve one client, from accept to end. No act of a peer or the network makes this raise an exception."""
+        """Serve one client, from accept to end. Nothing that a peer or the network does makes this raise."""
         with accepted:
             try:
                 await self._connect_and_relay(bound, accepted, client)
@@ -240,12 +240,12 @@ class Relay:
         with upstream, self.own.link(client, upstream):
             set_tcp_options(accepted)
             tapped = setup.announce(tap, upstream) if tap is not None else None
-            ends = (accepted, upstream, self._buffer, tapped)
+            connection_args = (accepted, upstream, self._buffer, tapped)
             interception = self._interception.for_connection(bound, accepted)
             if interception is None:
-                connection = RelayedConnection(*ends, setup.tls)
+                connection = RelayedConnection(*connection_args, setup.tls)
             else:
-                connection = InterceptingConnection(*ends, interception, setup.tls)
+                connection = InterceptingConnection(*connection_args, interception, setup.tls)
             self.clients.add_connection(connection)
             await connection.run()
 

@@ -29,8 +29,8 @@ class Outbox(Protocol):
     def put(self, buffer: bytes) -> None:
         """Queue a buffer."""
 
-    async def close(self, within: float) -> bool:
-        """Take no more buffers; return False if none was passed on for `within` seconds."""
+    async def close(self, timeout_s: float) -> bool:
+        """Take no more buffers; return False if none was passed on for `timeout_s` seconds."""
 
     def abandon(self) -> None:
         """Drop the queued buffers, and take no more; may be called again."""
@@ -81,14 +81,14 @@ class SendQueue:
         elif self._timer is None:
             self._timer = self._loop.call_later(_PATIENCE_S, self._send)
 
-    async def close(self, within: float) -> bool:
-        """Send the queue, then close the socket; return False if nothing was sent for `within` seconds."""
+    async def close(self, timeout_s: float) -> bool:
+        """Send the queue, then close the socket; return False if nothing was sent for `timeout_s` seconds."""
         try:
             while self._buffers:
                 queued_before = self.queued
                 self._empty.clear()
                 try:
-                    async with asyncio.timeout(within):
+                    async with asyncio.timeout(timeout_s):
                         await self._empty.wait()
                 except TimeoutError:
                     if self.queued >= queued_before:

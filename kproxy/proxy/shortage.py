@@ -30,7 +30,7 @@ def is_shortage(error: OSError) -> bool:
 
 
 def close_reason(error: OSError) -> str:
-    """Return how traces say that a connection ended whose upstream could not be reached because of this error."""
+    """Return the `how` of a connection in traces if its upstream could not be reached because of this error."""
     return _SHORTAGE_NAMES.get(error.errno or 0, "unreachable")
 
 
@@ -38,7 +38,7 @@ class Shortage:
     """Checks for descriptors before each client. Reports a shortage once until it has been over for a minute.
 
     Args:
-        report: Takes `OutOfResources`.
+        report: Called with `OutOfResources`.
         connecting: Returns the number of clients whose upstream socket is not yet open.
     """
 

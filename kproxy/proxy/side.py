@@ -27,7 +27,7 @@ class SideOwner(Protocol):
         """Handle bytes that a side has received."""
 
     def half_closed(self, side: Side) -> None:
-        """Handle the end of what a side's client or server sends."""
+        """Handle that a side's client or server will send nothing more."""
 
     def lost(self, side: Side, error: OSError | None) -> None:
         """Handle the closing of a side's socket; `error` is set if the other end or the network closed it."""
@@ -129,7 +129,7 @@ class Side:
             self._receive_end()
 
     def _receive(self, data: memoryview) -> None:
-        """Take bytes that the socket has received; `data` is valid until the next read."""
+        """Process bytes that the socket has received; `data` is valid until the next read."""
         self.received += len(data)
         self._connection.pass_on(self, bytes(data), time.time_ns())
 

@@ -69,7 +69,7 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
 
 
 async def connect(
-    address: Address, within: float, check: Callable[[int, Any], None] = lambda family, target: None
+    address: Address, timeout_s: float, check: Callable[[int, Any], None] = lambda family, target: None
 ) -> socket.socket:
     """Connect to the first IP address of the host that answers, within this many seconds in total.
 
@@ -79,9 +79,9 @@ async def connect(
         OSError: No address answered; `reason` describes the error.
     """
     loop = asyncio.get_running_loop()
-    failure: OSError = TimeoutError(f"no answer within {within:g} s")
+    failure: OSError = TimeoutError(f"no answer within {timeout_s:g} s")
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(timeout_s):
             targets = await resolve(address)
             for family, target in targets:
                 check(family, target)
@@ -89,7 +89,7 @@ async def connect(
                 sock.setblocking(False)
                 try:
                     # An address that drops packets must leave time for the other addresses.
-                    async with asyncio.timeout(within / len(targets)):
+                    async with asyncio.timeout(timeout_s / len(targets)):
                         await loop.sock_connect(sock, target)
                     sock.getpeername()  # asyncio considers a Unix socket with a full backlog connected
                 except BaseException as error:
@@ -155,7 +155,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
         sockets: list[socket.socket] = []
         port = address.port
         for family, (host, *target_rest) in targets:
-            optional = address.host is None and family == socket.AF_INET6
+            is_optional = address.host is None and family == socket.AF_INET6
             try:
                 sock = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -164,7 +164,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
                 sock.bind((host, port, *target_rest[1:]))  # the rest: flow info and scope of IPv6
                 sock.listen(_BACKLOG)
             except OSError as error:
-                if optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                if is_optional and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                     continue
                 if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
                     raise _PortInUseError from None

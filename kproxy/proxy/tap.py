@@ -64,11 +64,11 @@ class Tap:
         lost: Whether no inspector is connected.
         gone: Whether no inspector is connected, and none will be.
         inspector: The number of inspectors before the current one, or the last.
-        left_out: Connections that were not chosen to be inspected.
+        unsampled_count: Connections that were not chosen to be inspected.
         unseen_bytes: Bytes relayed while no inspector was connected.
         messages: The number of messages for the current inspector.
         behind: Streams with a gap that the inspector does not know about yet.
-        connections: The connections that the next inspector must know.
+        connections: The connections that the next inspector must know about.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Tap:
         self.gone = False
         self.inspector = 0
         self.strict = strict
-        self.left_out = 0
+        self.unsampled_count = 0
         self.dropped_bytes = 0
         self.dropped_frames = 0
         self.unseen_bytes = 0
@@ -99,7 +99,9 @@ class Tap:
         self._table = table
         self._sample = sample
         self._figures = figures
-        self._outbox: Outbox = self._outbox_to(destination) if isinstance(destination, socket.socket) else destination
+        self._outbox: Outbox = (
+            self._make_send_queue(destination) if isinstance(destination, socket.socket) else destination
+        )
         self._missed = MissedConnections()
         self._is_last = table is None  # no inspector will follow the current one
         self._announced = 0  # the number of the last inspector to which all connections were announced
@@ -136,7 +138,7 @@ class Tap:
             listeners: Pairs ``(listener, upstream)``, as in traces.
             on_pressure: Called with True to stop all reading, with False to resume; only if `strict`.
             on_lost: Called once when the inspector is lost and no other will follow.
-            report: Takes events that the user should know about.
+            report: Called with events that the user should know about.
         """
         self._begun = True
         self._on_pressure, self._report_lost, self._report = on_pressure, on_lost, report
@@ -154,7 +156,7 @@ class Tap:
         """Return whether a connection is inspected. If not, count it; `open` must not be called for it."""
         if self._sample is None or is_chosen(client, connection_id, self._sample):
             return True
-        self.left_out += 1
+        self.unsampled_count += 1
         return False
 
     def open(
@@ -189,7 +191,13 @@ class Tap:
             self._send_missed()
             now = time.time_ns()
             bye = tap_messages.Bye(
-                now, connections, request_bytes, response_bytes, self.dropped_bytes, self.dropped_frames, self.left_out
+                now,
+                connections,
+                request_bytes,
+                response_bytes,
+                self.dropped_bytes,
+                self.dropped_frames,
+                self.unsampled_count,
             )
             self.put(tap_protocol.encode_bye(bye))
         return await self._outbox.close(within) and not self.lost
@@ -262,7 +270,7 @@ class Tap:
     def resume(self, sock: socket.socket) -> None:
         """Announce all connections to a new inspector at the other end of `sock`."""
         assert self._table is not None
-        self._outbox = self._outbox_to(sock)
+        self._outbox = self._make_send_queue(sock)
         self.lost = False
         self.messages = 0
         self.inspector += 1
@@ -271,7 +279,7 @@ class Tap:
         missed = self._missed.take_back(self._table.missed())
         self._unseen = [missed.size, missed.frames, missed.connections]
         self._send_missed()
-        self.connections.begin_inspector()
+        self.connections.queue_announcements()
         self._announce_some(self.inspector)
 
     def _announce_all(self) -> None:
@@ -298,7 +306,7 @@ class Tap:
         )
         self.put(tap_protocol.encode_hello(hello))
 
-    def _outbox_to(self, sock: socket.socket) -> SendQueue:
+    def _make_send_queue(self, sock: socket.socket) -> SendQueue:
         if self._figures is None:
             return SendQueue(sock, self._on_sent, self._on_lost)
         self._figures.begin()

@@ -157,7 +157,7 @@ class Missed(NamedTuple):
 class Bye(NamedTuple):
     """The last message. The bytes and frames dropped are the totals of all `TapSkipped` and `TapGap`.
 
-    `left_out` is the number of connections that were not chosen for inspection.
+    `unsampled_count` is the number of connections that were not chosen for inspection.
     """
 
     at: int
@@ -166,7 +166,7 @@ class Bye(NamedTuple):
     response_bytes: int
     dropped_bytes: int
     dropped_frames: int
-    left_out: int = 0
+    unsampled_count: int = 0
 
 
 class Query(NamedTuple):

@@ -123,7 +123,7 @@ class TapDecoder:
         self._begun = False
 
     def receive_data(self, data: bytes | memoryview) -> list[Message]:
-        """Take the next bytes; return the messages that they complete, in order. No message refers to `data`.
+        """Process the next bytes; return the messages that they complete, in order. No message refers to `data`.
 
         Raises:
             ValueError: The stream has another version.
@@ -183,12 +183,12 @@ _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _LISTENERS: _read_listeners,
     _OPEN: _read_open,
     _REPLACED: TapReplaced,
-    _SKIPPED: lambda id_, way, at, payload: TapSkipped(
-        id_, way, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]
+    _SKIPPED: lambda id_, direction, at, payload: TapSkipped(
+        id_, direction, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]
     ),
-    _GAP: lambda id_, way, at, payload: TapGap(id_, way, at, *_COUNTS.unpack(payload)),
+    _GAP: lambda id_, direction, at, payload: TapGap(id_, direction, at, *_COUNTS.unpack(payload)),
     _TLS_FAILED: lambda id_, _, at, payload: TapTlsFailed(id_, at, *json.loads(payload)),
-    _END: lambda id_, way, at, payload: End(id_, way, at, payload.decode()),
+    _END: lambda id_, direction, at, payload: End(id_, direction, at, payload.decode()),
     _CLOSE: lambda id_, _, at, payload: Close(id_, at, *json.loads(payload)),
     _MISSED: lambda _id, _, at, payload: Missed(at, *json.loads(payload)),
     _BYE: lambda _id, _, at, payload: Bye(at, *json.loads(payload)),

@@ -85,9 +85,9 @@ class TappedStream:
     def resume(self, inspected: int, frames: int) -> None:
         """Start over for a new inspector. Earlier inspectors have inspected this many bytes and frames.
 
-        The new one gets whole frames from the next frame on. Earlier bytes that no trace has become a gap. If the frame
-        in progress was reported from its first bytes, more bytes are inspected than relayed: the gap is below 0 until
-        the frame ends.
+        The new one gets whole frames from the next frame on. Earlier bytes that are in no trace become a gap. If the
+        frame in progress was reported from its first bytes, more bytes are inspected than relayed: the gap is below 0
+        until the frame ends.
         """
         framed = self._boundaries.framed
         self.inspected = (inspected, frames, framed)
@@ -173,7 +173,7 @@ class TappedStream:
                 self._fate = self._choose_fate(at)
             elif self._fate is _Fate.SENT and self._tap.packed:
                 self._fate = _Fate.CUT
-            whole = index < len(ends)
+            is_whole = index < len(ends)
             if self._fate is _Fate.SENT:
                 send_start = start if send_start < 0 else send_start
             else:
@@ -181,9 +181,9 @@ class TappedStream:
                     self._send(chunk[send_start:start], at)
                     send_start = -1
                 self._drop(chunk, start, end)
-                if whole:
+                if is_whole:
                     self._finish_dropped_frame(at)
-            start, at_start = end, whole
+            start, at_start = end, is_whole
         if send_start >= 0:
             self._send(chunk[send_start:], at)
         if not self._boundaries.framed:

@@ -12,7 +12,7 @@ class SchemaSource(Protocol):
     """A source of schemas."""
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        """Return the schema with each of these keys or, as a sentence, why there is none. Never raise."""
+        """Return the schema with each of these keys or, as a sentence, why there is none. This never raises."""
 
 
 class SchemaSources:

@@ -14,7 +14,7 @@ from kproxy.registry import SchemaSource
 _MAX_KEPT: Final = 1000
 _MAX_WAITING: Final = 100
 _TIMEOUT_S: Final = 0.2
-#: How long the answer that there is no schema is kept (s), and how long a failure of the source is.
+#: How long it is remembered that there is no schema (s), and how long a failure of the source is.
 _KEEP_MISSING_S: Final = 60.0
 _KEEP_FAILURE_S: Final = 1.0
 

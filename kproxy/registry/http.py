@@ -1,4 +1,4 @@
-"""Schemas from a registry over HTTP: by Confluent's REST API, which most registries have, or by Apicurio's own API.
+"""Schemas from a registry over HTTP: by Confluent's REST API, which most registries offer, or by Apicurio's own API.
 
 A registry that is slow, down or broken costs a bounded amount of time: each request has a time limit, and after a
 failure the registry is left alone for a while, which doubles with each further failure.
@@ -165,7 +165,7 @@ class SchemaRegistry:
         is_v3 = path.startswith("/groups/") and not self._access.url.rstrip("/").endswith("/v2")
         text, type_ = await self._get(session, f"{path}/content" if is_v3 else path)
         references = _parse_json((await self._get(session, f"{path}/references"))[0])
-        return {"schema": text, "schemaType": type_ or _type_of(text), "references": references}
+        return {"schema": text, "schemaType": type_ or _guess_type(text), "references": references}
 
     async def _build_schema(
         self,
@@ -182,10 +182,10 @@ class SchemaRegistry:
         schema = Schema(str(response.get("schemaType") or "AVRO"), response["schema"], subject, references)
         if path is not None:
             known[path] = schema  # before its references, which may be circular
-        declared = response.get("references") or []
-        if not isinstance(declared, list):
-            declared = [None]
-        for reference in declared:
+        declared_references = response.get("references") or []
+        if not isinstance(declared_references, list):
+            declared_references = [None]
+        for reference in declared_references:
             name, reference_path, reference_subject = _reference(reference)
             if len(known) >= _MAX_REFERENCES:
                 raise _RegistryError(f"answered a schema with more than {_MAX_REFERENCES} references")
@@ -249,7 +249,7 @@ def _reference(declared: Any) -> tuple[str, str, str | None]:
     return name, f"/groups/{group}/artifacts/{artifact}/versions/{version}", None
 
 
-def _type_of(text: str) -> str:
+def _guess_type(text: str) -> str:
     """Guess the type of a schema, which Apicurio's API v2 does not return."""
     try:
         schema = json.loads(text)

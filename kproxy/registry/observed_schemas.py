@@ -23,7 +23,7 @@ class ObservedSchemas:
         self._resolved: dict[SchemaKey, Schema | str] = {}
 
     def observe(self, key: bytes | None, value: bytes | None) -> None:
-        """Learn from a record of the topic; ignore records that are not of a schema. Never raise."""
+        """Learn from a record of the topic; ignore records that do not define a schema. This never raises."""
         if value is None or len(value) > _MAX_BYTES or (record := schemas_record(key, value)) is None:
             return
         if (stored := stored_schema(record)) is None or self._versions.get(
@@ -56,7 +56,7 @@ class ObservedSchemas:
 
 
 def _index_versions(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
-    """Return the versions by key: of several subjects with a schema the first one, of several versions the last."""
+    """Return the versions by key: the first of several subjects with a schema, the last of several versions."""
     versions_by_key: dict[SchemaKey, StoredSchema] = {}
     for stored in versions:
         for key in _keys(stored):

@@ -28,7 +28,7 @@ class CapturedAnswer:
 
 
 class UnknownRequestError(Exception):
-    """The capture has no request with this API and version; the message is a sentence."""
+    """Raised if the capture has no request with this API and version; the message is a sentence."""
 
 
 class CapturedAnswers:
@@ -80,24 +80,24 @@ class CapturedAnswers:
         """
         request = read_request(frame)
         key = request.api_key, request.version
-        exchanges = self._by_body.get((key, _body_bytes(request))) or self._by_version.get(key)
+        queue = self._by_body.get((key, _body_bytes(request))) or self._by_version.get(key)
         correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
-        if exchanges is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
+        if queue is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
             return CapturedAnswer(api_versions(self._api_versions, key[1], correlation_id, self._versions), 0)
-        if exchanges is None:
+        if queue is None:
             raise UnknownRequestError(f"the capture has no {request.api or f'API {key[0]}'} v{key[1]}")
-        exchange = exchanges.next(self._used)
+        exchange = queue.next(self._used)
         self._used.add(exchange)
         response = exchange.response
         if response is None:
             return CapturedAnswer(None, 0)
-        delay = exchange.latency_us / 1e6
+        delay_s = exchange.latency_us / 1e6
         if _lists_versions(response):
-            return CapturedAnswer(api_versions(response, key[1], correlation_id, self._versions), delay)
+            return CapturedAnswer(api_versions(response, key[1], correlation_id, self._versions), delay_s)
         rewriter = AddressRewriter(lambda addresses, complete: [address] * len(addresses))
         action = rewriter.on_response(response.frame, RequestHeader(*key, response.correlation_id))
         captured_frame = action.frame if isinstance(action, Replace) else response.frame
-        return CapturedAnswer(captured_frame[:4] + frame[8:12] + captured_frame[8:], delay)
+        return CapturedAnswer(captured_frame[:4] + frame[8:12] + captured_frame[8:], delay_s)
 
 
 class _ExchangeQueue:

@@ -49,11 +49,11 @@ class ReplayedExchange:
 
 
 class Replayer:
-    """Makes the requests to send and judges the responses. It does no I/O.
+    """Builds the requests to send, and judges the responses. It does no I/O.
 
     Args:
         map_offsets: Whether to replace offsets like ids, and not to compare them.
-        shift_ms: How much later the timestamps of produced records are than in the capture.
+        shift_ms: How many ms later the timestamps of produced records are than in the capture.
         routes: The routes to the brokers of the live cluster, if it has several.
     """
 
@@ -89,7 +89,7 @@ class Replayer:
         request, captured = exchange.request, exchange.response
         if request is None or captured is None or not request.well_formed or captured.api in _NOT_REPEATABLE:
             return None
-        live = self._read(exchange, frame)
+        live = self._decode_response(exchange, frame)
         new_errors = {error.code for error in summary.errors(live)} - {error.code for error in summary.errors(captured)}
         if not live.well_formed or not new_errors or not new_errors <= _RETRIABLE:
             return None
@@ -107,7 +107,7 @@ class Replayer:
 
     def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
         """Learn from the live response, and compare it with the captured one."""
-        request, captured, live = exchange.request, exchange.response, self._read(exchange, frame)
+        request, captured, live = exchange.request, exchange.response, self._decode_response(exchange, frame)
         assert request is not None
         if self._routes is not None:
             self._routes.learn(request, live)
@@ -127,9 +127,9 @@ class Replayer:
         topic_names = self._values.captured_topics.get, self._values.live_topics.get
         comparison = compare_bodies(
             f"{captured.api}Response",
-            body := embedded.presentable_body(captured, topic_names[0]),
+            captured_body := embedded.presentable_body(captured, topic_names[0]),
             _in_captured_order(
-                body,
+                captured_body,
                 embedded.presentable_body(live, topic_names[1]),
                 partial(self._values.counterpart, ValueKind.MEMBER_ID),
             ),
@@ -140,7 +140,7 @@ class Replayer:
         outcome = ReplayOutcome.DIFFERENT if comparison.differences else ReplayOutcome.EQUAL
         return ReplayedExchange(exchange, outcome, "", comparison.differences, live)
 
-    def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
+    def _decode_response(self, exchange: CapturedExchange, frame: bytes) -> Message:
         assert exchange.request is not None
         live = read_response(frame, exchange.request.api_key, exchange.request.version)
         if live.well_formed and (earlier_body := self._earlier_bodies.get(exchange)) is not None:

@@ -55,7 +55,7 @@ class LiveValues:
 
     Args:
         offsets: Whether to replace offsets as well.
-        shift_ms: How much later the records in requests are than in the capture.
+        shift_ms: How many ms later the records in requests are than in the capture.
     """
 
     def __init__(self, *, offsets: bool = False, shift_ms: int = 0) -> None:
@@ -119,9 +119,9 @@ class LiveValues:
             return request.frame
         return len(frame).to_bytes(4, "big") + frame
 
-    def _inner_scopes(self, outer: _ScopeValues, row: Row) -> _ScopeValues:
+    def _inner_scopes(self, outer_scopes: _ScopeValues, row: Row) -> _ScopeValues:
         """Return the scopes of the fields in a struct, given those of the struct itself."""
-        scopes = dict(outer)
+        scopes = dict(outer_scopes)
         if row.get("member_id"):
             scopes[Scope.MEMBER] = row["member_id"]
         for key in ("producer_id", "v3_and_below_producer_id"):
@@ -138,9 +138,9 @@ class LiveValues:
             scopes[Scope.PARTITION] = (scopes.get(Scope.PARTITION), index)
         return scopes
 
-    def _scopes_at(self, path: list[str], body: Row, outer: _ScopeValues) -> _ScopeValues | None:
+    def _scopes_at(self, path: list[str], body: Row, outer_scopes: _ScopeValues) -> _ScopeValues | None:
         """Return the scopes of a field, None if it is in a payload or in records."""
-        scopes, value = outer, body
+        scopes, value = outer_scopes, body
         for step in path[:-1]:
             if isinstance(value, dict) and step in value:
                 scopes, value = self._inner_scopes(scopes, value), value[step]
@@ -163,11 +163,11 @@ class LiveValues:
     def _replace_values(self, message: str, row: Row, scopes: _ScopeValues) -> Row:
         """Return the struct with its values replaced, the same object if there is none to replace."""
         scopes = self._inner_scopes(scopes, row)
-        adapted = row
+        new_row = row
         for name, value in row.items():
             if (new_value := self._replace_value(message, name, value, scopes)) is not value:
-                adapted = {**adapted, name: new_value}
-        return adapted
+                new_row = {**new_row, name: new_value}
+        return new_row
 
     def _replace_value(self, message: str, name: str, value: Any, scopes: _ScopeValues) -> Any:
         if isinstance(value, dict):

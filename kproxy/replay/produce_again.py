@@ -12,12 +12,12 @@ _Partition = tuple[str, int]
 
 def failed_partitions(response: Row) -> set[_Partition]:
     """Return the partitions in a response that have an error."""
-    return {key for key, partition in _partitions(response) if partition["error_code"]}
+    return {key for key, partition in _keyed_partitions(response) if partition["error_code"]}
 
 
 def stored_partitions(response: Row) -> set[_Partition]:
     """Return the partitions in a response that have no error."""
-    return {key for key, partition in _partitions(response) if not partition["error_code"]}
+    return {key for key, partition in _keyed_partitions(response) if not partition["error_code"]}
 
 
 def limit_to(request: Row, partitions: set[_Partition]) -> Row:
@@ -27,7 +27,9 @@ def limit_to(request: Row, partitions: set[_Partition]) -> Row:
         for topic in request["topic_data"]
         if (
             data := [
-                partition for partition in topic["partition_data"] if (_name(topic), partition["index"]) in partitions
+                partition
+                for partition in topic["partition_data"]
+                if (_topic_key(topic), partition["index"]) in partitions
             ]
         )
     ]
@@ -36,12 +38,13 @@ def limit_to(request: Row, partitions: set[_Partition]) -> Row:
 
 def merge_responses(earlier_row: Row, later_row: Row) -> Row:
     """Return the body of a response in which the partitions in `later_row` replace those in `earlier_row`."""
-    newer = dict(_partitions(later_row))
+    later_partitions = dict(_keyed_partitions(later_row))
     topics = [
         {
             **topic,
             "partition_responses": [
-                newer.get((_name(topic), response["index"]), response) for response in topic["partition_responses"]
+                later_partitions.get((_topic_key(topic), response["index"]), response)
+                for response in topic["partition_responses"]
             ],
         }
         for topic in earlier_row["responses"]
@@ -59,12 +62,12 @@ def with_topic_ids(body: Row, array: str, map_id: Callable[[str], str]) -> Row:
     }
 
 
-def _partitions(response: Row) -> Iterator[tuple[_Partition, Row]]:
+def _keyed_partitions(response: Row) -> Iterator[tuple[_Partition, Row]]:
     for topic in response["responses"]:
         for partition in topic["partition_responses"]:
-            yield (_name(topic), partition["index"]), partition
+            yield (_topic_key(topic), partition["index"]), partition
 
 
-def _name(topic: Row) -> str:
+def _topic_key(topic: Row) -> str:
     name: str = topic.get("name") or topic.get("topic_id", "")
     return name

@@ -1,4 +1,4 @@
-"""Responses that a replay makes itself, because versions and logins differ between a capture and its clients."""
+"""Responses that a replay builds itself, because versions and logins differ between a capture and its clients."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dissectors.schemas.codes import ApiKey, Error
 
 #: API key -> lowest and highest version.
 Versions = Mapping[int, tuple[int, int]]
-#: In other mechanisms, clients verify what the broker sends, for which it needs their password.
-_ACCEPTED: Final = ("PLAIN", "OAUTHBEARER")
+#: Other mechanisms need the password: clients verify that the broker knows it.
+_ACCEPTED_MECHANISMS: Final = ("PLAIN", "OAUTHBEARER")
 
 
 def api_versions(captured: Message, version: int, correlation_id: int, versions: Versions) -> bytes:
     """Return an ApiVersions response that lists only the versions in a capture, so that clients choose one of them.
 
-    The APIs of logins are also listed, because the server accepts logins.
+    The SASL APIs are also listed, because the server supports authentication.
 
     Args:
         captured: A captured response of any version that decodes.
@@ -37,35 +37,38 @@ def api_versions(captured: Message, version: int, correlation_id: int, versions:
     listed = {*versions, api.key, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} & served.keys()
     keys = [{"api_key": key, "min_version": served[key][0], "max_version": served[key][1]} for key in sorted(listed)]
     if version not in api.versions:
-        return _response(api.key, 0, correlation_id, {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": keys})
-    return _response(api.key, version, correlation_id, {**captured.body, "api_keys": keys})
+        return _build_response(api.key, 0, correlation_id, {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": keys})
+    return _build_response(api.key, version, correlation_id, {**captured.body, "api_keys": keys})
 
 
 class AcceptedLogin:
     """The login of a client on one connection, which is accepted whatever its secret is."""
 
     def __init__(self) -> None:
-        self._token_follows = False
+        self._expects_token = False
 
     def answer(self, request: Message) -> bytes | None:
         """Return the response to a login request, None for any other request."""
-        if self._token_follows:  # SaslHandshake v0: a token has no header, and neither has its answer
-            self._token_follows = False
+        if self._expects_token:  # SaslHandshake v0: a token has no header, and neither has its answer
+            self._expects_token = False
             return bytes(4)
         if not request.well_formed:
             return None
         if request.api_key == ApiKey.SASL_AUTHENTICATE:
             body: dict[str, Any] = {"error_message": None, "auth_bytes": b""}
         elif request.api_key == ApiKey.SASL_HANDSHAKE:
-            is_accepted = request.body["mechanism"] in _ACCEPTED
-            self._token_follows = is_accepted and request.version == 0
-            body = {"mechanisms": _ACCEPTED, "error_code": 0 if is_accepted else Error.UNSUPPORTED_SASL_MECHANISM}
+            is_accepted = request.body["mechanism"] in _ACCEPTED_MECHANISMS
+            self._expects_token = is_accepted and request.version == 0
+            body = {
+                "mechanisms": _ACCEPTED_MECHANISMS,
+                "error_code": 0 if is_accepted else Error.UNSUPPORTED_SASL_MECHANISM,
+            }
         else:
             return None
-        return _response(request.api_key, request.version, request.correlation_id, body)
+        return _build_response(request.api_key, request.version, request.correlation_id, body)
 
 
-def _response(api_key: int, version: int, correlation_id: int | None, body: Mapping[str, Any]) -> bytes:
+def _build_response(api_key: int, version: int, correlation_id: int | None, body: Mapping[str, Any]) -> bytes:
     layouts = api_layouts(api_key, version)
     assert layouts is not None
     field_names = {field.name for field in (*layouts.response.fields, *layouts.response.tagged)}

@@ -35,17 +35,17 @@ class ClusterRoutes:
         #: Captured address -> node id; topic -> partition -> captured replicas, the leader first.
         self._captured_nodes: dict[str, int] = {}
         self._replicas: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
-        self._partitions: dict[str, int] = {}  # of new topics
+        self._partition_counts: dict[str, int] = {}  # of new topics
         self._coordinators: dict[tuple[int, str], int] = {}
         for step in steps:
             if step.action is Action.RECEIVE and step.exchange is not None and step.exchange.response is not None:
-                self._observe(step.exchange.response)
+                self._learn_from_captured(step.exchange.response)
         self._nodes = _pair_nodes(set(self._captured_nodes.values()), live)
 
     def address(self, exchange: CapturedExchange) -> TcpAddress | None:
         """Return the live broker for a request, None if the captured one is unknown."""
         request = exchange.request
-        node = None if request is None else self._coordinator(request)
+        node = None if request is None else self._find_coordinator(request)
         if node is None:
             captured = self._captured_nodes.get(exchange.line.server)
             node = None if captured is None else self._nodes[captured]
@@ -68,7 +68,7 @@ class ClusterRoutes:
             return {**request.body, "topics": [self._with_new_replicas(topic) for topic in request.body["topics"]]}
         return request.body
 
-    def _observe(self, response: Message) -> None:
+    def _learn_from_captured(self, response: Message) -> None:
         for span in locate_addresses(response.frame, response.api_key, response.version):
             self._captured_nodes[str(TcpAddress(span.address.host, span.address.port))] = span.address.node_id
         if response.api == "Metadata" and response.well_formed:
@@ -76,10 +76,10 @@ class ClusterRoutes:
                 for partition in topic["partitions"]:
                     leader, replicas = partition["leader_id"], partition["replica_nodes"]
                     if topic["name"] and leader in replicas:
-                        ordered = [leader, *(node for node in replicas if node != leader)]
-                        self._replicas[topic["name"]].setdefault(partition["partition_index"], ordered)
+                        leader_first = [leader, *(node for node in replicas if node != leader)]
+                        self._replicas[topic["name"]].setdefault(partition["partition_index"], leader_first)
 
-    def _coordinator(self, request: Message) -> int | None:
+    def _find_coordinator(self, request: Message) -> int | None:
         if request.api in _NOT_COORDINATED:
             return None
         transaction = next(iter(request.body.get("transactional_ids", ())), summary.transactional_id(request))
@@ -90,7 +90,7 @@ class ClusterRoutes:
 
     def _with_captured_replicas(self, topic: Row) -> Row:
         name, count = topic["name"], topic["num_partitions"]
-        self._partitions[name] = count
+        self._partition_counts[name] = count
         replicas = self._live_replicas(name, range(count))
         if not replicas or topic["assignments"]:
             return topic
@@ -100,7 +100,7 @@ class ClusterRoutes:
         return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
 
     def _with_new_replicas(self, topic: Row) -> Row:
-        old_count = self._partitions.get(topic["name"])
+        old_count = self._partition_counts.get(topic["name"])
         if old_count is None or topic["assignments"]:
             return topic
         replicas = self._live_replicas(topic["name"], range(old_count, topic["count"]))
@@ -120,7 +120,7 @@ class ClusterRoutes:
 
 
 def _pair_nodes(captured: set[int], live: Iterable[int]) -> dict[int, int]:
-    """Map each captured node to a live one: that with the same id, else an unpaired one if possible."""
+    """Map each captured node to a live one: the one with the same id, else an unpaired one if possible."""
     nodes = sorted(live)
     paired = {node: node for node in captured if node in nodes}
     free_nodes = [node for node in nodes if node not in paired]

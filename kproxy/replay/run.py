@@ -20,11 +20,11 @@ _RETRY_S = 0.1
 
 @dataclass(slots=True)
 class _LiveConnection:
-    """A live connection: `waiting` lists the unanswered requests in order; `broken` tells why it cannot be used."""
+    """A live connection: `waiting` lists the unanswered requests in order; `failure` says why it cannot be used."""
 
     connection: BrokerConnection | None = None
     waiting: deque[CapturedExchange] = field(default_factory=deque)
-    broken: str = ""
+    failure: str = ""
 
 
 class Replay:
@@ -34,7 +34,7 @@ class Replay:
         connect: Opens a connection to a broker (None: the one that the user gave), and logs in.
         replayer: Makes the requests and judges the responses.
         speed: 2 is twice as fast as captured; None means without delays.
-        within: How many seconds longer than in the capture a response may take.
+        timeout_s: How many seconds longer than in the capture a response may take.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Replay:
         replayer: Replayer,
         *,
         speed: float | None = None,
-        within: float = 10,
+        timeout_s: float = 10,
     ) -> None:
-        self._connect, self._replayer, self._speed, self._within = connect, replayer, speed, within
+        self._connect, self._replayer, self._speed, self._timeout_s = connect, replayer, speed, timeout_s
         self._connections: defaultdict[str, dict[TcpAddress | None, _LiveConnection]] = defaultdict(dict)
-        self._reached = False
+        self._has_connected = False
         self._given_up: set[CapturedExchange] = set()
 
     async def run(self, steps: Sequence[Step]) -> AsyncIterator[ReplayedExchange]:
@@ -60,8 +60,8 @@ class Replay:
         try:
             for step in steps:
                 if self._speed is not None and step.action is Action.SEND:
-                    due = started_at + (step.at - steps[0].at) / 1e9 / self._speed
-                    await asyncio.sleep(due - time.monotonic())
+                    due_at = started_at + (step.at - steps[0].at) / 1e9 / self._speed
+                    await asyncio.sleep(due_at - time.monotonic())
                 if step.exchange is None:
                     for result in self._close(step.connection_id):
                         yield result
@@ -85,8 +85,8 @@ class Replay:
         if exchange.left_out:
             return ReplayedExchange(exchange, ReplayOutcome.LEFT_OUT, exchange.left_out)
         live = await self._live_connection(exchange.connection_id, self._replayer.address(exchange))
-        if live.connection is None or live.broken:
-            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, f"not sent: {live.broken}")
+        if live.connection is None or live.failure:
+            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, f"not sent: {live.failure}")
         frame = self._replayer.frame(exchange)
         live.connection.send(frame)
         if not expects_response(frame):
@@ -102,10 +102,10 @@ class Replay:
             try:
                 live.connection = await self._connect(address)
             except UserError as error:
-                if not self._reached:
+                if not self._has_connected:
                     raise
-                live.broken = str(error)
-            self._reached = True
+                live.failure = str(error)
+            self._has_connected = True
             self._connections[connection_id][address] = live
         return live
 
@@ -113,14 +113,14 @@ class Replay:
         """Receive responses up to and including that of this exchange."""
         connections = self._connections.get(exchange.connection_id, {}).values()
         live = next((connection for connection in connections if exchange in connection.waiting), None)
-        timeout = self._within + exchange.latency_us / 1e6
-        give_up_at = time.monotonic() + timeout
+        timeout_s = self._timeout_s + exchange.latency_us / 1e6
+        give_up_at = time.monotonic() + timeout_s
         while live is not None and live.connection is not None and exchange in live.waiting:
             try:
-                frame = await live.connection.receive(timeout)
+                frame = await live.connection.receive(timeout_s)
             except NoResponse as no_response:
                 if no_response.closed:
-                    live.broken = str(no_response)
+                    live.failure = str(no_response)
                     lost_exchanges, live.waiting = live.waiting, deque()
                 else:  # the response may still come, before the next one
                     lost_exchanges = deque([exchange])

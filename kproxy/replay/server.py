@@ -27,14 +27,14 @@ class ReplayServer:
         self._report = report
         self._addresses: dict[int, tuple[str, int]] = {}
         self._tasks = asyncio.TaskGroup()
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving_tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        for task in self._serving:
+        for task in self._serving_tasks:
             task.cancel()
         await self._tasks.__aexit__(None, None, None)
 
@@ -46,13 +46,13 @@ class ReplayServer:
         self, listener: int, client_host: str, certificate: Mapping[str, Any] | None = None
     ) -> socket.socket:
         """Connect a client of a listener, see `kproxy.proxy.listener.Dial`."""
-        ours, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        reader, writer = await asyncio.open_connection(sock=ours)
+        server_sock, client_sock = socket.socketpair()
+        client_sock.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=server_sock)
         task = self._tasks.create_task(self._serve(reader, writer, listener, client_host))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
-        return theirs
+        self._serving_tasks.add(task)
+        task.add_done_callback(self._serving_tasks.discard)
+        return client_sock
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: int, client_host: str

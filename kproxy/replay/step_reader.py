@@ -23,7 +23,7 @@ def read_steps(
     """Return the steps in a trace, a capture, or a directory of them.
 
     Args:
-        path: See `kproxy.capture.recordings.read_recording`, also for the arguments without `wanted`.
+        path: See `kproxy.capture.recordings.read_recording`, also for the arguments other than `wanted`.
         warn: See there.
         wanted: Returns whether to send the request of a line; None sends all.
         ports: See there.

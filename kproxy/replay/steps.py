@@ -88,33 +88,35 @@ def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None
 
 
 def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
-    counts: dict[str, int] = {}
+    request_counts: dict[str, int] = {}
     pairing: RequestPairing[CapturedExchange] = RequestPairing()
     for line in lines:
         connection_id = line.connection_id
         if isinstance(line, RequestLine):
-            number = counts[connection_id] = counts.get(connection_id, 0) + 1
-            exchange = _exchange(line, number, wanted)
+            number = request_counts[connection_id] = request_counts.get(connection_id, 0) + 1
+            exchange = _captured_exchange(line, number, wanted)
             pairing.add(line, exchange)
             yield Step(nanoseconds(line.ts), Action.SEND, connection_id, exchange)
         elif isinstance(line, ResponseLine):
-            matched = pairing.match(line)
-            if matched is None or matched.request is None:
+            exchange_of_response = pairing.match(line)
+            if exchange_of_response is None or exchange_of_response.request is None:
                 continue
             if line.frame is not None:
                 frame = base64.b64decode(line.frame)
-                matched.response = read_response(frame, matched.request.api_key, matched.request.version)
-                if _was_not_ready(matched.response):
-                    matched.left_out = matched.left_out or "the captured broker was not ready"
-            matched.latency_us = line.latency_us or 0
-            yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, matched)
+                exchange_of_response.response = read_response(
+                    frame, exchange_of_response.request.api_key, exchange_of_response.request.version
+                )
+                if _was_not_ready(exchange_of_response.response):
+                    exchange_of_response.left_out = exchange_of_response.left_out or "the captured broker was not ready"
+            exchange_of_response.latency_us = line.latency_us or 0
+            yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, exchange_of_response)
         elif isinstance(line, OpenLine | CloseLine):
             pairing.end(line)
             if isinstance(line, CloseLine):
                 yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
 
 
-def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:
+def _captured_exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:
     request = None if line.frame is None else read_request(base64.b64decode(line.frame))
     if line.api_key in _LOGIN or line.api is None:
         left_out = "the login is not in the capture"

@@ -48,7 +48,7 @@ def describe(address: str, topic: str) -> Facts:
     with socket.create_connection((host, int(port)), timeout=30) as broker:
         versions = {key["api_key"]: key["max_version"] for key in _request(broker, "ApiVersions", 0, {})["api_keys"]}
         configs_by_type: dict[str, Sequence[Mapping[str, Any]]] = {}
-        for kind, (code, name) in resource_types.items():
+        for type_name, (code, name) in resource_types.items():
             body = {
                 "resources": [{"resource_type": code, "resource_name": name, "configuration_keys": None}],
                 "include_synonyms": True,
@@ -56,7 +56,7 @@ def describe(address: str, topic: str) -> Facts:
             }
             [result] = _request(broker, _API, min(versions[_KEY], 4), body)["results"]
             if not result["error_code"]:
-                configs_by_type[kind] = [
+                configs_by_type[type_name] = [
                     _fact(entry) for entry in sorted(result["configs"], key=lambda entry: str(entry["name"]))
                 ]
     return configs_by_type
@@ -77,21 +77,21 @@ def merge(by_line: Mapping[str, Facts]) -> Facts:
                 previous = lines_in_order[lines_in_order.index(line) - 1]
                 configs[fact["name"]] = _merge_config(configs.get(fact["name"]), fact, previous, line)
         for config in configs.values():
-            for bound, end in (("since", lines_in_order[0]), ("until", lines_in_order[-1])):
-                if config[bound] == end:
+            for bound, outermost_line in (("since", lines_in_order[0]), ("until", lines_in_order[-1])):
+                if config[bound] == outermost_line:
                     del config[bound]
         merged[resource_type] = [configs[name] for name in sorted(configs)]
     return merged
 
 
-def _without_gaps(by_line: Mapping[str, Facts], kind: str) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
+def _without_gaps(by_line: Mapping[str, Facts], resource_type: str) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
     """Return the configs of each line with this resource type; lines that list none get those of the next line."""
     filled: list[tuple[str, Sequence[Mapping[str, Any]]]] = []
-    newer: Sequence[Mapping[str, Any]] = ()
+    newer_facts: Sequence[Mapping[str, Any]] = ()
     for line, facts in reversed(list(by_line.items())):
-        if kind in facts:
-            newer = facts[kind] or newer
-            filled.append((line, newer))
+        if resource_type in facts:
+            newer_facts = facts[resource_type] or newer_facts
+            filled.append((line, newer_facts))
     return filled[::-1]
 
 

@@ -46,8 +46,8 @@ def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, P
         UserError: The jar of slf4j, or of a release's kafka-clients, is missing.
     """
     jars = {path.name: path for path in sorted(directory.rglob("*.jar"))}
-    logging = [path for name, path in jars.items() if name.startswith("slf4j-api-")]
-    if not logging:
+    logging_jars = [path for name, path in jars.items() if name.startswith("slf4j-api-")]
+    if not logging_jars:
         raise UserError(f"{directory}: no slf4j-api jar, which Kafka's classes need")
     by_release: dict[str, dict[str, Path]] = {}
     for release in releases:
@@ -55,7 +55,7 @@ def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, P
         by_release[release] = {component: jars[name] for component, name in names.items() if name in jars}
         if "kafka-clients" not in by_release[release]:
             raise UserError(f"{directory}: no {names['kafka-clients']}")
-        by_release[release]["slf4j-api"] = logging[-1]
+        by_release[release]["slf4j-api"] = logging_jars[-1]
     return by_release
 
 

@@ -22,7 +22,7 @@ _TopicPartition: TypeAlias = tuple[str, int]
 class HeldRecords(NamedTuple):
     """Records `first` to `last` of a partition that a member has acquired, for the `deliveries`-th time.
 
-    The lock expires at `until` (ns), None if unknown. `gone` tells if the connection of the member has ended.
+    The lock expires at `until` (ns), None if unknown. `gone` tells whether the connection of the member has ended.
     """
 
     topic: str
@@ -73,8 +73,8 @@ class SharesOverview:
     def held(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
         """Return the records that the members of a group hold at time `now` (ns), by member id."""
         records_by_member: dict[str, list[HeldRecords]] = {}
-        share = self._groups.get(group)
-        for (topic, number), partition in share.partitions.items() if share is not None else ():
+        share_group = self._groups.get(group)
+        for (topic, number), partition in share_group.partitions.items() if share_group is not None else ():
             for acquisition in partition.held:
                 if acquisition.until is None or acquisition.until > now:
                     records = HeldRecords(
@@ -93,19 +93,19 @@ class SharesOverview:
 
     def acknowledged(self, group: str) -> dict[str, int]:
         """Return how many records a group acknowledged, by type: accept, release, reject, renew, gap."""
-        share = self._groups.get(group)
-        return {} if share is None else dict(share.counts)
+        share_group = self._groups.get(group)
+        return {} if share_group is None else dict(share_group.counts)
 
     def _apply_response(self, line: ResponseLine, at: int) -> None:
-        share = self._groups.touch(line.group_id or "", _ShareGroup)
-        lock = line.lock_ms
-        until = None if lock is None else at + lock * _MS
+        share_group = self._groups.touch(line.group_id or "", _ShareGroup)
+        lock_ms = line.lock_ms
+        until = None if lock_ms is None else at + lock_ms * _MS
         member = line.member_id or ""
         for acknowledgement in line.acknowledged:
-            share.counts[acknowledgement.type] = (
-                share.counts.get(acknowledgement.type, 0) + acknowledgement.last - acknowledgement.first + 1
+            share_group.counts[acknowledgement.type] = (
+                share_group.counts.get(acknowledgement.type, 0) + acknowledgement.last - acknowledgement.first + 1
             )
-            partition = share.partitions.get((acknowledgement.topic, acknowledgement.partition))
+            partition = share_group.partitions.get((acknowledgement.topic, acknowledgement.partition))
             if partition is None:
                 continue
             acquisitions = partition.take(acknowledgement.first, acknowledgement.last)
@@ -114,7 +114,7 @@ class SharesOverview:
                     renewed.until = until or renewed.until
                 partition.held += acquisitions
         for acquired in line.acquired:
-            partition = share.partitions.touch((acquired.topic, acquired.partition), AcquiredPartition)
+            partition = share_group.partitions.touch((acquired.topic, acquired.partition), AcquiredPartition)
             partition.take(acquired.first, acquired.last)
             client = line.client_id or ""
             partition.held.append(
@@ -124,18 +124,18 @@ class SharesOverview:
             )
 
     def _release_member(self, line: RequestLine) -> None:
-        """Forget what a member that leaves its group holds: the broker releases it."""
-        if (share := self._groups.get(line.group_id or "")) is not None:
-            for partition in share.partitions.values():
+        """Forget the records of a member that leaves its group: the broker releases them."""
+        if (share_group := self._groups.get(line.group_id or "")) is not None:
+            for partition in share_group.partitions.values():
                 partition.held = [acquisition for acquisition in partition.held if acquisition.member != line.member_id]
 
     def _close(self, connection_id: str) -> None:
-        for share in self._groups.values():
-            for partition in share.partitions.values():
+        for share_group in self._groups.values():
+            for partition in share_group.partitions.values():
                 for acquisition in partition.held:
                     if acquisition.connection_id == connection_id:
                         acquisition.gone = True
 
     def _forget(self) -> None:
-        for share in self._groups.values():
-            share.partitions.clear()
+        for share_group in self._groups.values():
+            share_group.partitions.clear()

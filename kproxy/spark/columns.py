@@ -59,7 +59,7 @@ def constant_map(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str
 
 
 def computed_once(value: Column) -> Column:
-    """Return a value that is computed once per row: Spark would repeat a plain column's expression in moved filters."""
+    """Return a value that is computed once per row; Spark repeats a plain expression in the filters that it moves."""
     return F.explode(F.array(value))
 
 
@@ -69,7 +69,7 @@ def array_or_empty(array: Column) -> Column:
 
 
 def list_over(value: Column, window: WindowSpec) -> Column:
-    """Return the values of a window, in its order and without nulls, which Sail would keep; never null."""
+    """Return the values of a window in its order, without nulls (which Sail would keep); never null."""
     return F.array_compact(F.collect_list(value).over(window))
 
 

@@ -12,7 +12,7 @@ from kproxy.outputs import doc_tables
 from kproxy.spark import jobs
 from kproxy.spark.table_columns import described
 
-#: The page about tables, beside docs/spark.md.
+#: The page about tables, in the same directory as docs/spark.md.
 TABLES = "tables.md"
 
 _INTRODUCTION = """# Tables of `kproxy analyze`

@@ -32,7 +32,10 @@ def duration(us: Column) -> Column:
 
 
 def amount(value: Column) -> Column:
-    """Return a number with two or more digits: ``0.034``, ``14``, ``1,400``. Sail's ``%.2g`` makes 4 ``4.``, 0 NaN."""
+    """Return a number with two or more digits: ``0.034``, ``14``, ``1,400``.
+
+    Sail's ``%.2g`` would turn 4 into ``4.`` and 0 into NaN.
+    """
     text_ = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
     for digits in (5, 4, 3, 2, 1):
         text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed_point(value, digits))
@@ -40,7 +43,7 @@ def amount(value: Column) -> Column:
 
 
 def times_text(count: Column) -> Column:
-    """Return how often as text: ``once``, ``3 times``."""
+    """Return a number of times as text: ``once``, ``3 times``."""
     return F.when(count == 1, "once").otherwise(text(count.cast("string"), " times"))
 
 
@@ -52,7 +55,7 @@ def names_text(labels: Column, max_names: int = 3) -> Column:
 
 
 def host(address: Column) -> Column:
-    """Return the host in ``host:port``, unchanged."""
+    """Return the host part of ``host:port``, unchanged."""
     return F.regexp_replace(address, ":[^:]*$", "")
 
 

@@ -115,7 +115,7 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """Reads growing traces; an offset has the number of bytes read from each trace in the directory."""
+    """Reads growing traces; an offset is the number of bytes read from each trace in the directory."""
 
     def __init__(self, schema: StructType, directory: str, since: datetime | None) -> None:
         self._schema, self._directory = schema, directory

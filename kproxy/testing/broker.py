@@ -4,7 +4,7 @@
 #
 # Rule 2: a stopped broker refuses connections, as it would without the relay: its ports close until it starts again.
 #
-# Rule 3: the relay ends before the broker, so that no frames are recorded which the broker sends only as it ends.
+# Rule 3: the relay ends before the broker, so that frames which the broker sends as it shuts down are not recorded.
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ class InspectedBroker(Inspected, Broker):
     ) -> None:
         super().__init__(options, ports=None, report=report, **settings)
         self._relay_ports = ports
-        self._bounds: dict[tuple[str, int], BoundListener] = {}  # by listener and node
+        self._bound_listeners: dict[tuple[str, int], BoundListener] = {}  # by listener and node
         self._traffic = InspectedTraffic("kproxy", rules=rules)
 
     def ports_of(self, listener: str) -> tuple[int, ...]:
         """Return the brokers' ports for a listener."""
-        return tuple(bound.port for (name, _), bound in self._bounds.items() if name == listener)
+        return tuple(bound.port for (name, _), bound in self._bound_listeners.items() if name == listener)
 
     async def stop_node(self, number: int) -> None:
         """Stop a broker: its ports and connections close, and partitions that have other replicas get new leaders."""
-        for (_, node), bound in self._bounds.items():
+        for (_, node), bound in self._bound_listeners.items():
             if node == number:
                 self._relay.listeners.close(bound)
         await super().stop_node(number)
@@ -77,11 +77,11 @@ class InspectedBroker(Inspected, Broker):
         if self.cluster.nodes[number].up:
             return
         await super().start_node(number)
-        for (name, node), bound in list(self._bounds.items()):
+        for (name, node), bound in list(self._bound_listeners.items()):
             if node == number:
                 reopened = BoundListener(replace(bound.listener, listen=TcpAddress(_HOST, bound.port)))
                 self._relay.listeners.add(reopened, listen(TcpAddress(_HOST, bound.port)))
-                self._bounds[name, node] = reopened
+                self._bound_listeners[name, node] = reopened
 
     async def _start(self) -> None:
         await super()._start()
@@ -90,7 +90,7 @@ class InspectedBroker(Inspected, Broker):
         self._relay = await self._stack.enter_async_context(serve(listeners, tap=self._traffic.tap()))
         listener_nodes = [(name, node) for name in self.listeners for _, node in self._nodes()]
         for (name, node), bound in zip(listener_nodes, self._relay.listeners.open, strict=True):
-            self._bounds[name, node] = bound
+            self._bound_listeners[name, node] = bound
             self.advertise(name, node, _HOST, bound.port)
 
     def _nodes(self) -> list[tuple[int, int]]:

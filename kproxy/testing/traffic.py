@@ -28,7 +28,7 @@ from kproxy.verdict.causes import Causes
 
 #: If more bytes than this are waiting, their inspection begins by itself.
 _MAX_WAITING: Final = 16 * 1024 * 1024
-#: The number of frames that are kept, the last ones. Findings cover all frames.
+#: The last frames, up to this number, are kept. Findings cover all frames.
 FRAMES_KEPT: Final = 100_000
 
 
@@ -86,7 +86,7 @@ class InspectedTraffic:
         return self._causes.verdict()
 
     def end(self) -> None:
-        """Inspect the rest and close all connections, because the relay has ended."""
+        """Inspect the rest and close all connections once the relay has ended."""
         self._inspect()
         self._add(self._inspector.close_all(at=time.time_ns(), how="proxy ended"))
         self._ended = True
@@ -154,7 +154,7 @@ class _MemoryOutbox:
         buffered, self._waiting, self._scheduled = bytes(self._waiting), bytearray(), False
         return buffered
 
-    async def close(self, within: float) -> bool:
+    async def close(self, timeout_s: float) -> bool:
         """Do nothing: the messages are read in this process."""
         return True
 

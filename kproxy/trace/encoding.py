@@ -31,7 +31,7 @@ def append_line(line: Line, out: bytearray) -> None:
 
 
 def append_lines(lines: Sequence[Line], out: bytearray) -> None:
-    """Append several encoded lines, each with its newline, to `out`, which is faster than one by one."""
+    """Append several encoded lines, each with its newline, to `out`. This is faster than one by one."""
     try:
         encoded = _ENCODER.encode_lines(lines)
         is_plain = encoded.isascii() and b"\x7f" not in encoded
@@ -119,8 +119,8 @@ class ColumnReader:
     def _plan(self, kind: type[Line]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
         """Return the columns that are constant in a kind of line, and the others with the values that a trace omits."""
         constant = {"kind": kind.__struct_config__.tag} if "kind" in self._names else {}
-        omitted = {field.name: field.default for field in msgspec.structs.fields(kind)}
-        plan = self._plans[kind] = constant, [(name, omitted[name]) for name in self._names if name in omitted]
+        defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+        plan = self._plans[kind] = constant, [(name, defaults[name]) for name in self._names if name in defaults]
         return plan
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from kproxy.errors import UserError
-from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, decompress
+from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, open_compressed
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FORMAT, Line
@@ -44,7 +44,7 @@ class OpenedInput:
 def open_trace(
     file: BinaryIO, name: str, warn: Callable[[str], None], damaged: Callable[[str], None] | None = None
 ) -> OpenedInput:
-    """Detect whether an open file is a trace, without seeking. An empty file with the name of a trace is one.
+    """Detect whether an open file is a trace, without seeking. An empty file named like a trace is one.
 
     Args:
         file: The open file.
@@ -65,7 +65,7 @@ def open_trace(
 
 def _decompressed_start(data: bytes) -> bytes:
     """Return the first bytes of a file, decompressed and without leading whitespace; empty if more input is needed."""
-    if compressed := decompress(io.BytesIO(data), data):
+    if compressed := open_compressed(io.BytesIO(data), data):
         try:
             data = compressed.file.read1(64)
         except (EOFError, *DAMAGE):
@@ -88,15 +88,15 @@ def read_trace(
         TraceError: The first line is not a line of a trace, or has a newer format.
     """
     damaged = damaged or warn
-    bad_count = count = 0
+    bad_count = total = 0
     messages: list[str] = []
-    for number, raw in _numbered_lines(source, name, warn, damaged):
-        count += 1
+    for number, raw_line in _numbered_lines(source, name, warn, damaged):
+        total += 1
         try:
-            line = parse_line(raw)
+            line = parse_line(raw_line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if count == 1:
-                raise TraceError(_error_text(name, raw, error)) from None
+            if total == 1:
+                raise TraceError(_error_text(name, raw_line, error)) from None
             bad_count += 1
             if bad_count <= _MAX_NAMED:
                 messages.append(f"line {number}: {safe(str(error))}")
@@ -105,13 +105,13 @@ def read_trace(
     if bad_count:
         more = [f"and {bad_count - _MAX_NAMED} more"] if bad_count > _MAX_NAMED else []
         damaged(
-            f"{name}: {bad_count} of {count} lines could not be read and were skipped: {'; '.join(messages + more)}"
+            f"{name}: {bad_count} of {total} lines could not be read and were skipped: {'; '.join(messages + more)}"
         )
 
 
-def _error_text(name: str, raw: bytes, error: Exception) -> str:
+def _error_text(name: str, raw_line: bytes, error: Exception) -> str:
     try:
-        format_ = msgspec.json.decode(raw, type=dict).get("v")
+        format_ = msgspec.json.decode(raw_line, type=dict).get("v")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         format_ = None
     if isinstance(format_, int) and format_ > FORMAT:
@@ -159,7 +159,7 @@ def _decompressed_chunks(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[bytes]:
     """Yield decompressed chunks. If compressed data is damaged, yield everything before the damage."""
-    compressed = decompress(source, source.peek(4))
+    compressed = open_compressed(source, source.peek(4))
     file = compressed.file if compressed else source
     try:
         while chunk := file.read1(_CHUNK):

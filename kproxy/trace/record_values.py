@@ -26,12 +26,12 @@ class RecordValue(NamedTuple):
 
 
 def record_values(body: Any) -> Iterator[RecordValue]:
-    """Yield the decoded keys, values and headers in a body or a list of bodies, but none that are bytes or withheld."""
-    waiting = [body]
-    while waiting:
-        item = waiting.pop()
+    """Yield the decoded keys, values and headers in a body or list of bodies, except bytes and withheld ones."""
+    pending = [body]
+    while pending:
+        item = pending.pop()
         if isinstance(item, list):
-            waiting.extend(reversed(item))
+            pending.extend(reversed(item))
         if not isinstance(item, dict):
             continue
         parts: list[tuple[str, str | None, Any]] = [
@@ -43,7 +43,7 @@ def record_values(body: Any) -> Iterator[RecordValue]:
                 RecordValue(part, header, value) for part, header, value in parts if value is None or _is_known(value)
             )
         else:
-            waiting.extend(reversed(item.values()))
+            pending.extend(reversed(item.values()))
 
 
 def is_decoded(item: Any) -> bool:

@@ -26,14 +26,14 @@ class SharedLine:
     Attributes:
         content: The detail that the line has.
         frame: The frame (base64), if the line has it.
-        in_group: Whether it is the line of a frame that names a consumer group, or that may do so, undecoded.
+        in_group: Whether it is the line of a frame that names a consumer group, or may name one but is not decoded.
         is_received: Whether it was made by another process.
     """
 
     __slots__ = ("_encodings", "_line", "content", "frame", "in_group", "is_received")
 
     def __init__(self, line: Line | None, summary: bytes | None = None) -> None:
-        """Share a line, which consumers must not change; or a received summary that is complete, of no group."""
+        """Share a line, which consumers must not change; or a received summary that is complete and names no group."""
         self._line = line
         self._encodings = {} if summary is None else {_SUMMARY: summary}
         self.content = _SUMMARY

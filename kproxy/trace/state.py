@@ -38,8 +38,8 @@ class TraceState:
         return self._memory[start : start + length].decode(errors="replace") if length else None
 
     @failure.setter
-    def failure(self, why: str | None) -> None:
-        text = (why or "").encode(errors="replace")[:_MAX_REASON_BYTES]
+    def failure(self, reason: str | None) -> None:
+        text = (reason or "").encode(errors="replace")[:_MAX_REASON_BYTES]
         start = _LOST.size + _REASON.size
         self._memory[start : start + len(text)] = text
         _REASON.pack_into(self._memory, _LOST.size, len(text))

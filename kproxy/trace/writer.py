@@ -48,7 +48,7 @@ class TraceWriter:
         moved_to: Directories to which files were moved while they were being written.
 
     Args:
-        directory: The directory, which is created if need be.
+        directory: The directory, which is created if necessary.
         node: The part of the file names for the node: letters, digits, dots and dashes.
         max_bytes: The size at which a file is completed.
         compress: Whether to write zstd (``.jsonl.zst``).
@@ -154,7 +154,7 @@ class TraceWriter:
         if failed_at is not None and not last and failed_at <= at < failed_at + RETRY_NS:  # a clock may be set back
             self._lose(lines)
             return
-        missing = self.lost
+        missing_count = self.lost
         try:
             if self._fd < 0:
                 self._begin(at)
@@ -168,8 +168,8 @@ class TraceWriter:
         self._state.failure = None
         if self._interrupted:
             self._interrupted = False
-            lines_missing = "1 line is missing" if missing == 1 else f"{missing} lines are missing"
-            self._warn(f"the trace is being written again; {lines_missing}")
+            missing_text = "1 line is missing" if missing_count == 1 else f"{missing_count} lines are missing"
+            self._warn(f"the trace is being written again; {missing_text}")
         if self._size >= self._max_bytes:
             self._finish()
 

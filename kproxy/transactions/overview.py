@@ -134,7 +134,7 @@ class TransactionsOverview:
                 self._remove_released(line)
             if line.transactional_id is None:  # most frames
                 return
-            history = self._history(line.transactional_id, row, at)
+            history = self._find_or_add_history(line.transactional_id, row, at)
             history.last_row = row
             if isinstance(line, RequestLine):
                 self._apply_request(history, line, row, at)
@@ -155,7 +155,7 @@ class TransactionsOverview:
             history for history in self._histories.values() if not connection_id or connection_id in history.connections
         )
 
-    def _history(self, name: str, row: int, at: int) -> _History:
+    def _find_or_add_history(self, name: str, row: int, at: int) -> _History:
         name = name[:MAX_NAME_LENGTH]
         return self._histories.touch(name, lambda: _History(name, at, row))
 

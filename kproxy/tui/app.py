@@ -36,13 +36,13 @@ from kproxy.tui.views.transactions import TransactionsView
 #: Seconds of reading before the screen and keys are handled, and the pause afterwards.
 SLICE = 0.008
 _PAUSE_S = 0.002
-_IDLE = 0.05
+_IDLE_PAUSE_S = 0.05
 #: Seconds that reading pauses after a key or mouse event.
 _INPUT_PAUSE_S = 0.03
-#: Seconds between checks for changes; the others apply if only time has passed, with and without requests in flight.
+#: Seconds between checks for changes, and between updates if only time has passed: with and without waiting requests.
 REFRESH = 0.1
-_WAITING = 0.25
-_QUIET = 1.0
+_WAITING_INTERVAL_S = 0.25
+_QUIET_INTERVAL_S = 1.0
 
 
 class KproxyApp(App[None]):
@@ -102,7 +102,7 @@ class KproxyApp(App[None]):
             while True:
                 work_remains = self.session.work(SLICE)
                 input_pause = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
-                await asyncio.sleep(max(input_pause, _PAUSE_S if work_remains else _IDLE))
+                await asyncio.sleep(max(input_pause, _PAUSE_S if work_remains else _IDLE_PAUSE_S))
 
     async def on_event(self, event: events.Event) -> None:
         """Record the time of user input; move the focus to the view if the focused widget is now hidden.
@@ -132,7 +132,7 @@ class KproxyApp(App[None]):
 
     def _is_clock_update_due(self) -> bool:
         """Whether it is time to update values that change by themselves, such as the age of waiting requests."""
-        interval = _WAITING if self.session.index.waiting() else _QUIET
+        interval = _WAITING_INTERVAL_S if self.session.index.waiting() else _QUIET_INTERVAL_S
         return self.session.source.live and time.monotonic() - self._updated_at >= interval
 
     @property

@@ -26,15 +26,15 @@ from kproxy.tui.tree import FieldTree
 from kproxy.tui.value_window import ValueWindow
 
 #: Lines larger than this many bytes are read in a thread, so that keys stay responsive.
-_LARGE = 1 << 15
+_LARGE_BYTES = 1 << 15
 
 _MAX_ERRORS = 5
 
 #: Minimum number of screen lines for showing findings in full, with fields and bytes below.
 _FULL_FINDINGS_LINES = 28
 
-#: Keys of an event that its head line or its row already shows.
-_IN_HEAD = {"v", "kind", "ts", "connection_id"}
+#: Keys of an event that its summary or its row already shows.
+_IN_SUMMARY = {"v", "kind", "ts", "connection_id"}
 
 
 class SidePane(Vertical):
@@ -54,12 +54,12 @@ class SidePane(Vertical):
         self._title = name
         self.side: FrameDetail | None = None
 
-        self._head = Static(classes="title")
+        self._title_bar = Static(classes="title")
         self.tree_of_fields = FieldTree()
 
     def compose(self) -> ComposeResult:
         """Create the title and the tree."""
-        yield self._head
+        yield self._title_bar
         yield self.tree_of_fields
 
     def show(self, detail: FrameDetail | None, empty_text: str) -> None:
@@ -77,7 +77,7 @@ class SidePane(Vertical):
                 title.append("  as written: " + safe(detail.departure), "yellow")
             elif detail.missing:
                 title.append("  " + safe(detail.missing), "yellow")
-        self._head.update(title, layout=False)
+        self._title_bar.update(title, layout=False)
         self.tree_of_fields.show(detail.fields if detail is not None else [])
 
 
@@ -135,7 +135,7 @@ class DetailPane(Vertical):
             self._show_sides(None, None)
             return
         frame_size = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
-        if frame_size < _LARGE:
+        if frame_size < _LARGE_BYTES:
             self._show_sides(*_sides(exchange))
         else:
             self._read_sides(exchange)
@@ -155,7 +155,7 @@ class DetailPane(Vertical):
         panes[1].show(response, "not seen" if request is None else "no response yet")
         self._show_findings()
         worst = max(
-            (shown_side for shown_side in (response, request) if shown_side is not None), key=_severity, default=None
+            (shown_side for shown_side in (response, request) if shown_side is not None), key=_worst_rank, default=None
         )
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
@@ -167,8 +167,10 @@ class DetailPane(Vertical):
     def _show_findings(self) -> None:
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
-        full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
-        text = _exchange_text(self._exchange, request, response, self._clock, self._findings.size.width if full else 0)
+        is_full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
+        text = _exchange_text(
+            self._exchange, request, response, self._clock, self._findings.size.width if is_full else 0
+        )
         if self._note:
             text = Text.assemble(("note: ", "bold"), f"{safe(self._note)}\n", text)
         self._findings.update(truncate_lines(text))
@@ -264,14 +266,14 @@ def _bytes_to_show(detail: FrameDetail | None) -> tuple[bytes, int]:
     return (b"", 0) if finding_excerpt is None else (excerpt_bytes(finding_excerpt), finding_excerpt.start)
 
 
-def _severity(detail: FrameDetail) -> int:
+def _worst_rank(detail: FrameDetail) -> int:
     return max((RANK.get(finding.severity, 0) + 1 for finding in detail.findings), default=0)
 
 
 def _exchange_text(
     exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, clock: TimeDisplay, width: int
 ) -> Text:
-    """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
+    """Return the findings, in full within `width` or, if it is 0, only their messages and hints; then the summary."""
     if exchange is None:
         return Text()
     text = Text()
@@ -284,21 +286,21 @@ def _exchange_text(
         text.append_text(_repeat_text(repeat, exchange.line.connection_id))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
-        for name, text_of_field in (
+        for name, value in (
             ("", event.message),
             ("expected: ", event.expected),
             ("got: ", event.got),
             ("hint: ", event.hint),
         ):
-            if text_of_field:
-                text.append(name, "dim").append(f"{safe(text_of_field)}\n")
+            if value:
+                text.append(name, "dim").append(f"{safe(value)}\n")
     elif exchange.event is not None:
         for name, fact in msgspec.to_builtins(exchange.event).items():
-            if name not in _IN_HEAD and fact:
+            if name not in _IN_SUMMARY and fact:
                 text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
     if exchange.late is not None:
         text.append_text(_late_text(exchange.late, clock))
-    text.append_text(_head_text(exchange, clock))
+    text.append_text(_summary_text(exchange, clock))
     return text
 
 
@@ -315,8 +317,8 @@ def _late_text(late_response: LateResponse, clock: TimeDisplay) -> Text:
     )
 
 
-def _head_text(exchange: Exchange, clock: TimeDisplay) -> Text:
-    """Return the head line: errors, time, connection, client, latency."""
+def _summary_text(exchange: Exchange, clock: TimeDisplay) -> Text:
+    """Return the summary: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()
     if isinstance(exchange.response, ResponseLine):

@@ -60,7 +60,7 @@ class Menu(ModalScreen[str | None]):
         """Create the box with the choices."""
         with Vertical(classes="box") as box:
             box.border_title = Text(terminal(self._title))
-            options = OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
+            options = OptionList(*(Option(_choice_text(*choice), id=choice[1]) for choice in self._choices))
             options.styles.width = self._width
             yield options
 
@@ -86,7 +86,7 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def _choice(letter: str, name: str, description: str) -> Text:
+def _choice_text(letter: str, name: str, description: str) -> Text:
     return Text.assemble(
         (f" {letter} ", "bold reverse"), " ", (terminal(name), "bold"), "  ", (terminal(description), "dim")
     )
@@ -125,7 +125,7 @@ class Prompt(ModalScreen[str | None]):
 
 
 class Confirm(ModalScreen[bool]):
-    """Ask for confirmation before an action that cannot be undone.
+    """Asks for confirmation before an action that cannot be undone.
 
     Args:
         title: The question.
@@ -187,9 +187,9 @@ class Reading(ModalScreen[None]):
             box.border_title = Text(terminal(self._title))
             yield Static(Text(terminal_lines(self._text)) if isinstance(self._text, str) else self._text)
 
-    def action_move(self, by: int) -> None:
-        """Scroll by a line."""
-        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+    def action_move(self, lines: int) -> None:
+        """Scroll by this many lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_to_top(self) -> None:
         """Scroll to the top."""

@@ -35,8 +35,8 @@ COLUMNS: Sequence[TableColumn] = (
     TableColumn("latency", 8, right=True),
     TableColumn("error / finding", 20, grow=3, drop=2),
 )
-_TIME = 1  # the index of the time column
-_DATE = 6  # characters of "11-25 "
+_TIME_INDEX = 1  # the index of the time column
+_DATE_WIDTH = 6  # characters of "11-25 "
 
 _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
 
@@ -54,18 +54,18 @@ class ExchangeRows:
         """See `TableRows`. Returns the same object until the columns change."""
         title, width = str(self.times), 12
         if self.times is Times.CLOCK and self._session.index.at:
-            first, last = self._span()
+            first, last = self._time_range()
             title = f"time {self._session.clock.label(last)}"
-            width += _DATE * self._spans_days(first, last)
-        if (title, width) != (self._columns[_TIME].title, self._columns[_TIME].width):
-            time = replace(COLUMNS[_TIME], title=title, width=width)
-            self._columns = (*COLUMNS[:_TIME], time, *COLUMNS[_TIME + 1 :])
+            width += _DATE_WIDTH * self._spans_days(first, last)
+        if (title, width) != (self._columns[_TIME_INDEX].title, self._columns[_TIME_INDEX].width):
+            time_column = replace(COLUMNS[_TIME_INDEX], title=title, width=width)
+            self._columns = (*COLUMNS[:_TIME_INDEX], time_column, *COLUMNS[_TIME_INDEX + 1 :])
         return self._columns
 
-    def _span(self) -> tuple[int, int]:
+    def _time_range(self) -> tuple[int, int]:
         """Return the first and the last time of all rows."""
         index = self._session.index
-        return index.time(index.first if index.by_time is None else index.by_time.rows[0]), index.now
+        return index.time(index.first if index.by_time is None else index.by_time.rows[0]), index.latest_at
 
     def _spans_days(self, first: int, last: int) -> bool:
         return self._session.clock.day(first) != self._session.clock.day(last)
@@ -95,33 +95,33 @@ class ExchangeRows:
         frame = exchange.frame
         return [
             [(mark, "info" if mark.strip() else ""), (_LETTERS[level], level)],
-            self._time(position, (exchange.request or line).ts),
+            self._time_cell(position, (exchange.request or line).ts),
             [("#" + safe(line.connection_id.rpartition("-")[2]), "dim")],
             [(safe(frame.client_id or ""), "")] if frame else [],
             api(exchange),
             subject(exchange),
-            _size(exchange.request),
-            _size(exchange.response),
-            self._latency(exchange),
+            _size_cell(exchange.request),
+            _size_cell(exchange.response),
+            self._latency_cell(exchange),
             [
                 *([(f"; {safe(note.text)}  ", "info")] if note is not None and note.text else ()),
                 *problems(exchange, level),
             ],
         ]
 
-    def _time(self, position: int, ts: str) -> Cell:
+    def _time_cell(self, position: int, ts: str) -> Cell:
         index, clock = self._session.index, self._session.clock
         at = time_of(ts)
         if self.times is Times.CLOCK:
             text = clock.text(ts)
-            return [(text[5:] if self._spans_days(*self._span()) else text[11:], "dim")]
+            return [(text[5:] if self._spans_days(*self._time_range()) else text[11:], "dim")]
         if self.times is Times.SINCE_START:
-            since: int | None = self._span()[0]
+            since: int | None = self._time_range()[0]
         else:
             since = index.time(self._session.visible[position - 1]) if position else None
         return [("" if since is None else f"{(at - since) / 1e9:12.6f}", "dim")]
 
-    def _latency(self, exchange: Exchange) -> Cell:
+    def _latency_cell(self, exchange: Exchange) -> Cell:
         if exchange.state == RowState.ONE_WAY:
             return [("no answer", "dim")]
         if exchange.state == RowState.UNANSWERED:
@@ -131,5 +131,5 @@ class ExchangeRows:
         return [(duration(latency), style)] if latency is not None else []
 
 
-def _size(frame: RequestLine | ResponseLine | None) -> Cell:
+def _size_cell(frame: RequestLine | ResponseLine | None) -> Cell:
     return [(size(frame.size), "")] if frame is not None else []

@@ -31,7 +31,7 @@ from kproxy.tui.view import View
 #: Seconds that the cursor must rest on an exchange before its details are read.
 _CURSOR_REST_S = 0.04
 #: Seconds of sorting before keys are handled.
-_SLICE = 0.008
+_SLICE_S = 0.008
 
 _ORDERS = tuple(
     (
@@ -91,7 +91,7 @@ class ExchangeView(View):
         Binding("F", "follow", "follow"),
         Binding("r", "other_side", "other side"),
         Binding("o", "sort", "sort"),
-        Binding("t", "times", "times: UTC, local, since start, delta", show=False),
+        Binding("t", "cycle_time_format", "times: UTC, local, since start, delta", show=False),
         Binding("y", "copy", "copy"),
         Binding("w", "save", "save"),
         Binding("e", "edit", "editor"),
@@ -163,7 +163,7 @@ class ExchangeView(View):
         self._timer = self.set_timer(_CURSOR_REST_S, self._show_details)
 
     def _show_details(self) -> None:
-        """Show the exchange if it is a different one, got its response, or has news about why it waits."""
+        """Show the exchange if it is a different one, got its response, or has a new report about why it waits."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
         displayed = None if exchange is None else (exchange.row, exchange.state, exchange.late)
         if displayed != self._displayed:
@@ -217,7 +217,7 @@ class ExchangeView(View):
     def _narrow(self, row_filter: Filter | None, *, only_findings: bool, row: int | None) -> None:
         visible = self._session.visible
         visible.choose(row_filter, only_findings=only_findings)
-        visible.work(_SLICE)  # a short trace shows its matches immediately
+        visible.work(_SLICE_S)  # a short trace shows its matches immediately
         self.table.aim(row)
         self.update()
 
@@ -227,18 +227,18 @@ class ExchangeView(View):
         self.narrow(None)
 
     def narrow_more(self, view: View, text: str) -> None:
-        """Filter the visible rows further on behalf of `view`, to which back returns."""
+        """Filter the visible rows further on behalf of `view`; going back returns to that view."""
         visible = self._session.visible
-        self._remember(view)
+        self._save_state(view)
         combined = text if visible.filter is None else f"({visible.filter}) and ({text})"
         self.narrow(parse(combined), only_findings=visible.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
-        """Move the cursor to an exchange on behalf of `view`, to which back returns."""
-        self._remember(view)
+        """Move the cursor to an exchange on behalf of `view`; going back returns to that view."""
+        self._save_state(view)
         self._go_to(row)
 
-    def _remember(self, view: View | None) -> None:
+    def _save_state(self, view: View | None) -> None:
         visible = self._session.visible
         self._history.append(_SavedState(visible.filter, visible.only_findings, self.row, view))
 
@@ -255,9 +255,9 @@ class ExchangeView(View):
         """Switch between request and response."""
         self.detail.toggle_side()
 
-    def action_step(self, by: int) -> None:
+    def action_step(self, step: int) -> None:
         """Go to the next or previous exchange, even in full-screen mode."""
-        self.table.go(self.table.cursor + by)
+        self.table.go(self.table.cursor + step)
 
     def action_worst(self) -> None:
         """Go to the most urgent cause."""
@@ -294,7 +294,7 @@ class ExchangeView(View):
     def jump(self, row: int) -> None:
         """Move the cursor to an exchange; clear a filter that hides it."""
         if not self._session.visible.has(row):
-            self._remember(None)
+            self._save_state(None)
         self._go_to(row)
 
     def _go_to(self, row: int) -> None:
@@ -345,7 +345,7 @@ class ExchangeView(View):
         visible = self._session.visible
         visible.sort(order, reverse=order is visible.order and not visible.reverse)
         while visible.is_unsorted:
-            visible.work(_SLICE)
+            visible.work(_SLICE_S)
             await asyncio.sleep(0)
         column = next((number for number, candidate in _ORDER_OF_COLUMN.items() if candidate is order), None)
         is_ascending = order in (Order.TIME, Order.API, Order.CLIENT, Order.CONNECTION)
@@ -353,8 +353,8 @@ class ExchangeView(View):
         self.table.update()
         self.table.go(0)
 
-    def action_times(self) -> None:
-        """Show the next kind of times: UTC, local, since the first row, since the row above."""
+    def action_cycle_time_format(self) -> None:
+        """Show times in the next format: UTC, local, since the first row, since the row above."""
         clock, rows = self._session.clock, self._rows
         if rows.times is Times.CLOCK and not clock.is_local:
             clock.is_local = True

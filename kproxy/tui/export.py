@@ -52,9 +52,9 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
 
 async def save_visible(app: App[None], session: BrowseSession) -> None:
     """Ask for a file name, and save the visible rows as a trace, or as a capture if the name has its suffix."""
-    proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
+    proposed_name = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
     title = f"save {len(session.visible):,} rows as a trace (a name with .pcap: as a capture)"
-    name = await app.push_screen_wait(Prompt(title, proposed))
+    name = await app.push_screen_wait(Prompt(title, proposed_name))
     if not name:
         return
     path = Path(name)

@@ -57,7 +57,7 @@ class FilterBar(Vertical):
         return self.query_one(Input)
 
     def open(self, text: str) -> None:
-        """Open the input with an initial text."""
+        """Open the input, prefilled with `text`."""
         self.add_class("open")
         self._input.value = text
         self._input.cursor_position = len(text)
@@ -76,25 +76,25 @@ class FilterBar(Vertical):
         """Show completions or, if there are none or the text was `submitted`, the error, which is returned."""
         status = StyledText(no_wrap=True, overflow="ellipsis")
         completions = complete(text, self._input.cursor_position)
-        error_found: FilterError | None = None
-        searched: list[str] = []
+        parse_error: FilterError | None = None
+        searched_texts: list[str] = []
         if text.strip():
             try:
-                searched = [str(leaf) for leaf in leaves(parse(text).node) if isinstance(leaf, Text)]
+                searched_texts = [str(leaf) for leaf in leaves(parse(text).node) if isinstance(leaf, Text)]
             except FilterError as error:
-                error_found = error
-        if error_found is not None and (submitted or not completions):
-            carets = max(1, min(error_found.end, len(text)) - error_found.start)
-            status.append(" " * error_found.start + "^" * carets + " ", "red bold").append(str(error_found), "red")
+                parse_error = error
+        if parse_error is not None and (submitted or not completions):
+            caret_count = max(1, min(parse_error.end, len(text)) - parse_error.start)
+            status.append(" " * parse_error.start + "^" * caret_count + " ", "red bold").append(str(parse_error), "red")
         else:
-            if searched:
-                status.append(f"rows that contain {', '.join(map(safe, searched))}   ")
+            if searched_texts:
+                status.append(f"rows that contain {', '.join(map(safe, searched_texts))}   ")
             status.append(
                 "  ".join(completions[:_MAX_SUGGESTIONS]) + ("  …" if len(completions) > _MAX_SUGGESTIONS else ""),
                 "dim",
             )
         self.query_one(Static).update(status)
-        return error_found
+        return parse_error
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -109,10 +109,12 @@ class FilterBar(Vertical):
 
     def action_complete(self) -> None:
         """Insert the first completion."""
-        line = self._input
-        completions = complete(line.value, line.cursor_position)
+        text_input = self._input
+        completions = complete(text_input.value, text_input.cursor_position)
         if completions:
-            line.value, line.cursor_position = _insert_completion(line.value, line.cursor_position, completions[0])
+            text_input.value, text_input.cursor_position = _insert_completion(
+                text_input.value, text_input.cursor_position, completions[0]
+            )
 
     def action_leave(self) -> None:
         """Close the input without a change."""

@@ -25,8 +25,8 @@ class Keys(Static):
     def show_keys(self) -> None:
         """Show the current keys."""
         text = Text()
-        for active in self.screen.active_bindings.values():
-            binding = active.binding
+        for active_binding in self.screen.active_bindings.values():
+            binding = active_binding.binding
             if binding.show:
                 style = Style(meta={"key": binding.key})
                 text.append(key_name(binding), Style(bold=True, color="yellow") + style)

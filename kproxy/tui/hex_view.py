@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 #: Cells for a row of 16 bytes; a row of 8 bytes needs about half.
-_WIDE = 9 + 16 * 3 + 1 + 1 + 16
+_WIDE_CELLS = 9 + 16 * 3 + 1 + 1 + 16
 _OFFSET_WIDTH = 7
 
 
@@ -82,7 +82,7 @@ class HexView(ScrollView, can_focus=True):
     @property
     def row_bytes(self) -> int:
         """Bytes per row."""
-        return 16 if self.scrollable_content_region.width >= _WIDE else 8
+        return 16 if self.scrollable_content_region.width >= _WIDE_CELLS else 8
 
     def _measure(self) -> None:
         rows = -(-len(self._frame) // self.row_bytes)
@@ -115,24 +115,26 @@ class HexView(ScrollView, can_focus=True):
         row_bytes = self.row_bytes
         start = (y + self.scroll_offset.y) * row_bytes
         row = self._frame[start : start + row_bytes]
-        base = self.rich_style
+        base_style = self.rich_style
         if not row:
-            return Strip.blank(width, base)
+            return Strip.blank(width, base_style)
         start += self._first
-        styles = [self._style(start + number, byte) for number, byte in enumerate(row)]
-        segments = [Segment(f"{start:>{_OFFSET_WIDTH}}  ", base + self._component_style("place"))]
-        start_of_span, end = self.span
-        for number, byte in enumerate(row):
-            segments.append(Segment(f"{byte:02x}", base + styles[number]))
-            offset = start + number
-            joined = start_of_span <= offset < end - 1 and number < len(row) - 1
-            gap = "  " if number == 7 and row_bytes == 16 else " "
-            segments.append(Segment(gap, base + (self._component_style("span") if joined else Style.null())))
-        segments.append(Segment("   " * (row_bytes - len(row)) + " ", base))
-        for number, byte in enumerate(row):
+        styles = [self._style(start + index, byte) for index, byte in enumerate(row)]
+        segments = [Segment(f"{start:>{_OFFSET_WIDTH}}  ", base_style + self._component_style("place"))]
+        span_start, span_end = self.span
+        for index, byte in enumerate(row):
+            segments.append(Segment(f"{byte:02x}", base_style + styles[index]))
+            offset = start + index
+            continues_span = span_start <= offset < span_end - 1 and index < len(row) - 1
+            gap = "  " if index == 7 and row_bytes == 16 else " "
+            segments.append(
+                Segment(gap, base_style + (self._component_style("span") if continues_span else Style.null()))
+            )
+        segments.append(Segment("   " * (row_bytes - len(row)) + " ", base_style))
+        for index, byte in enumerate(row):
             char = chr(byte) if 0x20 <= byte < 0x7F else "."
-            segments.append(Segment(char, base + self._component_style("text") + styles[number]))
-        return Strip(segments).adjust_cell_length(width, base)
+            segments.append(Segment(char, base_style + self._component_style("text") + styles[index]))
+        return Strip(segments).adjust_cell_length(width, base_style)
 
     def _component_style(self, name: str) -> Style:
         return self.get_component_rich_style(f"hex--{name}", partial=True)
@@ -159,17 +161,17 @@ class HexView(ScrollView, can_focus=True):
     def _position(self) -> int:
         return self.cursor if self.cursor >= 0 else self.span[0]
 
-    def action_move(self, by: int) -> None:
-        """Move the cursor by bytes."""
-        self._move_cursor(self._position + by)
+    def action_move(self, count: int) -> None:
+        """Move the cursor by this many bytes."""
+        self._move_cursor(self._position + count)
 
-    def action_row(self, by: int) -> None:
-        """Move the cursor by rows."""
-        self._move_cursor(self._position + by * self.row_bytes)
+    def action_row(self, count: int) -> None:
+        """Move the cursor by this many rows."""
+        self._move_cursor(self._position + count * self.row_bytes)
 
-    def action_page(self, by: int) -> None:
-        """Move the cursor by pages."""
-        self._move_cursor(self._position + by * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
+    def action_page(self, count: int) -> None:
+        """Move the cursor by this many pages."""
+        self._move_cursor(self._position + count * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
 
     def action_to(self, offset: int) -> None:
         """Move the cursor to the first or last byte."""
@@ -184,10 +186,10 @@ class HexView(ScrollView, can_focus=True):
         x = offset_in_widget.x - _OFFSET_WIDTH - 2
         width = 3 * row_bytes + (row_bytes == 16)
         if 0 <= x < width:
-            number = min((x - (x > 24 and row_bytes == 16)) // 3, row_bytes - 1)
+            byte_index = min((x - (x > 24 and row_bytes == 16)) // 3, row_bytes - 1)
         elif x > width:
-            number = x - width - 1
+            byte_index = x - width - 1
         else:
             return
-        if 0 <= number < row_bytes:
-            self._move_cursor(self._first + (offset_in_widget.y + self.scroll_offset.y) * row_bytes + number)
+        if 0 <= byte_index < row_bytes:
+            self._move_cursor(self._first + (offset_in_widget.y + self.scroll_offset.y) * row_bytes + byte_index)

@@ -171,9 +171,9 @@ class OverviewView(View, Generic[T]):
 
     def show_text(self, text: Text) -> None:
         """Show a text below the table, and the number of unlisted items."""
-        number, items = self.omitted_items()
-        if number:
-            text.append(f"\n{number:,} {items} not listed", "yellow")
+        omitted_count, items = self.omitted_items()
+        if omitted_count:
+            text.append(f"\n{omitted_count:,} {items} not listed", "yellow")
         self._text_pane.update(text)
 
     @property
@@ -234,7 +234,10 @@ _UNITS = {
 
 
 def _sort_value(cell: Cell) -> tuple[float, str]:
-    """Return the sort key of a cell: the number at its beginning, in its unit, or else its text after -1 or -2."""
+    """Return the sort key of a cell: the number at its beginning, scaled by its unit.
+
+    A cell without a number sorts below those with one, by its text; an empty cell sorts lowest.
+    """
     text = "".join(piece for piece, _ in cell).strip()
     match = _NUMBER.match(text)
     if match is None:
@@ -260,11 +263,11 @@ def count_cell(number: int, style: str = "") -> Cell:
 
 def sparkline(counts: Sequence[int], width: int) -> str:
     """Return a sparkline of the last `width` counts; the highest is a full block."""
-    visible = list(counts)[-width:]
-    highest = max(visible, default=0)
+    shown_counts = list(counts)[-width:]
+    highest = max(shown_counts, default=0)
     if not highest:
         return ""
-    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (highest + 1))] for count in visible)
+    return "".join(" " if not count else "▁▂▃▄▅▆▇█"[min(7, count * 8 // (highest + 1))] for count in shown_counts)
 
 
 def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:

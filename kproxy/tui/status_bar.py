@@ -45,7 +45,7 @@ class Bar(Static):
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{light} ", colour).append(safe(source.name), "bold")
         if source.sentence:
-            is_live = source.phase is SourcePhase.LIVE  # then it is a warning
+            is_live = source.phase is SourcePhase.LIVE  # the sentence is then a warning
             text.append(f"  {safe(source.sentence)}", "bold red" if is_live else colour)
         if (percent := source.percent()) is not None:
             text.append(f"  reading {percent}%", "yellow")
@@ -100,8 +100,8 @@ class ViewTabs(Widget):
     def _labels(self) -> list[str]:
         """The label of each view: its title or, if room is short, a shorter one, or only keys of the other views."""
         titles = [view.title for view in self._views]
-        short = [view.short_title or view.title for view in self._views]
-        for names in (titles, short):
+        short_titles = [view.short_title or view.title for view in self._views]
+        for names in (titles, short_titles):
             labels = [f" {number} {name} " for number, name in enumerate(names, 1)]
             if sum(map(len, labels)) <= self.content_size.width:
                 return labels

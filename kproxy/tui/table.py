@@ -38,7 +38,7 @@ STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "top
 class TableColumn:
     """A column at least `width` cells wide, which takes `grow` shares of the remaining width.
 
-    The higher `drop`, the sooner the column is dropped when room is short; 0 is never dropped.
+    The higher `drop`, the sooner the column is dropped when room is short; a column with 0 is never dropped.
     """
 
     title: str
@@ -81,7 +81,7 @@ class Table(ScrollView, can_focus=True):
         "table--head",
         "table--cursor",
         "table--mark",
-        *(f"table--{s}" for s in STYLES),
+        *(f"table--{style}" for style in STYLES),
     }
     DEFAULT_CSS = """
     Table {
@@ -190,7 +190,7 @@ class Table(ScrollView, can_focus=True):
             self.refresh(Region(0, 0, self.size.width, 1))
 
     def measure_columns(self) -> None:
-        """Fit the columns again after they have changed."""
+        """Recompute the widths of the columns after they have changed."""
         self._widths = _fit_widths(self.rows.columns, self.scrollable_content_region.width)
         self.refresh()
 
@@ -259,8 +259,8 @@ class Table(ScrollView, can_focus=True):
         if follow:
             self.update()
 
-    def action_move(self, by: int) -> None:
-        self.go(self.cursor + by)
+    def action_move(self, rows: int) -> None:
+        self.go(self.cursor + rows)
 
     def action_first(self) -> None:
         self.go(0)
@@ -268,8 +268,8 @@ class Table(ScrollView, can_focus=True):
     def action_last(self) -> None:
         self.go(len(self.rows) - 1)
 
-    def action_page(self, by: int) -> None:
-        self.go(self.cursor + by * max(1, self.scrollable_content_region.height - 2))
+    def action_page(self, pages: int) -> None:
+        self.go(self.cursor + pages * max(1, self.scrollable_content_region.height - 2))
 
     def action_choose(self) -> None:
         if self._key is not None:
@@ -285,9 +285,9 @@ class Table(ScrollView, can_focus=True):
                 self.action_choose()
 
     def _column_at(self, x: int) -> int | None:
-        for number, width in enumerate(self._widths):
+        for index, width in enumerate(self._widths):
             if width and x <= width:
-                return number
+                return index
             x -= width + bool(width)
         return None
 
@@ -324,9 +324,9 @@ class Table(ScrollView, can_focus=True):
             base += self.get_component_rich_style("table--cursor", partial=True)
         return self._strip(cells, base, width)
 
-    def _title(self, number: int) -> str:
-        title = self.rows.columns[number].title
-        if self._sorted_by is None or self._sorted_by[0] != number:
+    def _title(self, column: int) -> str:
+        title = self.rows.columns[column].title
+        if self._sorted_by is None or self._sorted_by[0] != column:
             return title
         return title + ("▼" if self._sorted_by[1] else "▲")
 

@@ -18,9 +18,9 @@ from textual.widget import Widget
 from kproxy.groups.timeline import LEADER, Cell, Drawing, Grid, Mark, Window
 from kproxy.trace.formatting import safe
 
-_LABEL = 24
+_LABEL_WIDTH = 24
 #: Lines above the lanes: generations, times.
-_HEAD = 2
+_HEAD_LINES = 2
 
 
 class Timeline(Widget, can_focus=True):
@@ -105,7 +105,7 @@ class Timeline(Widget, can_focus=True):
 
     @property
     def _columns(self) -> int:
-        return self.content_size.width - _LABEL - 1
+        return self.content_size.width - _LABEL_WIDTH - 1
 
     def on_resize(self) -> None:
         """Adapt the number of columns."""
@@ -121,11 +121,13 @@ class Timeline(Widget, can_focus=True):
             return self._marks_strip(grid.generations, drawing.heading, width)
         if y == 1:
             return self._marks_strip(grid.times, "time (UTC)", width)
-        lane = self._top + y - _HEAD
+        lane = self._top + y - _HEAD_LINES
         if lane < len(drawing.lanes):
             return self._lane_strip(lane, width)
         legend = _legend(tuple(drawing.legend), width)
-        legend_line = lane - len(drawing.lanes) - (len(drawing.lanes) + _HEAD + len(legend) < self.content_size.height)
+        legend_line = (
+            lane - len(drawing.lanes) - (len(drawing.lanes) + _HEAD_LINES + len(legend) < self.content_size.height)
+        )
         text = legend[legend_line] if 0 <= legend_line < len(legend) else ""
         return Strip([Segment(text, base + self._component_style("dim"))]).adjust_cell_length(width, base)
 
@@ -135,7 +137,7 @@ class Timeline(Widget, can_focus=True):
             for column, letter in enumerate(mark.text, mark.column):
                 if 0 <= column < len(line):
                     line[column] = letter
-        text = f"{title:>{_LABEL}} " + "".join(line)
+        text = f"{title:>{_LABEL_WIDTH}} " + "".join(line)
         base = self.rich_style
         return Strip([Segment(text, base + self._component_style("head"))]).adjust_cell_length(width, base)
 
@@ -144,10 +146,10 @@ class Timeline(Widget, can_focus=True):
         assert self._drawing is not None
         base = self.rich_style
         name = self._drawing.lanes[lane][1]
-        label = safe(name.removesuffix(LEADER))[: _LABEL - 2] + LEADER * name.endswith(LEADER)
+        label = safe(name.removesuffix(LEADER))[: _LABEL_WIDTH - 2] + LEADER * name.endswith(LEADER)
         is_selected = self.has_focus and lane == self._lane
         label_style = Style(bold=True) if is_selected else self._component_style("dim")
-        segments = [Segment(f"{label:>{_LABEL}} ", base + label_style)]
+        segments = [Segment(f"{label:>{_LABEL_WIDTH}} ", base + label_style)]
         for column, cell in enumerate(self._grid.cells[lane]):
             style = base + self._style(cell)
             if is_selected and column == self._column:
@@ -173,21 +175,21 @@ class Timeline(Widget, can_focus=True):
         return self._grid.cells[self._lane][self._column]
 
     def _show_cursor(self) -> None:
-        height = max(1, self.content_size.height - _HEAD)
+        height = max(1, self.content_size.height - _HEAD_LINES)
         self._top = max(min(self._top, self._lane), self._lane - height + 1)
         self.refresh()
         if self._drawing is not None and (cell := self.cell) is not None:
             self.post_message(self.Pointed(self._drawing.lanes[self._lane][0], cell))
 
-    def action_across(self, by: int) -> None:
+    def action_across(self, columns: int) -> None:
         """Move the cursor in time."""
-        self._column = max(0, min(self._column + by, self._columns - 1))
+        self._column = max(0, min(self._column + columns, self._columns - 1))
         self._show_cursor()
 
-    def action_lane(self, by: int) -> None:
+    def action_lane(self, lanes: int) -> None:
         """Move the cursor to another member."""
         if self._drawing is not None:
-            self._lane = max(0, min(self._lane + by, len(self._drawing.lanes) - 1))
+            self._lane = max(0, min(self._lane + lanes, len(self._drawing.lanes) - 1))
             self._show_cursor()
 
     def action_event(self, step: int) -> None:
@@ -235,11 +237,11 @@ class Timeline(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked cell; a double click shows the frame."""
         offset = event.get_content_offset(self)
-        lane = -1 if offset is None else self._top + offset.y - _HEAD
+        lane = -1 if offset is None else self._top + offset.y - _HEAD_LINES
         if offset is None or self._drawing is None or not 0 <= lane < len(self._drawing.lanes):
             return
         self._lane = lane
-        self._column = max(0, min(offset.x - _LABEL - 1, self._columns - 1))
+        self._column = max(0, min(offset.x - _LABEL_WIDTH - 1, self._columns - 1))
         self._show_cursor()
         if event.chain > 1:
             self.action_choose()

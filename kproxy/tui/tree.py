@@ -71,7 +71,7 @@ class FieldTree(Tree[FieldView]):
             parent.add(label(field), field, allow_expand=not field.is_leaf)
 
     def _open(self, node: TreeNode[FieldView], depth: int) -> None:
-        """Expand a field, and small fields below it."""
+        """Expand a field, and small fields inside it."""
         self._fill(node)
         node.expand()
         if depth and len(node.children) <= _FEW_ELEMENTS:
@@ -133,9 +133,9 @@ class FieldTree(Tree[FieldView]):
                 break
             node = child_node
         if node is not self.root:
-            self.call_after_refresh(self._settle, node)
+            self.call_after_refresh(self._move_to, node)
 
-    def _settle(self, node: TreeNode[FieldView]) -> None:
+    def _move_to(self, node: TreeNode[FieldView]) -> None:
         self.move_cursor(node)
         self.scroll_to_node(node, animate=False)
 

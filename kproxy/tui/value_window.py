@@ -123,7 +123,7 @@ class ValueWindow(ModalScreen[None]):
         self._box.border_subtitle = form_name
         self._pager.show(full_value(self._chain, self._form))
 
-    def action_form(self, by: int) -> None:
+    def action_form(self, step: int) -> None:
         """Switch between the default form, text and hex."""
-        self._form = _FORMS[(_FORMS.index(self._form) + by) % len(_FORMS)]
+        self._form = _FORMS[(_FORMS.index(self._form) + step) % len(_FORMS)]
         self._show()

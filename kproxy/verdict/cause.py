@@ -1,4 +1,4 @@
-"""A cause of findings: the first of the most severe ones, how often and where they were found, and if it lasts."""
+"""A cause of findings: the first of the most severe ones, how often and where they occur, and whether it is ongoing."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Cause:
 
     @property
     def seen(self) -> str:
-        """How often and where it was found, and whether it lasts: ``12 times on 3 connections, it lasts``."""
+        """How often and where it was found, and whether it is ongoing: ``12 times on 3 connections, it lasts``."""
         connections_text = f"{len(self.connections):,} connection{'s' * (len(self.connections) != 1)}"
         text = "once" if self.count == 1 else f"{self.count:,} times on {connections_text}"
         if self.lasts:

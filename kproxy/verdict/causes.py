@@ -93,7 +93,10 @@ class Causes:
             self._count_unmarked_repeats(line)
 
     def follow(self, line: Line) -> None:
-        """End what ends with a line, without counting its findings; alone, it is for lines that a filter excludes."""
+        """End the causes that end with a line, without counting its findings.
+
+        For lines that a filter excludes, call only this.
+        """
         self._lasting.end(line, is_alone=not self._endpoints)
         if isinstance(line, ResponseLine):
             if self._awaited and (causes := self._requests.match(line)) is not None:

@@ -52,7 +52,7 @@ class LastingCauses:
             self._count += 1
 
     def end(self, line: Line, *, is_alone: bool) -> None:
-        """End the causes that end with a line. `is_alone` tells if no connection was open before it."""
+        """End the causes that end with a line. `is_alone` tells whether no connection was open before it."""
         if isinstance(line, ResponseLine):
             requests = self._requests.get(line.connection_id)
             if requests is not None and line.request_offset is not None:

@@ -24,7 +24,7 @@ def cause_key(finding: FindingEntry, api: str | None, api_version: int | None, d
     """Return a key that is equal for all findings with the same cause.
 
     It consists of code, severity, API, version, direction, and field or edit. Findings about groups
-    that make no progress (family G) become more severe the longer it lasts, so their severity is left out. So are
+    that make no progress (family G) become more severe the longer a stall lasts, so their severity is left out. So are
     messages, whose numbers and names differ for the same bug. A trace has a finding for each server (not for habits of
     clients), client and subject (such as a topic) with the same cause (`dissectors.rules.check`); here they are one.
     """

@@ -20,14 +20,14 @@ from kproxy.version import __version__
 
 #: Maximum number of rows, and of records, in one answer.
 MAX_ROWS: Final = 500
-#: Seconds that looking for records may take before the client has to ask again.
+#: Seconds that a search for records may take; the client then continues it with another request.
 _RECORDS_S: Final = 0.2
 #: API keys of frames with records: Produce, Fetch, ShareFetch.
 _RECORD_API_KEYS: Final = frozenset({0, 1, 78})
 
 
 def info(filter_text: str) -> dict[str, Any]:
-    """Return what does not change: the version, the filter language, the filter of the command line."""
+    """Return the values that never change: the version, the filter language, the filter from the command line."""
     return {"version": __version__, "names": [], "notes": [], "filter": filter_text, **filter_fields()}
 
 
@@ -47,7 +47,7 @@ def state(session: BrowseSession) -> dict[str, Any]:
         "unanswered": sum(api.unanswered for api in apis),
         "waiting": index.waiting() if source.live else 0,
         "first": index.at[0] // 1000 if index.at else 0,
-        "last": index.now // 1000,
+        "last": index.latest_at // 1000,
         "live": source.live,
         "reading": source.phase is SourcePhase.READING,
         "percent": source.percent(),
@@ -113,9 +113,9 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
         position += 1
         if index.api[row - index.first] not in _RECORD_API_KEYS or (exchange := session.exchange(row)) is None:
             continue
-        if fields := records_json(exchange):
-            exchanges.append([row_json(session, exchange, row), fields])
-            count += sum(len(field["rows"]) for field in fields)
+        if record_fields := records_json(exchange):
+            exchanges.append([row_json(session, exchange, row), record_fields])
+            count += sum(len(field["rows"]) for field in record_fields)
     return {"exchanges": exchanges, "next": position if position < len(visible) else None}
 
 

@@ -16,7 +16,7 @@ _TITLES: Final = ("time", "connection", "client", "API", "version", "what", "byt
 
 
 def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
-    """Yield lines of CSV. A text that a spreadsheet would take for a formula gets a leading apostrophe."""
+    """Yield lines of CSV. A text that a spreadsheet would interpret as a formula gets a leading apostrophe."""
     yield _csv_line(_TITLES)
     for position in range(len(view.visible)):
         row = view.visible[position]

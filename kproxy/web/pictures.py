@@ -13,8 +13,8 @@ from kproxy.browse.session_view import SessionView
 
 #: Maximum number of pictures that are kept.
 _MAX_PICTURES: Final = 16
-#: Recounting may take at most one part in this many of the time.
-_SHARE: Final = 20
+#: How many times longer the pause before a recount is than the last count.
+_PAUSE_FACTOR: Final = 20
 #: Seconds of work between two turns of other requests.
 _SLICE_S: Final = 0.01
 
@@ -26,8 +26,8 @@ class _Picture:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     value: Any = None
     version: object = None
-    at: float = 0.0
-    took: float = 0.0
+    completed_at: float = 0.0
+    took_s: float = 0.0
 
 
 class Pictures:
@@ -37,7 +37,7 @@ class Pictures:
         self._pictures: OrderedDict[Hashable, _Picture] = OrderedDict()  # the most recently used last
 
     async def picture(self, key: Hashable, view: SessionView, count: Callable[[], Generator[None, None, Any]]) -> Any:
-        """Return the picture of a view: a new one if rows have changed, unless the last one took long."""
+        """Return the picture of a view: a new one if rows have changed, unless the last one took long and is recent."""
         picture = self._pictures.setdefault(key, _Picture())
         self._pictures.move_to_end(key)
         if len(self._pictures) > _MAX_PICTURES:
@@ -45,10 +45,12 @@ class Pictures:
         async with picture.lock:
             version = view, view.visible.version
             is_outdated = picture.version != version
-            if is_outdated and (picture.value is None or time.monotonic() - picture.at >= _SHARE * picture.took):
+            if is_outdated and (
+                picture.value is None or time.monotonic() - picture.completed_at >= _PAUSE_FACTOR * picture.took_s
+            ):
                 picture.version = version
-                picture.value, picture.took = await _run_in_slices(count())
-                picture.at = time.monotonic()
+                picture.value, picture.took_s = await _run_in_slices(count())
+                picture.completed_at = time.monotonic()
             return picture.value
 
 

@@ -49,8 +49,8 @@ _HEADERS: Final = {
 _SLICE_S: Final = 0.008
 _PAUSE_S: Final = 0.001
 _IDLE_S: Final = 0.05
-#: Seconds between two events of a window, and that a request waits for its filter to find something.
-_EVENT_S: Final = 0.25
+#: Seconds between two events sent to a window, and the longest time that a request waits for its filter to finish.
+_EVENT_INTERVAL_S: Final = 0.25
 _WAIT_S: Final = 0.3
 #: Bytes of a download that are written at once.
 _CHUNK: Final = 1 << 16
@@ -68,14 +68,14 @@ class WebServer:
     Args:
         session: The session to show; the server reads its source.
         access: The access control.
-        chosen: The filter with which a page begins.
+        initial_filter: The filter with which a page begins.
     """
 
     def __init__(self, session: BrowseSession, access: AccessControl, initial_filter: str = "") -> None:
-        self._session, self._access, self._chosen = session, access, initial_filter
+        self._session, self._access, self._initial_filter = session, access, initial_filter
         self._views = Views(session)
         self._pictures = Pictures()
-        self._windows: set[web.WebSocketResponse] = set()
+        self._websockets: set[web.WebSocketResponse] = set()
         self._state: tuple[object, bytes] = (None, b"")
 
     async def serve_on(self, sockets: Sequence[socket], stop: asyncio.Event) -> None:
@@ -91,8 +91,8 @@ class WebServer:
             finally:
                 for task in reader_tasks:
                     task.cancel()
-                for window in tuple(self._windows):
-                    await window.close(code=WSCloseCode.GOING_AWAY)
+                for websocket in tuple(self._websockets):
+                    await websocket.close(code=WSCloseCode.GOING_AWAY)
                 await runner.cleanup()
 
     async def _read(self) -> None:
@@ -102,7 +102,7 @@ class WebServer:
             await asyncio.sleep(_PAUSE_S if has_more else _IDLE_S)
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._guard])
+        app = web.Application(middlewares=[self._check_access])
         app.add_routes([
             web.get("/", self._index),
             web.get("/app/{name:[a-z_]+}.{kind:js|css}", self._module),
@@ -126,7 +126,7 @@ class WebServer:
         return app
 
     @web.middleware
-    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Reject requests without access, and requests from pages of other servers."""
         if not self._access.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
@@ -160,7 +160,7 @@ class WebServer:
         return web.Response(text=file.read_text(encoding="utf-8"), content_type=_TYPES[kind])
 
     async def _info(self, _: web.Request) -> web.Response:
-        return _json(answers.info(self._chosen) | {"names": [self._session.source.name]})
+        return _json(answers.info(self._initial_filter) | {"names": [self._session.source.name]})
 
     async def _get_state(self, _: web.Request) -> web.Response:
         return web.Response(body=self._encoded_state(), content_type="application/json")
@@ -173,35 +173,35 @@ class WebServer:
         return self._state[1]
 
     async def _events(self, request: web.Request) -> web.WebSocketResponse:
-        """Send the state after each change, at most every `_EVENT_S`.
+        """Send the state after each change, at most every `_EVENT_INTERVAL_S`.
 
         This is a websocket, because browsers limit other streams from a server to six across all windows.
         """
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Only pages of this server may ask it.\n")
-        if len(self._windows) >= _MAX_WINDOWS:
+        if len(self._websockets) >= _MAX_WINDOWS:
             raise web.HTTPServiceUnavailable(text=f"{_MAX_WINDOWS} windows are open, which is the maximum.\n")
-        window = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
-        await window.prepare(request)
-        self._windows.add(window)
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=1024)
+        await websocket.prepare(request)
+        self._websockets.add(websocket)
         try:
             async with asyncio.TaskGroup() as tasks:
-                sender = tasks.create_task(self._send_changes(window))
-                async for _ in window:
+                sender = tasks.create_task(self._send_changes(websocket))
+                async for _ in websocket:
                     pass  # windows only receive
                 sender.cancel()
         finally:
-            self._windows.discard(window)
-        return window
+            self._websockets.discard(websocket)
+        return websocket
 
-    async def _send_changes(self, window: web.WebSocketResponse) -> None:
+    async def _send_changes(self, websocket: web.WebSocketResponse) -> None:
         last_state = b""
         with suppress(ConnectionError):
-            while not window.closed:
+            while not websocket.closed:
                 if (state := self._encoded_state()) is not last_state:
-                    await window.send_str(state.decode())
+                    await websocket.send_str(state.decode())
                     last_state = state
-                await asyncio.sleep(_EVENT_S)
+                await asyncio.sleep(_EVENT_INTERVAL_S)
 
     async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
         """Return the view that a request asks for, after filtering and sorting it for up to `_WAIT_S`."""
@@ -219,11 +219,11 @@ class WebServer:
 
     async def _rows(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        offset, limit = _number(request, "offset"), _number(request, "limit", answers.MAX_ROWS)
+        offset, limit = _query_number(request, "offset"), _query_number(request, "limit", answers.MAX_ROWS)
         return _json(answers.rows(self._session, view, offset, limit))
 
     async def _position(self, request: web.Request) -> web.Response:
-        return _json({"position": answers.position(await self._view(request), _number(request, "row"))})
+        return _json({"position": answers.position(await self._view(request), _query_number(request, "row"))})
 
     async def _exchange(self, request: web.Request) -> web.Response:
         result = answers.exchange(self._session, int(request.match_info["row"]))
@@ -242,8 +242,8 @@ class WebServer:
 
     async def _records(self, request: web.Request) -> web.Response:
         view = await self._view(request)
-        max_records = _number(request, "most", answers.MAX_ROWS)
-        return _json(answers.records(self._session, view, _number(request, "from"), max_records))
+        max_records = _query_number(request, "most", answers.MAX_ROWS)
+        return _json(answers.records(self._session, view, _query_number(request, "from"), max_records))
 
     async def _timeline(self, request: web.Request) -> web.Response:
         view = await self._view(request, counts=True)
@@ -262,7 +262,7 @@ class WebServer:
         key = "topics", *_rows_key(request), parts
         return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
 
-    async def _whole_view(self, request: web.Request) -> SessionView:
+    async def _complete_view(self, request: web.Request) -> SessionView:
         """Return the view that a request asks for, once it is completely filtered and sorted."""
         view = await self._view(request)
         while view.visible.is_behind:
@@ -273,14 +273,14 @@ class WebServer:
     async def _download(
         self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
     ) -> web.StreamResponse:
-        return await _send_file(request, lines(self._session, await self._whole_view(request)), name)
+        return await _send_file(request, lines(self._session, await self._complete_view(request)), name)
 
     async def _capture(self, request: web.Request) -> web.StreamResponse:
         """Send the rows of a view as a capture, or only the exchange of a row."""
         if "row" in request.query:
-            rows: Iterable[int] = (_number(request, "row"),)
+            rows: Iterable[int] = (_query_number(request, "row"),)
         else:
-            visible = (await self._whole_view(request)).visible
+            visible = (await self._complete_view(request)).visible
             rows = [visible[position] for position in range(len(visible))]
         try:
             return await _send_file(request, pcapng(self._session, rows), "kproxy-rows.pcapng")
@@ -288,12 +288,12 @@ class WebServer:
             raise web.HTTPNotFound(text=f"{NO_BYTES}\n") from None
 
 
-async def _send_file(request: web.Request, parts: Iterator[bytes], name: str) -> web.StreamResponse:
+async def _send_file(request: web.Request, chunks: Iterator[bytes], name: str) -> web.StreamResponse:
     """Send a file while it is generated, in turn with other requests. Errors before its first byte are raised."""
     response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
     response.content_type = _DOWNLOADS[name.rpartition(".")[2]]
     buffer, deadline = bytearray(), time.perf_counter() + _SLICE_S
-    for chunk in parts:
+    for chunk in chunks:
         buffer += chunk
         if len(buffer) >= _CHUNK:
             if not response.prepared:
@@ -314,10 +314,10 @@ def _rows_key(request: web.Request) -> tuple[str, str]:
 
 
 def _part_count(request: web.Request) -> int:
-    return min(max(_number(request, "parts", _DEFAULT_PARTS), 1), _MAX_PARTS)
+    return min(max(_query_number(request, "parts", _DEFAULT_PARTS), 1), _MAX_PARTS)
 
 
-def _number(request: web.Request, name: str, default: int = 0) -> int:
+def _query_number(request: web.Request, name: str, default: int = 0) -> int:
     text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
 

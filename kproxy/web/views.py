@@ -13,7 +13,7 @@ from kproxy.filters import parse
 
 #: Maximum number of views; a view of a million rows needs 8 MB.
 MAX_VIEWS: Final = 24
-#: Seconds that an unused view of a live source is kept, as each filters all new rows. Windows ask again as rows come.
+#: Seconds that an unused view of a live source is kept, as each filters all new rows. Windows ask again as rows arrive.
 KEEP_S: Final = 30.0
 
 ORDERS: Final = {

@@ -39,7 +39,7 @@ def test_exported_names_are_documented() -> None:
     assert set(dissectors.__all__) <= set(dir(dissectors))
 
 
-def test_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_raises_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'dissectors' has no attribute 'conection'"):
         dissectors.conection  # type: ignore[attr-defined]  # noqa: B018
 

@@ -1,4 +1,4 @@
-"""Send broken frames through kproxy for hours: does any raise an exception, and which is the slowest?
+"""Send broken frames through kproxy for hours, to find those that raise an exception, and the slowest.
 
 python -m tests.fuzz REPORT             run until stopped; continue where REPORT.jsonl ends
 python -m tests.fuzz REPORT --chunks 9  run 9 chunks
@@ -32,20 +32,22 @@ def run_chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any
     with watch.failures():
         try:
             run_way(f"{way} {number}", frames or default_frames, watch)
-        except Exception:  # noqa: BLE001  # raised outside a frame, or the way cannot go on
+        except Exception:  # noqa: BLE001  # raised outside a frame, or in a way that cannot continue
             watch.raised.append({"error": traceback.format_exc(), "frame": watch.frames})
     return {"way": way, "chunk": number} | watch.record()
 
 
 def report(chunks: list[dict[str, Any]]) -> str:
-    """Return the totals of all chunks."""
+    """Return a report with the totals of all chunks."""
     sections = []
     for way in WAYS:
         way_chunks = [chunk for chunk in chunks if chunk["way"] == way]
-        frames, cpu = sum(chunk["frames"] for chunk in way_chunks), sum(chunk["cpu_s"] for chunk in way_chunks)
+        frames, cpu_s = sum(chunk["frames"] for chunk in way_chunks), sum(chunk["cpu_s"] for chunk in way_chunks)
         raised = [(chunk, failure) for chunk in way_chunks for failure in chunk["raised"]]
-        slow = sum(len(chunk["slow"]) for chunk in way_chunks)
-        sections.append(f"{way}: {frames:,} frames in {cpu:,.0f} s of CPU, {len(raised)} raised, {slow} over {SLOW} ms")
+        slow_count = sum(len(chunk["slow"]) for chunk in way_chunks)
+        sections.append(
+            f"{way}: {frames:,} frames in {cpu_s:,.0f} s of CPU, {len(raised)} raised, {slow_count} over {SLOW} ms"
+        )
         if way_chunks:
             slowest_chunk = max(way_chunks, key=lambda chunk: chunk["slowest"]["ms"])
             slowest = slowest_chunk["slowest"]
@@ -63,7 +65,7 @@ def report(chunks: list[dict[str, Any]]) -> str:
 
 
 def fuzz(report_path: Path, chunk_limit: int | None) -> None:
-    """Run chunks, taking the ways in turn, after the chunks that the report already has."""
+    """Run chunks, taking the ways in turn; continue after the chunks that are already in the report."""
     records = report_path.with_name(f"{report_path.name}.jsonl")
     chunks = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     names = list(WAYS)
@@ -82,7 +84,7 @@ def main() -> None:
     parser.add_argument("--chunk", metavar="WAY:NUMBER")
     parser.add_argument("--frames", type=int)
     args = parser.parse_args()
-    Source("")  # loads the frames to break, so that the garbage collector does not traverse them in a frame's time
+    Source("")  # load the frames to break now, so that collecting them is not counted as a frame's time
     gc.freeze()
     if args.chunk:
         way, number = args.chunk.split(":")

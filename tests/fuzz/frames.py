@@ -18,7 +18,7 @@ from tests.fuzz.mutations import mutate
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import framed
 
-#: Number of exchanges written under layout edits for a chunk; they take long to write, so a chunk reuses them.
+#: The number of exchanges per chunk that are written under layout edits; writing them is slow, so a chunk reuses them.
 _EDITED = 300
 
 
@@ -99,7 +99,7 @@ class Source:
         self._sources = (*(_kafka_exchanges(), _captured_exchanges(), self._edited) * 3, _internal_topic_exchanges())
 
     def exchange(self, correlation_id: int) -> Exchange:
-        """Return the next exchange. Its request, its response or both go through up to four mutations."""
+        """Return the next exchange, with up to four mutations of its request, its response or both."""
         random = self._random
         key, version, request, response = self._pick()
         other_exchange = self._pick()

@@ -1,4 +1,4 @@
-"""Damage to the bytes of a frame: whatever a broken writer, a bad disk or an attacker may send."""
+"""Damage the bytes of a frame, as a broken writer, a bad disk or an attacker may do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LENGTHS = (
     b"\x80\x01", b"\xff\x7f", b"\xff\xff\x03", b"\x7f",
 )  # fmt: skip
 _FILLERS = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF)
-#: The most bytes that `grow` adds to a frame.
+#: The maximum number of bytes that `grow` adds to a frame.
 _LARGE = 150 << 10
 
 Mutation = Callable[[Random, bytes, bytes], bytes]
@@ -94,7 +94,7 @@ def nest(random: Random, data: bytes, other_frame: bytes) -> bytes:
 
 
 def grow(random: Random, data: bytes, _: bytes) -> bytes:
-    """Repeat a slice until the frame is large; rarely, because large frames take long."""
+    """Repeat a slice until the frame is large; do so rarely, because large frames take long to process."""
     start, end = _random_span(random, len(data), 64)
     if random.random() > 0.02 or start == end:
         return data

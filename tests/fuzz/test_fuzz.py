@@ -18,7 +18,7 @@ from tests.fuzz.mutations import MUTATIONS, mutate
 
 @pytest.fixture(autouse=True)
 def few_edited_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write only a few frames under layout edits, because they take long."""
+    """Write only a few frames under layout edits, because writing them is slow."""
     monkeypatch.setattr(frames, "_EDITED", 20)
 
 

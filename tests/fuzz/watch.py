@@ -1,4 +1,4 @@
-"""CPU time and exceptions of the frames of one chunk."""
+"""Record the CPU time and exceptions of the frames in one chunk."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from dissectors.failures import Failure
 
-#: CPU time (ms) from which a frame counts as slow.
+#: A frame that takes at least this much CPU time (ms) counts as slow.
 SLOW = 200
 
 
 class _Collector:
-    """The CPU time of the garbage collector, which traverses the objects of all frames whichever frame it runs in."""
+    """The CPU time of the garbage collector, which is not due to the frame during which it runs."""
 
     def __init__(self) -> None:
         self.total = self._began = 0.0
@@ -33,7 +33,7 @@ _COLLECTOR = _Collector()
 
 
 class Watch:
-    """Counts frames, and keeps the slowest one, the slow ones, and those that raised or failed in a step.
+    """Count frames, and keep the slowest one, the slow ones, and those that raised or failed in a step.
 
     The time of a frame excludes that of the garbage collector.
     """

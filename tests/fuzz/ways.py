@@ -48,7 +48,7 @@ def run_explain(seed: str, count: int, watch: Watch) -> None:
 
 
 def run_inspector(seed: str, count: int, watch: Watch) -> None:
-    """Pass connections through one inspector; their bytes come in pieces and are sometimes lost."""
+    """Pass connections through one inspector; their bytes arrive in pieces and are sometimes lost."""
     random, source = Random(seed), Source(seed)
     inspector = Inspector("fuzz", random.choice(tuple(Detail)), excerpts=random.random() < 0.5)
     exchange_counts = [_EXCHANGES] * _CONNECTIONS
@@ -138,7 +138,7 @@ class _Packets:
         for start in range(0, len(frame), max(size, len(frame) // 40 + 1)):
             piece = frame[start : start + max(size, len(frame) // 40 + 1)]
             segments.append(_segment(port, side, sequences, piece, ACK, at))
-            if random.random() < _RARE:  # overlaps the next one, with other bytes
+            if random.random() < _RARE:  # overlaps the next segment with different bytes
                 segments.append(_segment(port, side, sequences, piece[::-1] + b"x", ACK, at))
             sequences[side] += len(piece)
         if random.random() < _RARE:
@@ -164,7 +164,7 @@ def run_dissect(seed: str, count: int, watch: Watch) -> None:
 
 
 #: Each way by name, with the number of frames in a chunk. The first few thousand frames take most of its time: later
-#: departures of the same message are known, as in a proxy that has run for a long time.
+#: deviations of the same message are already known, as in a proxy that has run for a long time.
 WAYS: dict[str, tuple[Callable[[str, int, Watch], None], int]] = {
     "explain": (run_explain, 4_000),
     "inspector": (run_inspector, 150_000),

@@ -1,1 +1,1 @@
-"""Frames that grow in one place, and the work that kproxy does for them, which must not grow faster than the frame."""
+"""Test that the work that kproxy does for a frame does not grow faster than the frame, whichever part grows."""

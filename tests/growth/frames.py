@@ -1,4 +1,4 @@
-"""Frames of any API version, one part of which can have any size."""
+"""Build frames of any API version in which one part can have any size."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class GrowingFrame:
         version: Its version.
         is_request: Whether the part is in the request, or in the response.
         path: The path of the part that grows.
-        content: A key of `BYTES` or `RECORDS`: what bytes and records fields hold.
-        damage: A key of `DAMAGE`: what else is wrong with the frame.
+        content: A key of `BYTES` or `RECORDS`, the content of bytes and records fields.
+        damage: A key of `DAMAGE`, the additional damage to the frame.
     """
 
     api: str
@@ -153,7 +153,7 @@ class _Values:
         self._numbers = count(1)
 
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
-        """Return the values of a struct. Of its tagged fields, it only has the one on the path of the growing part."""
+        """Return the values of a struct. Its only tagged field is the one on the path of the growing part."""
         on_path = [field for field in layout.tagged if self._path[: len(path) + 1] == (*path, field.name)]
         struct_values = {
             member.name: self._field(member, (*path, member.name)) for member in (*layout.fields, *on_path)

@@ -9,17 +9,17 @@ from dissectors.diagnosis import payloads, search
 from tests.growth.frames import GrowingFrame
 from tests.growth.work import count_lines, explain_exchange, inspect
 
-#: Two sizes of the part that grows. Even at the first, quadratic work would clearly exceed the rest.
+#: Two sizes of the part that grows. Even at the smaller size, quadratic work would clearly exceed the rest.
 SMALL, LARGE = 200, 400
 
 #: The largest factor by which the work may grow: 2, and a little for work that grows with the logarithm.
 MAX_GROWTH = 2.3
 
 #: The fields that the search for a diagnosis may read: few, so that the search does not hide the rest of the work.
-#: Its limit is fixed.
+#: The real limit is fixed.
 _SEARCH_FIELDS = 1_000
 
-#: The lines that the search and the ranking of its results may run in addition, which grow in jumps up to their limit.
+#: The lines that the search and the ranking of its results may run in addition; they grow in jumps up to a limit.
 _SEARCH_LINES = 200_000
 
 
@@ -41,7 +41,7 @@ def growth(growing: GrowingFrame) -> float:
     def work_for(exchange: tuple[bytes, bytes]) -> int:
         return count_lines(lambda: (inspect(*exchange), explain_exchange(*exchange, is_request=growing.is_request)))
 
-    work_for(growing.exchange(1))  # fills caches and compiles decoders
+    work_for(growing.exchange(1))  # fill caches and compile decoders first
     small_work, large_work = map(work_for, exchanges)
     if growing.damage != "right":
         large_work -= _SEARCH_LINES

@@ -15,7 +15,7 @@ from tests.growth.frames import GrowingFrame, growing_frames
 from tests.growth.growth import MAX_GROWTH, growth, short_searches
 from tests.growth.work import explain_exchange, inspect
 
-#: Cases in which the work once grew too fast, and similar ones.
+#: Cases in which the work once grew too fast, and similar cases.
 _CASES = [
     GrowingFrame("ApiVersions", 3, True, ("_tags",), "zeros", "right"),
     GrowingFrame("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"),
@@ -96,12 +96,12 @@ _LARGE = [
 
 @pytest.mark.wide
 @pytest.mark.parametrize(("growing", "size"), _LARGE, ids=str)
-def test_megabyte_frame_takes_a_few_seconds(growing: GrowingFrame, size: int) -> None:
-    """It takes two to four CPU seconds, depending on the caches of the processor."""
+def test_megabyte_frame_takes_less_than_eight_cpu_seconds(growing: GrowingFrame, size: int) -> None:
+    """Such a frame takes two to four CPU seconds, depending on the caches of the processor."""
     exchange = growing.exchange(size)
     assert 0.15e6 < max(map(len, exchange)) < 1.4e6
     old_threshold = gc.get_threshold()
-    gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program does
+    gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program sets it
     try:
         for work in (lambda: inspect(*exchange), lambda: explain_exchange(*exchange, is_request=growing.is_request)):
             assert min(cpu_seconds(work), cpu_seconds(work)) < 8

@@ -1,4 +1,4 @@
-"""The work that kproxy does for a frame: the number of lines of Python that it runs, the same on any machine."""
+"""Measure the work that kproxy does for a frame by the Python lines that it runs, which are the same on any machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail
 
 _PACKAGES = tuple(str(Path(str(package.__file__)).parent) for package in (dissectors, kproxy))
-_COMPILED = "<"  # file names of generated decoders begin with it
+_COMPILED = "<"  # the first character of the file names of generated decoders
 
 
 def inspect(request: bytes, response: bytes, detail: Detail = Detail.FULL) -> None:
@@ -38,7 +38,7 @@ def explain_exchange(request: bytes, response: bytes, *, is_request: bool) -> No
 
 
 def count_lines(function: Callable[[], Any]) -> int:
-    """Return the number of lines of kproxy that a call runs."""
+    """Return the number of kproxy's lines that a call runs."""
     line_count = 0
 
     def trace_call(frame: FrameType, _event: str, _argument: object) -> Any:

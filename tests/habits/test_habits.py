@@ -114,7 +114,8 @@ def test_habits_are_never_errors(reported: Reported) -> None:
 
 
 def test_flush_after_each_record_differs_from_a_short_linger_time(reported: Reported) -> None:
-    # If the broker is fast, Java's client also sends one request after another.
+    # Only librdkafka is compared: even without flushes, the Java client sends each request only after the response to
+    # the one before, if the broker is fast.
     flush_message, linger_message = (
         reported[client_id(habit, BAD, LIBRDKAFKA)]["R026"] for habit in ("flush-each", "no-linger")
     )

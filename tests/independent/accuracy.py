@@ -1,4 +1,4 @@
-"""How often the first edit that kproxy reports reproduces a frame that was broken without kproxy.
+"""Measure how often the first edit that kproxy reports reproduces a frame that was broken without kproxy's code.
 
 python -m tests.independent.accuracy [CASES] [SEED]
 """
@@ -64,7 +64,7 @@ def reproduces_in_payload(edit: Edit, case: Case) -> bool:
 
 
 def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
-    """Return whether a writer with another edit of this family, of a field of the same type, may send these bytes.
+    """Return whether a writer with another edit of this family, to a field of the same type, could send these bytes.
 
     For example, one of two neighbouring int32 fields is missing: only the likelihood of the values shows which one.
     """
@@ -97,7 +97,7 @@ def shape(struct_layout: Layout) -> str:
 
 @dataclass
 class Tally:
-    """Counts by family, and by confidence."""
+    """Counts of cases, by family and by confidence."""
 
     families: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     confidences: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))

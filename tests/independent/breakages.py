@@ -1,4 +1,4 @@
-"""The ways to break a frame, by family. Each changes fresh trees of header and body, or does not apply."""
+"""The ways to break a frame, by family. Each changes new trees of the header and body, or raises Unfit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INTEGERS = ("int8", "int16", "int32", "int64")
 
 @dataclass
 class Frame:
-    """A frame to write: the trees, the values, the name of the body's message and its version."""
+    """A frame to write: its trees and values, and the name and version of its body's message."""
 
     name: str
     version: int
@@ -69,7 +69,7 @@ def _structs(struct: Struct, values: list[Values]) -> Iterator[tuple[Struct, lis
 
 
 def _lengths(member: Member, length_kind: str) -> Iterator[str]:
-    """Yield the attributes of a member that are lengths of strings, arrays, bytes or all three."""
+    """Yield the length attributes of a member that `length_kind` selects: of strings, arrays, bytes or all three."""
     if member.array and member.length and length_kind in ("arrays", "all"):
         yield "length"
     attribute = "element_length" if member.array else "length"
@@ -195,7 +195,7 @@ def duplicate_opaque_field(frame: Frame) -> None:
 
 
 def add_field_of_version(frame: Frame) -> None:
-    """Add a field that only other versions have, at its position in them."""
+    """Add a field that exists only in other versions, at its position there."""
     other_versions = [version for version in versions(frame.name) if version != frame.version]
     frame.random.shuffle(other_versions)
     for version in other_versions:
@@ -329,7 +329,7 @@ def duplicate_prefix(prefix_name: str) -> Callable[[Frame], None]:
 
 
 def drop_in_one_element(frame: Frame) -> None:
-    """Leave out a field in only one element of an array of the body."""
+    """Omit a field in only one element of an array of the body."""
     members = [
         array_member
         for array_member in frame.body.members
@@ -342,11 +342,11 @@ def drop_in_one_element(frame: Frame) -> None:
         raise Unfit
     array_member = frame.random.choice(members)
     assert array_member.inner is not None
-    array_member.exception_index, array_member.exception_struct = (
+    array_member.deviating_index, array_member.deviating_struct = (
         frame.random.randrange(len(frame.values["body"][array_member.name])),
         deepcopy(array_member.inner),
     )
-    array_member.exception_struct.members.pop(frame.random.randrange(len(array_member.exception_struct.members)))
+    array_member.deviating_struct.members.pop(frame.random.randrange(len(array_member.deviating_struct.members)))
 
 
 FAMILIES: dict[str, list[Callable[[Frame], None]]] = {

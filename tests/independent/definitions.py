@@ -25,7 +25,7 @@ Values = dict[str, Any]
 class Member:
     """One member of a struct. Lengths are ``i16``, ``i32``, ``c`` (compact), ``c-1`` and ``c+1`` (off by one).
 
-    `exception_index` is the index of the one element that has `exception_struct` as its layout.
+    `deviating_index` is the index of the one element whose layout is `deviating_struct`.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Member:
     default: Any = None
     as_null: bool = False
     size_delta: int = 0
-    exception_index: int = -1
-    exception_struct: Struct | None = None
+    deviating_index: int = -1
+    deviating_struct: Struct | None = None
 
 
 @dataclass
 class Struct:
-    """Members in wire order, and those in the tag buffer; `buffers` is the number of tag buffers at the end."""
+    """Members in wire order and members in the tag buffer; `buffers` is the number of tag buffers at the end."""
 
     members: list[Member] = field(default_factory=list)
     tagged: list[Member] = field(default_factory=list)
@@ -179,11 +179,11 @@ class Reader:
 
 
 def varint(value: int) -> bytes:
-    out = bytearray()
+    encoded = bytearray()
     while value > 127:
-        out.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes((*out, value))
+    return bytes((*encoded, value))
 
 
 def _length(encoding: str, size: int | None) -> bytes:
@@ -214,8 +214,8 @@ def _member(member: Member, value: Any) -> bytes:
         data = _length(member.length, None if value is None else len(value))
         for index, element in enumerate(value or ()):
             data += (
-                write(member.exception_struct, element)
-                if index == member.exception_index and member.exception_struct
+                write(member.deviating_struct, element)
+                if index == member.deviating_index and member.deviating_struct
                 else _element(member, member.element_length, element)
             )
         return data
@@ -228,7 +228,9 @@ def _member(member: Member, value: Any) -> bytes:
 
 def _element(member: Member, length: str, value: Any) -> bytes:
     if member.inner:
-        return value if isinstance(value, bytes) else write(member.inner, value)  # written wrongly by the caller
+        return (
+            value if isinstance(value, bytes) else write(member.inner, value)
+        )  # already written, with a mistake, by the caller
     if length:
         raw = value.encode() if isinstance(value, str) else value
         return _length(length, None if raw is None else len(raw)) + (raw or b"")

@@ -1,4 +1,4 @@
-"""Valid frames from Kafka's classes and from captures, and the same frames broken."""
+"""Valid frames from Kafka's classes and from captures, and broken versions of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ValidFrame:
 
 @dataclass
 class Case:
-    """A broken frame and the valid one; `values` have every field that either of them has.
+    """A broken frame and the valid frame; `values` contains every field of either frame.
 
     If an embedded payload is broken, the case also has the correct and the broken payload.
     """
@@ -141,13 +141,13 @@ def break_frame(valid: ValidFrame, family: str, breakage: Callable[[Frame], None
         try:
             original = encode_frame(frame)
             breakage(frame)
-            if frame.values.pop("changed", False):  # the breakage added a value, which the original gets as well
+            if frame.values.pop("changed", False):  # the breakage added a value: keep it in the original too
                 original = encode_frame(_restore(frame, valid))
             data = encode_frame(frame)
         except (Unfit, OverflowError, struct.error):
             continue
         except (TypeError, AttributeError, KeyError):
-            continue  # null in a layout that cannot have it
+            continue  # the layout does not allow null
         if data != original:
             return Case(family, valid, original, data, frame.values, shape(frame.body))
     return None

@@ -1,4 +1,4 @@
-"""Common messages with one entry of a nested array written wrongly, and how often the diagnosis names the entry.
+"""Write one entry of a nested array wrongly in common messages, and count how often the diagnosis names the entry.
 
 Frames are written by `tests.independent.definitions`. An error in one entry of ``topics[].partitions[]`` comes from a
 branch of a writer: a partition that failed, was not found, or has no data.
@@ -26,7 +26,7 @@ from tests.independent.definitions import Member, Struct, Values, write
 from tests.independent.frames import Case, ValidFrame, encode_frame, new_frame
 from tests.independent.plausible_values import leaves_no_trace
 
-#: The confidence from which a diagnosis counts as sure.
+#: A diagnosis with at least this confidence counts as sure.
 SURE = 0.95
 
 #: Batches of one record, whose CRC and value differ.
@@ -40,7 +40,7 @@ _BATCHES = tuple(
 
 
 def _partitions(name: str = "partition_index", **values: Any) -> list[Values]:
-    """Return three partitions, each with its own element of the values that are tuples."""
+    """Return three partitions; a value that is a tuple has one element for each partition."""
     return [
         {name: index}
         | {key: value[index] if isinstance(value, tuple) else deepcopy(value) for key, value in values.items()}
@@ -154,7 +154,7 @@ def valid_frames() -> Iterator[ValidFrame]:
 
 
 def entries(struct: Struct, values: Values, location_prefix: str = "", depth: int = 0) -> Iterator[Entry]:
-    """Yield the entries of the arrays that are in other arrays."""
+    """Yield the entries of nested arrays."""
     for member in struct.members:
         if not member.array or member.inner is None:
             continue
@@ -166,7 +166,7 @@ def entries(struct: Struct, values: Values, location_prefix: str = "", depth: in
 
 
 def faults(struct: Struct) -> Iterator[tuple[str, Struct]]:
-    """Yield the ways to write one entry wrongly, each with the struct as written."""
+    """Yield each way to write one entry wrongly, with the struct as written."""
     for position, member in enumerate(struct.members):
         other_members = (*struct.members[:position], *struct.members[position + 1 :])
         if other_members or struct.buffers:
@@ -207,7 +207,7 @@ def cases() -> Iterator[Case]:
 
 @dataclass
 class Tally:
-    """Counts by family; `missed` has the cases whose fault is not the first edit."""
+    """Counts of cases by family; `missed` lists the cases whose fault is not the first edit."""
 
     families: dict[str, Counter[str]] = field(default_factory=dict)
     missed: list[dict[str, object]] = field(default_factory=list)

@@ -139,7 +139,7 @@ def _valid_payload(name: str, random: Random) -> Frame:
 
 
 def _wrap_payload(kind: str, data: bytes) -> bytes:
-    """Return a payload, with user data of Kafka Streams wrapped in a subscription."""
+    """Return a payload; user data of Kafka Streams is wrapped in a subscription."""
     if kind != "streams":
         return data
     body = message("ConsumerProtocolSubscription", 1)

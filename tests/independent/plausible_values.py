@@ -1,4 +1,4 @@
-"""Find broken bytes that are also a valid frame with ordinary values: nothing shows that they are broken."""
+"""Find broken bytes that are also a valid frame with ordinary values: nothing reveals the damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FREE_TEXT = ("message", "value", "documentation", "reason")
 
 
 def leaves_no_trace(case: Case) -> bool:
-    """Return whether the broken frame or payload reads as a correct one to its last byte, with ordinary values."""
+    """Return whether the broken frame or payload can be read to its last byte as a correct one with ordinary values."""
     name = case.valid.name
     if case.payload:
         version = case.payload_values["header"]["version"]
@@ -75,7 +75,7 @@ def _is_ordinary(member: Member, value: Any) -> bool:
     ):
         return True
     if member.name.endswith("error_code"):
-        # Brokers have codes of their own; one that ends with a byte of 0 or 255 looks like two halves of other numbers.
+        # Brokers may define codes; a code that ends with a byte of 0 or 255 looks like halves of two other numbers.
         return -1 <= value <= 137 or value & 255 not in (0, 255)
     lowest, highest = _RANGES.get(member.name, _TYPES[member.kind])
     if any(name_part in member.name for name_part in _LARGE) and member.name not in _RANGES:

@@ -1,4 +1,4 @@
-"""Find false alarms in valid frames: all rows of Kafka's classes, also those with extreme values, and all captures."""
+"""Find false alarms in valid frames: all rows of Kafka's classes, including extreme values, and all captures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors.messages.message import Message, read_request, read_response
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, lines_of
 
-#: 3.9.1 wrote these in a layout that 4.4.0 changed under the same version.
+#: Messages that 3.9.1 wrote in a layout that 4.4.0 changed without a new version.
 _CHANGED = ("ReadShareGroupStateSummaryResponse",)
 
 
@@ -46,7 +46,7 @@ def captured_messages(paths: list[Path] | None = None) -> Iterator[Message]:
 
 
 def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
-    """Return the number of frames, the number of those with an unusual value, and all diagnoses."""
+    """Return the number of frames, the number of frames with an unusual value, and all diagnoses."""
     count = unusual = 0
     alarms = []
     for message in messages:

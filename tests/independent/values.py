@@ -43,7 +43,7 @@ class Source:
         self.random = random
 
     def with_realistic_values(self, struct: Struct, values: Values) -> Values:
-        """Return the values with other numbers and texts, but the same arrays and nulls."""
+        """Return the values with other numbers and texts, but with the same arrays and nulls."""
         new_values = {"_tags": values["_tags"]} if "_tags" in values else {}
         for member in (*struct.members, *struct.tagged):
             if member.name in values:
@@ -63,7 +63,7 @@ class Source:
         return [self.value(member, index, element) for index, element in enumerate(value)]
 
     def complete(self, struct: Struct, values: Values) -> None:
-        """Add the fields that a struct of another version has and the values lack."""
+        """Add values for the fields of a struct of another version that are missing."""
         for member in struct.members:
             if member.name not in values:
                 values[member.name] = self.member(member)
@@ -85,7 +85,7 @@ class Source:
         return [self.value(member, index, None) for index in range(count)]
 
     def _with_index(self, struct: Struct, values: Values, index: int) -> Values:
-        """Number an element of an array, so that its index or id differs from those of the others."""
+        """Number an element of an array, so that its index or id differs from those of the other elements."""
         for member in struct.members:
             if member.name in ("partition_index", "partition", "index", "partition_id"):
                 values[member.name] = index

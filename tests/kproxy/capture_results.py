@@ -1,4 +1,4 @@
-"""Lines, findings and causes of a capture file, for tests."""
+"""Functions that return the lines, findings and causes in a capture file, for tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lines_of(
     ports: frozenset[int] = frozenset(),
     record_values: RecordValues | None = None,
 ) -> Iterator[Line]:
-    """Yield the trace lines of a capture, decrypted with the key log beside it, if any; `ports` as in `Dissector`."""
+    """Yield the trace lines of a capture, decrypted with a key log next to it, if any; `ports` is as in `Dissector`."""
     key_file = path.with_name(path.name.removesuffix(".pcap.gz") + ".keys")
     has_keys = key_file.exists()
     keys = KeyLog()
@@ -45,13 +45,13 @@ def lines_of(
 def causes_of(
     path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()
 ) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
-    """Yield each finding in a capture with its line, except consequences of others (`kproxy.verdict`)."""
+    """Yield each finding in a capture with its line, except consequences of other findings (`kproxy.verdict`)."""
     causes = Causes()
     for line in lines_of(path, detail=detail, ports=ports):
         causes.add(line)
-    roots = {cause.finding.code for cause in causes.verdict()}
+    root_codes = {cause.finding.code for cause in causes.verdict()}
     for line, finding in findings_of(path, detail=detail, ports=ports):
-        if finding.code in roots:
+        if finding.code in root_codes:
             yield line, finding
 
 

@@ -9,7 +9,7 @@ from tests.kproxy.captures.recorder import record_story
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
-STORIES = {name: layout_problems.story for name, layout_problems in DEPARTED.items()} | BEHAVIOUR
+STORIES = {name: response.story for name, response in DEPARTED.items()} | BEHAVIOUR
 
 if __name__ == "__main__":
     for name, story in STORIES.items():

@@ -1,4 +1,4 @@
-"""Frames for tests, encoded from values by the project's own encoder."""
+"""Functions that build frames for tests with the project's own encoder."""
 
 from typing import Any
 

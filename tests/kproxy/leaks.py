@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-#: Length in bytes of a part that already reveals a secret; dumps split secrets into rows, and excerpts truncate them.
+#: The length in bytes of a part that reveals a secret; dumps split secrets into rows, and excerpts truncate them.
 _PART = 8
 
 
 class SecretSearch:
-    """Finds parts of named secrets: as plain bytes, in hex, and in base64 at each of three alignments."""
+    """Find parts of named secrets as plain bytes, in hex, and in base64 at each of its three alignments."""
 
     def __init__(self, secrets: Mapping[str, bytes]) -> None:
-        self._spellings: dict[int, dict[bytes, str]] = {}  # by length, so that a text is split only once per length
+        self._spellings: dict[
+            int, dict[bytes, str]
+        ] = {}  # keyed by length, so that each text is split only once per length
         for name, secret in secrets.items():
             for spelling in _spellings(secret):
                 self._spellings.setdefault(len(spelling), {})[spelling] = name

@@ -20,17 +20,21 @@ DETAILS = ("summary", "full")
 
 def dissected_lines(capture: Path, detail: str) -> bytes:
     """Return the trace lines of a capture, as the command prints them."""
-    with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
+    with (
+        io.BytesIO() as buffer,
+        io.TextIOWrapper(buffer, encoding="utf-8") as output,
+        contextlib.redirect_stdout(output),
+    ):
         main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
-        text.flush()
-        return out.getvalue()
+        output.flush()
+        return buffer.getvalue()
 
 
 def digests(capture: Path) -> dict[str, object]:
     """Return the number of lines, and a digest of the lines at each level of detail."""
     lines = {detail: dissected_lines(capture, detail) for detail in DETAILS}
     return {"lines": lines[DETAILS[0]].count(b"\n")} | {
-        detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
+        detail: hashlib.sha256(output).hexdigest()[:16] for detail, output in lines.items()
     }
 
 

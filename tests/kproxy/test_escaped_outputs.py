@@ -1,4 +1,4 @@
-"""Hostile text in outputs made without a file: reports, pages, dialogs, instructions, completions, HTTP responses."""
+"""Hostile text is escaped in reports, pages, dialogs, instructions, completions and HTTP responses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _frame(text: str) -> RequestLine:
 
 
 class _Elements(HTMLParser):
-    """The elements of a page, with the names of their attributes."""
+    """The elements of a page, each with the names of its attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -85,18 +85,18 @@ class _Elements(HTMLParser):
 
 
 def _comparison(text: str) -> TrafficComparison:
-    whys = (DifferenceKind.VALUE, DifferenceKind.ONLY_IN_A, DifferenceKind.ONLY_IN_B, DifferenceKind.ERROR_CODE)
+    kinds = (DifferenceKind.VALUE, DifferenceKind.ONLY_IN_A, DifferenceKind.ONLY_IN_B, DifferenceKind.ERROR_CODE)
     differences = [
-        TrafficDifference(aspect, text, text, [(1, 1)], "response", text, text, text, why, text, text, text)
+        TrafficDifference(aspect, text, text, [(1, 1)], "response", text, text, text, kind, text, text, text)
         for aspect in Aspect
-        for why in whys
+        for kind in kinds
     ] + [TrafficDifference(Aspect.FIELD, a=[text], b=[text], why=DifferenceKind.SEEN)]
     return TrafficComparison(RecordedTraffic(text), RecordedTraffic(text), differences, [text])
 
 
 def _results(text: str) -> list[CheckResult]:
     async def run(_: object) -> None:
-        """Never called."""
+        """Do nothing; the page never runs the check."""
 
     check = Check("Metadata/v9/2", "a title", "Why.", ("KIP-1",), run)
     evidence = (explain(request("Metadata", 9, {"topics": [{"name": text.encode(errors="replace").decode()}]})),)
@@ -183,11 +183,11 @@ DIALOGS: Iterable[Callable[[], ModalScreen[Any]]] = (
 )
 
 
-@pytest.mark.parametrize("dialog", DIALOGS)
-async def test_dialogs_show_markup_as_text(dialog: Callable[[], ModalScreen[Any]]) -> None:
+@pytest.mark.parametrize("make_dialog", DIALOGS)
+async def test_dialogs_show_markup_as_text(make_dialog: Callable[[], ModalScreen[Any]]) -> None:
     app = App[None]()
     async with app.run_test(size=(200, 40)) as pilot:
-        app.push_screen(dialog())
+        app.push_screen(make_dialog())
         await pilot.pause()
         app.notify(HOSTILE, markup=False)
         strips = app.screen._compositor.render_strips()
@@ -268,12 +268,14 @@ def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> No
             http.sendall(b"GET /\x1b[2J\xc2\x9b\x7f<script> HTTP/1.1\r\nHost: x\x1b\r\n\r\n")
             with http.makefile("rb") as stream:
                 _assert_harmless(stream.read().decode().replace("\r\n", "\n"))
-        out, err = proxy.end()
-    assert "[@click=app.quit]" in _assert_harmless(out)
-    assert "[@click=app.quit]" in _assert_harmless(err)
-    assert "[red]" in err
-    assert "Traceback" not in err
-    text = "".join(file.read_text() for file in trace_files(directory))  # two files if the hour ended during the test
+        output, error_output = proxy.end()
+    assert "[@click=app.quit]" in _assert_harmless(output)
+    assert "[@click=app.quit]" in _assert_harmless(error_output)
+    assert "[red]" in error_output
+    assert "Traceback" not in error_output
+    text = "".join(
+        file.read_text() for file in trace_files(directory)
+    )  # there are two files if the hour ended during the test
     assert text
     for line in _assert_harmless(text).splitlines():
         json.loads(line)

@@ -1,4 +1,4 @@
-"""Hostile text in generated files of each language, checked with a parser of that language."""
+"""Hostile text in generated files is checked with a parser of each language."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_trace_lines_are_harmless() -> None:
             }
         )
     )
-    out = bytearray(b"before\n")
-    append_line(line, out)
-    assert out == b"before\n" + encode_line(line)
-    assert parse_line(bytes(out[7:])) == line
-    assert not NOT_FOR_TERMINALS.search(out.decode().replace("\n", ""))
+    output = bytearray(b"before\n")
+    append_line(line, output)
+    assert output == b"before\n" + encode_line(line)
+    assert parse_line(bytes(output[7:])) == line
+    assert not NOT_FOR_TERMINALS.search(output.decode().replace("\n", ""))
 
 
 def test_messages_are_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +110,7 @@ def test_command_line_errors_have_no_control_characters(capsys: pytest.CaptureFi
 
 @pytest.fixture(scope="module")
 def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return a capture and a trace with hostile names; the trace has hostile text in every free-text column."""
+    """Return a capture and a trace with hostile file names; every free-text column of the trace has hostile text."""
     directory = tmp_path_factory.mktemp("hostile")
     name = HOSTILE.replace("/", "\u2215")[:80]
     capture, trace = directory / f"{name}.pcap", directory / f"{name}.jsonl"

@@ -1,4 +1,4 @@
-"""Trace lines stay the same, byte for byte, unless a change is intended; see tests/kproxy/line_digests.py."""
+"""Trace lines stay the same, byte by byte, unless a change is intended; see tests/kproxy/line_digests.py."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pytest plugin in a separate run: which findings fail a test, and with which messages."""
+"""The pytest plugin is tested in a separate run: which findings fail a test, and with which messages."""
 
 from __future__ import annotations
 

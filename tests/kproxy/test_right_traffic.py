@@ -1,4 +1,4 @@
-"""Valid traffic has no findings of severity warning or above: real captures, and frames that Kafka wrote.
+"""Valid traffic, namely real captures and frames written by Kafka, has no findings of severity warning or above.
 
 Where a real client or broker misbehaves in a capture, the finding is listed here with the reason.
 """
@@ -32,7 +32,7 @@ CORRECT_FINDINGS = {
 
 
 def is_incompatible(row: dict[str, Any]) -> bool:
-    """Whether a row is of an early-access API of 3.9.1 that a later release changed without a new version number."""
+    """Return whether a row belongs to an early-access API of 3.9.1 that later changed without a new version number."""
     return row["release"] == "3.9.1" and row["api"] == "ReadShareGroupStateSummaryResponse"
 
 
@@ -67,12 +67,12 @@ def test_frames_written_by_kafka_have_no_findings(name: str, step: int) -> None:
                     f"{finding.code} {row['api']}" for finding in findings_of_frame(row) if is_reported(finding)
                 )
     for throttle_row in [row for row in reported if row.startswith("S036 ")]:
-        del reported[throttle_row]  # throttle times are random numbers in the corpus, mostly days
+        del reported[throttle_row]  # throttle times in the corpora are random numbers, mostly several days
     assert not reported
 
 
 def is_reported(finding: Finding) -> bool:
-    """Whether a finding in a valid frame counts; those of family E do not: error codes in the corpora are random."""
+    """Return whether a finding in a valid frame counts; family E does not, as error codes in the corpora are random."""
     return finding.severity != "info" and finding.code[0] != "E"
 
 

@@ -1,4 +1,4 @@
-"""The captures in captures/ made from stories are reproducible byte for byte and have only the expected finding."""
+"""The captures generated from stories are reproducible byte by byte and have only the expected finding."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def readme_rows() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_capture_equals_the_recording_of_its_story(name: str) -> None:
-    # Compare decompressed data: zlib and its successors compress differently.
+    # Decompressed data is compared, because zlib and its successors compress differently.
     assert gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) == record_story(STORIES[name])
 
 
@@ -57,12 +57,14 @@ def test_valid_capture_has_no_findings(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), LAYOUTS.items(), ids=LAYOUTS)
 def test_frame_alone_has_the_expected_finding(name: str, expected: Expected) -> None:
-    layout_problems = DEPARTED[name]
-    known_api = api_by_name(layout_problems.api)
+    deviating_response = DEPARTED[name]
+    known_api = api_by_name(deviating_response.api)
     assert known_api is not None
-    explained = explain(layout_problems.frame(2), answered_request=(known_api.key, layout_problems.version))
-    best, *other_findings = best_first(finding_entry(finding, explained.frame) for finding in explained.findings)
-    assert expected_from(best) == expected
+    explanation = explain(deviating_response.frame(2), answered_request=(known_api.key, deviating_response.version))
+    best_finding, *other_findings = best_first(
+        finding_entry(finding, explanation.frame) for finding in explanation.findings
+    )
+    assert expected_from(best_finding) == expected
     assert {finding.severity for finding in other_findings} <= {"info"}
 
 
@@ -71,7 +73,7 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
 
 
 @pytest.mark.parametrize(
-    ("version", "written", "span", "path"),
+    ("version", "expected_edit", "span", "path"),
     [
         (0, edit("body_version", body_version=3, header=None), [8, 12], "throttle_time_ms"),
         (1, edit("body_version", body_version=3, header=None), [8, 12], "throttle_time_ms"),
@@ -81,19 +83,21 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
         (8, edit("body_version", body_version=4, header=None), [93, 93], "topics[0].partitions[0].leader_epoch"),
     ],
 )
-def test_fixed_layout_is_diagnosed_for_each_version(version: int, written: object, span: object, path: str) -> None:
-    explained = explain(FIXED, answered_request=(3, version))
-    first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explained.findings))
-    assert (first["edit"], first["span"], first["path"]) == (written, span, path)
+def test_fixed_layout_is_diagnosed_for_each_version(
+    version: int, expected_edit: object, span: object, path: str
+) -> None:
+    explanation = explain(FIXED, answered_request=(3, version))
+    first, *_ = map(finding_as_json, best_first(finding_entry(finding) for finding in explanation.findings))
+    assert (first["edit"], first["span"], first["path"]) == (expected_edit, span, path)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_fixed_layout_is_valid_for_its_own_versions(version: int) -> None:
+def test_fixed_layout_is_valid_for_versions_3_and_4(version: int) -> None:
     assert explain(FIXED, answered_request=(3, version)).findings == []
 
 
 def test_frames_have_the_recorded_sizes() -> None:
-    sizes = {name: len(layout_problems.frame(2)) - 4 for name, layout_problems in DEPARTED.items()}
+    sizes = {name: len(deviating_response.frame(2)) - 4 for name, deviating_response in DEPARTED.items()}
     assert sizes["find-coordinator-v0-with-fields-of-v1"] == 31
     assert sizes["find-coordinator-v0-with-fields-of-v1-null"] == 31
     assert sizes["find-coordinator-v0-right"] == 25

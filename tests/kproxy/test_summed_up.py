@@ -1,4 +1,4 @@
-"""Summaries in trace lines of real traffic, compared with later requests of the clients and with tshark."""
+"""Summaries in trace lines of real traffic are compared with later requests of the clients and with tshark."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ConsumerPosition:
         self.pending: list[tuple[int, list[tuple[tuple[str, int], int]]]] = []
 
     def read_request(self, body: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-        """Yield the lag of each earlier response, as its line reports it and as this request shows it."""
+        """Yield the lag of each earlier response, as reported in its line and as implied by this request."""
         for topic in body["topics"]:
             for partition in topic["partitions"]:
                 self.offsets[_topic(topic), partition["partition"]] = partition["fetch_offset"]
-        # A request without topics leaves the fetch session unchanged or ends it.
+        # A request without topics continues the fetch session unchanged or ends it.
         for lag, end_offsets in self.pending if body["topics"] else ():
             yield lag, sum(max(end - self.offsets[topic_partition], 0) for topic_partition, end in end_offsets)
         self.pending.clear()
@@ -53,16 +53,16 @@ def _topic(row: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "response_count", "lagging_count"),
+    ("name", "response_count", "positive_lag_count"),
     [
         ("aiokafka-4.3.1", 20, 0),
         ("confluent-3.9.1", 40, 0),
-        ("kcat-fallback-0.8-0.10-3.9.1", 10, 3),  # message sets, the last one cut off
+        ("kcat-fallback-0.8-0.10-3.9.1", 10, 3),  # message sets, the last of which is truncated
         ("sarama_v0.11.0.0-3.9.1", 17, 0),
-        ("three-brokers-java-4.3.1", 91, 0),  # sessions
+        ("three-brokers-java-4.3.1", 91, 0),  # fetch sessions
     ],
 )
-def test_lag_matches_the_next_fetch_offset(name: str, response_count: int, lagging_count: int) -> None:
+def test_lag_matches_the_next_fetch_offset(name: str, response_count: int, positive_lag_count: int) -> None:
     consumers: dict[str, ConsumerPosition] = {}
     lags: list[int] = []
     for line in frames_of(name, Detail.FULL):
@@ -76,11 +76,11 @@ def test_lag_matches_the_next_fetch_offset(name: str, response_count: int, laggi
         for reported_lag, actual_lag in consumer.read_request(line.body):
             assert reported_lag == actual_lag, line
             lags.append(reported_lag)
-    assert (len(lags), sum(lag > 0 for lag in lags)) == (response_count, lagging_count)
+    assert (len(lags), sum(lag > 0 for lag in lags)) == (response_count, positive_lag_count)
 
 
 class TsharkCounts(NamedTuple):
-    """Values that tshark reads in a capture, with their counts.
+    """The values that tshark reads in a capture, and their counts.
 
     tshark -r FILE -Y kafka -T fields -e kafka.api_key -e kafka.generation_id, -e kafka.client_software_name
     -e kafka.client_software_version, and -e kafka.batch_codec, which is a list for each frame.
@@ -119,7 +119,9 @@ def test_generations_software_and_batches_match_tshark(name: str) -> None:
     batches: Counter[tuple[int, tuple[str, ...]]] = Counter()
     for line in frames_of(name):
         is_request = isinstance(line, RequestLine)
-        if line.generation_id is not None and is_request == (line.api != "JoinGroup"):  # only its response has one
+        if line.generation_id is not None and is_request == (
+            line.api != "JoinGroup"
+        ):  # of JoinGroup, only the response has one
             generations[line.api, line.generation_id] += 1
         if is_request and line.software_name is not None:
             software[line.software_name, line.software_version] += 1

@@ -1,4 +1,4 @@
-"""X018 of the rule catalogue, which is about kproxy itself: no output contains a secret from the traffic.
+"""No output contains a secret from the traffic (X018 in the rule catalogue, which is about kproxy itself).
 
 This applies to every output, at every detail, including findings and their excerpts.
 """
@@ -19,7 +19,7 @@ from tests.kproxy.stories import Teller
 
 SECRET = b"hunter2" * 4
 
-#: Every way to send a credential, in frames that also have a finding.
+#: Every way to send a credential, in frames that also cause findings.
 STORY = """
 open 1 client=10.0.0.9:50000
 > ApiVersions v0
@@ -51,7 +51,7 @@ open 1 client=10.0.0.9:50000
 > CreateTopics v7 {"topics": [{"name": "t", "configs": [{"name": "ssl.key.password", "value": "TEXT"}]}]}
 """.replace("HEX", SECRET.hex()).replace("TEXT", SECRET.decode())
 
-#: A part of the secret in every encoding: as text, as hex with and without spaces, and in base64.
+#: Parts of the secret in every encoding: as text, as hex with and without spaces, and in base64.
 ENCODED_PARTS = {"hunter2", b"hunter2".hex(), b"hunter2".hex(" ")} | {
     base64.b64encode(bytes(shift) + SECRET)[start : start + 8].decode()
     for shift in range(3)

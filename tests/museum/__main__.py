@@ -1,4 +1,4 @@
-"""Write the museum's captures and page, and kproxy's messages into the cases: ``python -m tests.museum``."""
+"""Write the museum's captures and page, and update kproxy's messages in the cases: ``python -m tests.museum``."""
 
 import dataclasses
 import gzip
@@ -12,7 +12,7 @@ from tests.museum.page import page
 
 
 def _update_message(case: Case) -> Case:
-    """Return the case with the message that kproxy prints now, after writing it into the file of the case."""
+    """Update the file of a case with the message that kproxy prints now, and return the updated case."""
     reported = findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))
     message = next(
         (finding.message for _, finding in reported if finding.code == case.finding.code), case.finding.message

@@ -32,7 +32,7 @@ CAPTURES = ROOT / "captures" / "museum"
 
 @dataclass(frozen=True)
 class Finding:
-    """The finding that kproxy must report for a case."""
+    """The finding that kproxy is expected to report for a case."""
 
     code: str
     message: str
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """A bug of a released program; `story` is the conversation that shows it, unless real traffic was `recorded`."""
+    """A bug in a released program; `story` is the conversation that shows it, unless real traffic was `recorded`."""
 
     name: str
     title: str
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def file(self) -> Path:
-        """The file of the case."""
+        """The file that describes the case."""
         return Path(__file__).parent / "cases" / f"{self.name}.toml"
 
 

@@ -1,4 +1,4 @@
-"""docs/museum.md: every case with its source, its symptom and kproxy's diagnosis."""
+"""Generate docs/museum.md, which shows every case with its source, its symptom and kproxy's diagnosis."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _entry(case: Case) -> Iterator[str]:
 
 
 def _short_link(link: str) -> str:
-    """Return ``owner/repository#1`` for an issue or pull request, a file's name, or the address without its scheme."""
+    """Return ``owner/repository#1`` for an issue or pull request, the path of a file, or the URL without its scheme."""
     match link.removeprefix("https://").split("/"):
         case ["github.com", owner, repository, "issues" | "pull", number]:
             return f"{owner}/{repository}#{number}"

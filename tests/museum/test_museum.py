@@ -1,4 +1,4 @@
-"""Real bugs: each case's capture has the finding that names the cause, and the page shows it."""
+"""The capture of each real bug has the finding that names the cause, and the page shows the case."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_finding_names_the_cause(case: Case) -> None:
 def test_capture_is_generated_from_its_story(case: Case) -> None:
     if case.story is None:
         assert case.recorded
-    else:  # compare decompressed bytes: zlib and its successors compress differently
+    else:  # compare decompressed bytes, because zlib and its successors compress differently
         assert gzip.decompress(case.capture.read_bytes()) == record_story(case.story)
     assert case.capture.stat().st_size < 10_000
 
@@ -53,7 +53,7 @@ def test_every_capture_has_a_case() -> None:
     assert {path.name for path in CAPTURES.iterdir()} == {case.capture.name for case in CASES.values()}
 
 
-def test_there_are_at_least_forty_cases() -> None:
+def test_museum_has_at_least_forty_cases() -> None:
     assert len(CASES) >= 40
 
 

@@ -21,7 +21,7 @@ QUIRKS = {name: case for name, case in CASES.items() if case.quirk}
 
 
 class _RecordingInspector(Inspector):
-    """An inspector that records the requests of a story, each with the number of its connection and its time."""
+    """An inspector that records the requests of a story, each with its connection number and time."""
 
     def __init__(self) -> None:
         super().__init__("story")
@@ -45,7 +45,7 @@ class _Client:
     streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=dict)
 
     async def exchange(self, number: int, frame: bytes, at: int) -> None:
-        """Send a request on the connection with that number, and wait for the response or the end of the connection."""
+        """Send a request on the given connection, and wait for the response or the end of the connection."""
         if number not in self.streams:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             self.stack.callback(writer.close)
@@ -76,8 +76,10 @@ async def test_built_in_broker_shows_the_bug(case: Case) -> None:
     async with AsyncExitStack() as stack:
         broker = await stack.enter_async_context(Broker(quirks=(case.quirk,), topics={"orders": 1}))
         [port] = broker.ports
-        setup = _Client(port, stack)
-        await setup.exchange(0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0)
+        setup_client = _Client(port, stack)
+        await setup_client.exchange(
+            0, request("Produce", 3, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), at=0
+        )
         client = _Client(port, stack)
         for number, frame, sent_at in story.sent:
             await client.exchange(number, frame, sent_at)

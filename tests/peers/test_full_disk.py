@@ -95,16 +95,16 @@ def test_traffic_continues_and_missing_lines_are_counted(
         until("the first lines are written", lambda: len(read_lines(proxy.trace, torn_end=True)) == expected)
     filler = fill_disk(disk)
     expected += send_requests(proxy, 2000)
-    until("the full disk is said", lambda: disk_warnings(proxy))
+    until("the full disk is reported", lambda: disk_warnings(proxy))
     expected += send_requests(proxy, 100)
     filler.unlink()
 
-    def find_gaps() -> list[Line]:
+    def send_and_find_gaps() -> list[Line]:
         nonlocal expected
         expected += send_requests(proxy, 1)
         return [line for line in read_lines(proxy.trace, torn_end=True) if line["kind"] == "gap"]
 
-    until("the trace goes on", find_gaps, every=0.5)
+    until("the trace is written again", send_and_find_gaps, every=0.5)
     proxy.interrupt(status=4)
     lines = read_lines(proxy.trace)
     [gap] = [line for line in lines if line["kind"] == "gap"]

@@ -117,8 +117,8 @@ def test_recipe_for_a_managed_service_works(tmp_path: Path, tls: bool) -> None:
         create_authority(host)
         create_certificate(host, request.replace("kproxy.example.com", f"*.{zone}"), sign, "service")
         start_brokers(host, {number: service_settings(number, zone) for number in (1, 2)})
-        router = [f"{names[number]}=127.0.0.{10 + max(number, 1)}:9092" for number in range(3)]
-        host.start(f"{sys.executable} -m tests.peers.sni_router 127.0.0.20:9092 {' '.join(router)}", ready="routing")
+        routes = [f"{names[number]}=127.0.0.{10 + max(number, 1)}:9092" for number in range(3)]
+        host.start(f"{sys.executable} -m tests.peers.sni_router 127.0.0.20:9092 {' '.join(routes)}", ready="routing")
         if tls:
             host.run(MANAGED.command("kproxy ca create"))
         else:

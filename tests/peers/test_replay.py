@@ -35,7 +35,7 @@ async def run_replay(client: str, address: TcpAddress) -> list[ReplayedExchange]
     async def open_connection(_: object) -> BrokerConnection:
         return await connect(address, 60)
 
-    return [exchange async for exchange in Replay(open_connection, replayer, within=60).run(steps)]
+    return [exchange async for exchange in Replay(open_connection, replayer, timeout_s=60).run(steps)]
 
 
 @pytest.mark.parametrize("lab", RELEASES[:1], indirect=True)  # the release of the captures

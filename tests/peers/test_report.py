@@ -71,7 +71,7 @@ def test_button_selects_a_different_heat_map(tab: Tab, tmp_path: Path) -> None:
     assert tab.run("document.querySelector('#heat-choice [aria-checked=true]').textContent") == "orders"
 
 
-def test_table_opens_by_its_link_and_can_be_sorted(tab: Tab, tmp_path: Path) -> None:
+def test_table_opens_from_its_link_and_can_be_sorted(tab: Tab, tmp_path: Path) -> None:
     show_report(tab, tmp_path)
     tab.run("location.hash = '#table-clients'")
     column = "[...document.querySelectorAll('#table-clients tbody tr')].map((row) => row.cells[7].textContent)"

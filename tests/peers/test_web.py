@@ -133,15 +133,15 @@ def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: P
         assert outcome == "refused"
 
 
-def test_windows_follow_a_proxy_and_report_its_end(
+def test_windows_follow_a_proxy_and_report_when_it_stops(
     chromium: Browser, tmp_path: Path, isolated_environment: Mapping[str, str]
 ) -> None:
     with run_web(
         "--listen", "127.0.0.1:0", "--upstream", "--no-trace", cwd=tmp_path, env=isolated_environment
     ) as server:
         first_window = open_window(chromium, server.address)
-        files = "document.getElementById('files').textContent"
-        port = int(first_window.until(f"/127.0.0.1:(\\d+)/.exec({files})?.[1]"))
+        files_text_js = "document.getElementById('files').textContent"
+        port = int(first_window.until(f"/127.0.0.1:(\\d+)/.exec({files_text_js})?.[1]"))
         second_window = open_window(chromium, server.address.partition("?")[0] + "#/clients", width=375)
         with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
             client.sendall(request("ApiVersions", 0, {}, correlation_id=7, client_id="tester"))

@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 async def go_records() -> list[dict[str, Any]]:
-    """Return the records of `_schemas`, then the messages."""
+    """Return the records of `_schemas`, followed by the messages."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
         text = await program_output("go", "run", ".", f"http://{address}", directory=HERE / "go")
         topic = broker.cluster.part(Topics).named("_schemas")
@@ -53,10 +53,10 @@ async def java_records() -> list[dict[str, Any]]:
 async def program_output(*command: str, directory: Path) -> str:
     """Return the output of a program."""
     process = await asyncio.create_subprocess_exec(*command, cwd=directory, stdout=subprocess.PIPE)
-    printed, _ = await process.communicate()
+    output, _ = await process.communicate()
     if process.returncode:
         raise SystemExit(f"{command[0]} failed")
-    return printed.decode()
+    return output.decode()
 
 
 def as_base64(data: bytes) -> str:

@@ -50,7 +50,7 @@ JSON = {
 
 
 class Comparison(NamedTuple):
-    """The result for a format; times are µs of CPU per record."""
+    """The result for one format; times are in µs of CPU per record."""
 
     format: str
     records: int
@@ -99,18 +99,18 @@ def _compare_format(
         "many",
         schemas={SchemaKey("id", id_): Schema(registered_schema.schema_type, registered_schema.schema_str or "")},
     )
-    decode(values[0], context), other_decoder(values[0], CONTEXT)  # both parse the schema
+    decode(values[0], context), other_decoder(values[0], CONTEXT)  # let both parse the schema before the measurement
     start = time.process_time()
-    ours = [decode(value, context) for value in values]
-    middle = time.process_time()
-    theirs = [other_decoder(value, CONTEXT) for value in values]
+    own_values = [decode(value, context) for value in values]
+    own_end = time.process_time()
+    other_values = [other_decoder(value, CONTEXT) for value in values]
     end = time.process_time()
     different = sum(
         our_value.format != format_ or our_value.problem is not None or not is_same(our_value.data, their_value)
-        for our_value, their_value in zip(ours, theirs, strict=True)
+        for our_value, their_value in zip(own_values, other_values, strict=True)
     )
     per_record = 1e6 / len(values)
-    return Comparison(format_, len(values), different, (middle - start) * per_record, (end - middle) * per_record)
+    return Comparison(format_, len(values), different, (own_end - start) * per_record, (end - own_end) * per_record)
 
 
 def _random_text(random: Random) -> str:
@@ -139,7 +139,7 @@ def _random_order(random: Random, depth: int) -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return a value with its logical types as kproxy shows them."""
+    """Return a value whose logical types are converted to text as kproxy does."""
     match value:
         case dict():
             return {name: _as_text(inner) for name, inner in value.items()}

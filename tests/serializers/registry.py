@@ -88,7 +88,7 @@ CALLS: list[tuple[str, str, Any]] = [
 
 
 def call_registry(url: str, method: str, path: str, body: Any) -> tuple[int, Any, Any]:
-    """Return the status, the error code and the JSON of an answer."""
+    """Return the status, the error code and the JSON body of the registry's response."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
     request = urllib.request.Request(url + path, data, headers, method=method)
@@ -136,15 +136,15 @@ async def find_differences(url: str) -> list[str]:
 async def main(url: str) -> int:
     """Print the differences, and return the exit status."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
-        our_url = f"http://{address}"
-        all_differences = [*await find_differences(our_url), *await find_differences(url)]
+        own_url = f"http://{address}"
+        all_differences = [*await find_differences(own_url), *await find_differences(url)]
         for call in CALLS:
-            our_answer, their_answer = [
-                await asyncio.to_thread(call_registry, registry_url, *call) for registry_url in (our_url, url)
+            own_answer, other_answer = [
+                await asyncio.to_thread(call_registry, registry_url, *call) for registry_url in (own_url, url)
             ]
-            if our_answer[:2] != their_answer[:2]:
+            if own_answer[:2] != other_answer[:2]:
                 all_differences.append(
-                    f"{call[0]} {call[1]}: {our_answer[:2]}, not {their_answer[:2]}: {their_answer[2]}"
+                    f"{call[0]} {call[1]}: {own_answer[:2]}, not {other_answer[:2]}: {other_answer[2]}"
                 )
     print(*all_differences, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
     return int(bool(all_differences))

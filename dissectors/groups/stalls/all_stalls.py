@@ -1,4 +1,4 @@
-"""List all stalls of a group, lasting and ended, without duplicates."""
+"""List all stalls of a group, ongoing and ended, without duplicates."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _MAX_DELAY = 5 * SECOND
 
 
 def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
-    """Return the lasting stalls, most severe first, then the ended stalls, latest first.
+    """Return the ongoing stalls, most severe first, then the ended stalls, latest first.
 
     A finding that reports the same problem as a stall is not listed; its code is added to the stall's `codes`.
     """
-    ongoing = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
+    ongoing = sorted(ongoing_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
     stalls = _drop_included(ongoing + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
     detected = [stall for stall in stalls if stall.kind is not StallKind.FINDING]
     findings: list[Stall] = []
@@ -65,8 +65,8 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
     return (*ongoing_detected, *sorted((*detected[len(ongoing_detected) :], *findings), key=lambda stall: -stall.since))
 
 
-def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
-    """Yield the stalls of a group that are lasting at `now` (ns)."""
+def ongoing_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
+    """Yield the stalls of a group that are ongoing at `now` (ns)."""
     states = {lane.state for lane in group.lanes.values()}
     if MembershipState.JOINING in states:
         yield from waits.join_wait_stalls(group, now)

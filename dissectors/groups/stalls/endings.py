@@ -1,4 +1,4 @@
-"""Keep ended stalls as they were just before their end."""
+"""Record stalls that end, as they were just before their end."""
 
 from __future__ import annotations
 

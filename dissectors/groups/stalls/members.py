@@ -1,7 +1,7 @@
 """Stalls of a single member: when they began, why, and what to check.
 
 Each function yields the stalls of a member at time `at` (ns). For a stall that ends, it is called just before the end,
-so that lasting and ended stalls have the same text.
+so that ongoing and ended stalls have the same text.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def not_rejoining_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[S
 
 
 def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
-    """Return how long (ns) a member may be silent if it has exceeded that time; otherwise, or if unknown, None."""
+    """Return the limit (ns) on a member's silence if the member has exceeded it; otherwise, or if unknown, None."""
     interval = lane.interval
     if lane.state is not MembershipState.MEMBER or lane.end_reason or not interval or not lane.heartbeat_at:
         return None
@@ -257,7 +257,7 @@ def disturbance_stalls(lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def refusal_stalls(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
-    """Yield the stall of a member that was refused at least as often in a row as the threshold of the error."""
+    """Yield the stall of a member whose consecutive refusals have reached the threshold of the error."""
     explanation = _explain_refusal(group, lane, streak)
     is_commit = streak.kind is EventKind.COMMIT
     needs_threshold = not is_commit or streak.error in explanations.TRANSIENT_COMMIT_ERRORS

@@ -81,7 +81,7 @@ def _wait_start(waiting: tuple[int, Lane]) -> int:
 
 
 def _cause_rank(lane: Lane) -> int:
-    """Return a sort key: first members that disappeared, then members that got REBALANCE_IN_PROGRESS."""
+    """Return a sort key that puts members that disappeared first, then members that got REBALANCE_IN_PROGRESS."""
     return 0 if lane.state is MembershipState.LOST else 1 if lane.rejoin_signals is not None else 2
 
 

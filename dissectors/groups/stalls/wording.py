@@ -30,9 +30,9 @@ def elapsed(ns: int) -> str:
     return duration(max(ns, 0) // 1000)
 
 
-def severity_after(waited: int) -> str:
-    """Return the severity of a wait (ns)."""
-    return "error" if waited >= ERROR_AFTER else "warning"
+def severity_after(waited_ns: int) -> str:
+    """Return the severity of a wait of this duration."""
+    return "error" if waited_ns >= ERROR_AFTER else "warning"
 
 
 def keys(lanes: Sequence[Lane]) -> tuple[str, ...]:

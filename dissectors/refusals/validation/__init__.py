@@ -1,4 +1,4 @@
-"""Find what is wrong with a request that was refused, by the validation that Kafka's own handlers do.
+"""Find what is wrong with a request that was refused, with the validation that Kafka's own handlers do.
 
 `violations` returns what a refused request violates. Each check names the error that Kafka returns, so that a request
 is blamed only for violations that lead to the error that it got.

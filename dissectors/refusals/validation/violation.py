@@ -11,7 +11,7 @@ Values = dict[str, Any]
 
 
 class Violation(NamedTuple):
-    """A condition of Kafka that a request does not meet.
+    """A requirement of Kafka that a request does not meet.
 
     Args:
         error: The error that Kafka returns for it.

@@ -61,7 +61,7 @@ def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterat
     message = event.message
     acks = message.body.get("acks", _ALL)
     if acks == _ALL or not connection.server:
-        return  # a frame without a connection may be handmade
+        return  # a frame without a connection may have been written by hand
     if acks not in _VALID:
         yield Problem(
             f"Produce of client {message.client_id!r} has acks {acks}, which must be -1 (all), 0 or 1",

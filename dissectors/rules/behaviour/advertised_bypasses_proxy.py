@@ -76,7 +76,7 @@ def advertised_bypasses_proxy(
             client_id = event.request.message.client_id
             lookup = lookups.of(connection, client_id)
             if lookup.route is AddressRoute.PAST and lookup.answers and not own_address(event.message, connection):
-                connection.expect("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
+                connection.set_deadline("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
         return
     lookup = lookups.of(connection, event.about)
     if (broker := lookup.example) is None or not lookup.is_lost(event.at):

@@ -179,11 +179,11 @@ def _unreachable_problem(
     unreachable: list[AdvertisedAddress],
     connection: ConnectionState,
 ) -> Iterator[Problem]:
-    """Yield the problem of a client that cannot connect and looks up no brokers again: no frame shows the address."""
+    """Report a client that cannot connect and does not look up brokers again, so that no frame shows the address."""
     if not unreachable:
         return
     if isinstance(event, ConnectFailed) and not connection.ended:
-        connection.expect(CODE, (connection.connection_id,), by=event.at + LOOKUP_AGAIN)
+        connection.set_deadline(CODE, (connection.connection_id,), by=event.at + LOOKUP_AGAIN)
     elif is_new_cause(connection, event.at):
         broker = unreachable[0].broker
         yield Problem(

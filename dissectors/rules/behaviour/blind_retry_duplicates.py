@@ -79,9 +79,9 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
             continue
         if abs(attempt.at - batch.max_timestamp * _MS) > _MAX_BATCH_AGE or attempt.refused.get(topic_partition):
             continue
-        seconds, partition = (event.at - attempt.at) / 1e9, label(topic_partition, connection)
+        seconds, partition_name = (event.at - attempt.at) / 1e9, label(topic_partition, connection)
         yield Problem(
-            f"the client resends a batch to {partition} {seconds:.1f} s after the first attempt, which "
+            f"the client resends a batch to {partition_name} {seconds:.1f} s after the first attempt, which "
             f"{attempt.outcome(topic_partition)}: its records {'are' if attempt.answered else 'may be'} now duplicated",
             **locate(event.message, *path),
             severity=None if attempt.answered else Severity.INFO,

@@ -67,7 +67,7 @@ class _Ends:
         if message.api == "Fetch":
             self._update_from_fetch(client, event, message, connection)
             return
-        requested, names = _partitions_asked_for_end(event.request_body or {}), connection.run.topic_names
+        requested, names = _partitions_queried_for_end(event.request_body or {}), connection.run.topic_names
         for topic in message.body.get("topics") or ():
             name = topic_name_or_id(topic)
             name = names.get(name, name)
@@ -98,7 +98,7 @@ class _Ends:
             stored.update(topic_id, end)
 
 
-def _partitions_asked_for_end(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
+def _partitions_queried_for_end(request_body: Mapping[str, Any]) -> frozenset[TopicPartition]:
     """Return the partitions whose end a ListOffsets request asks for, not their start or the offset at a time."""
     return frozenset(
         (topic_name_or_id(topic), row.get("partition_index", 0))
@@ -239,7 +239,7 @@ def _negative_commit_problems(connection: ConnectionState) -> Iterator[Problem]:
 def _beyond_end_problems(
     event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState
 ) -> Iterator[Problem]:
-    """Report commits beyond the partition end that the same client was given: it cannot have read those records."""
+    """Report commits beyond the end that was reported to the same client: it cannot have read those records."""
     request_body = event.request_body or {}
     commits = connection.run.state(Commits)
     reported = 0

@@ -48,7 +48,7 @@ _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "TxnOffsetCommit": (("topics", "topics"),),
 }
 #: The same for the APIs that carry records, whose empty responses are flagged by trackers.
-_RESULTS_OF_RECORDS: dict[str, tuple[tuple[str, str], ...]] = {
+_RECORD_RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "Produce": (("topic_data", "responses"),),
     "Fetch": (("topics", "responses"),),
 }
@@ -63,7 +63,7 @@ _NAME_FIELDS = ("name", "topic", "group_id", "resource_name", "transactional_id"
 
 #: Fields with a partition's index, and the APIs whose topics have an entry for each partition.
 _PARTITION_FIELDS = ("partition_index", "partition", "partition_indexes")
-_WITH_PARTITIONS = frozenset((
+_PARTITIONED_APIS = frozenset((
     "DeleteRecords", "DescribeProducers", "ListOffsets", "OffsetCommit", "OffsetFetch", "OffsetForLeaderEpoch",
     "TxnOffsetCommit",
 ))  # fmt: skip
@@ -74,7 +74,7 @@ _WITH_PARTITIONS = frozenset((
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=(*_RESULTS, *_NEVER_EMPTY),
-    also=(Trigger((ResponseReceived,), tuple(_RESULTS_OF_RECORDS), only=FrameFlags.EMPTY),),
+    also=(Trigger((ResponseReceived,), tuple(_RECORD_RESULTS), only=FrameFlags.EMPTY),),
     needs=(Fetches, Producers),
     since="0.1",
     blame="broker",
@@ -139,7 +139,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
         return
     if message.api == "Fetch" and message.body.get("throttle_time_ms"):
         return  # a throttled response is empty
-    for request_field, response_field in _RESULTS.get(message.api) or _RESULTS_OF_RECORDS[message.api]:
+    for request_field, response_field in _RESULTS.get(message.api) or _RECORD_RESULTS[message.api]:
         requested, results = request_body.get(request_field), message.body.get(response_field)
         if not requested or results is None:
             continue
@@ -200,7 +200,7 @@ def _hint(api: str, version: int) -> str:
 
 
 def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list[str]:
-    """Return the names that were requested but have no entry, or their partitions as ``orders[0,1]``."""
+    """Return the requested names that have no entry, or the missing partitions as ``orders[0,1]``."""
     if len(results) < len(requested):
         returned_names = {_entry_name(result) for result in results}
         missing = [
@@ -218,7 +218,7 @@ def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list
             and not group_result.get("error_code")
             for label in _missing_partitions(group["topics"], group_result.get("topics") or [])
         ]
-    return _missing_partitions(requested, results) if api in _WITH_PARTITIONS else []
+    return _missing_partitions(requested, results) if api in _PARTITIONED_APIS else []
 
 
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
@@ -247,13 +247,13 @@ def _partition_indexes(topic: dict[str, Any]) -> list[int]:
 
 
 def _entry_labels(api: str, entries: list[Any]) -> list[str]:
-    """Return the names of entries, with the partitions of topics."""
+    """Return the names of entries; a topic's name is followed by its partitions."""
     labels = []
     for entry in entries:
         if (name := _entry_name(entry)) is not None:
             partitions = (
                 ",".join(map(str, _partition_indexes(entry)))
-                if api in _WITH_PARTITIONS and "group_id" not in entry
+                if api in _PARTITIONED_APIS and "group_id" not in entry
                 else ""
             )
             labels.append(f"{name}[{partitions}]" if partitions else name)

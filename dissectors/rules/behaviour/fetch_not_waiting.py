@@ -15,7 +15,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: The early responses count only within this time (ns): a slower client waits between its fetches.
+#: The early responses must all fall within this time (ns): a slower client waits between its fetches.
 _MAX_DURATION = 60 * SECOND
 
 

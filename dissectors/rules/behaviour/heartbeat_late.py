@@ -11,7 +11,7 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.members import MEMBER_SILENT, Members
 from dissectors.trackers.state import ConnectionState
 
-_S = 1_000_000_000
+_SECOND_NS = 1_000_000_000
 
 
 @rule(
@@ -98,13 +98,13 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     member = members.find(*event.about)
     if member is None or not member.must_heartbeat or member.waits:
         return
-    silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
+    silence, session_text = event.at - member.seen_at, f"{member.session / _SECOND_NS:g} s"
     name = f"member {member.id!r} of group {member.group!r}"
     if silence < member.session:
-        connection.expect(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
+        connection.set_deadline(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
-            f"{name} has sent no heartbeat for {duration(silence)}; after {session} the coordinator removes it from "
-            "the group",
+            f"{name} has sent no heartbeat for {duration(silence)}; after {session_text} the coordinator removes it "
+            "from the group",
             severity=Severity.WARNING,
             hint="find out what blocks the client; heartbeat.interval.ms should be at most a third of "
             "session.timeout.ms",
@@ -112,8 +112,8 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
         )
     else:
         yield Problem(
-            f"{name} has sent no heartbeat for its whole session timeout of {session}: the coordinator removes it from "
-            "the group, which rebalances",
+            f"{name} has sent no heartbeat for its whole session timeout of {session_text}: the coordinator removes it "
+            "from the group, which rebalances",
             hint="find out what blocks the client (garbage collection, long work between polls, no CPU), or raise "
             "session.timeout.ms",
             cause=f"gone {member.group}",

@@ -72,7 +72,7 @@ def join_without_sync(
         if request_body is None:
             return
         group, member = request_body["group_id"], message.body["member_id"]
-        timeout = request_body.get("rebalance_timeout_ms", request_body["session_timeout_ms"])
+        timeout_ms = request_body.get("rebalance_timeout_ms", request_body["session_timeout_ms"])
         assert event.request is not None
-        about = group, member, timeout / 1000, ConcernedRequest.of(event.request)
-        connection.expect("S013", (group, member), by=event.at + timeout * _MS, about=about)
+        about = group, member, timeout_ms / 1000, ConcernedRequest.of(event.request)
+        connection.set_deadline("S013", (group, member), by=event.at + timeout_ms * _MS, about=about)

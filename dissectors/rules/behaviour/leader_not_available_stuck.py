@@ -86,7 +86,7 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
         return
     outages = connection.run.state(_LeaderlessPartitions).outages
     for index, topic in enumerate(message.body["topics"] or ()):
-        for number, partition in ((-1, topic), *enumerate(topic["partitions"] or ())):
+        for row_index, partition in ((-1, topic), *enumerate(topic["partitions"] or ())):
             if partition["error_code"] != LEADER_NOT_AVAILABLE:
                 if outages:
                     outages.pop((topic_name_or_id(topic), partition.get("partition_index", -1)), None)
@@ -99,7 +99,7 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
             outage.last_at = event.at
             outage.responses += 1
             if outage.responses >= MIN_RESPONSES and event.at - outage.first_at >= MAX_DURATION:
-                path = ("topics", index) if number < 0 else ("topics", index, "partitions", number)
+                path = ("topics", index) if row_index < 0 else ("topics", index, "partitions", row_index)
                 yield _leaderless_problem(
                     message, topic_partition, (event.at - outage.first_at) / 1e9, path, connection
                 )

@@ -88,28 +88,28 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
         if row.get("error_code") or "offset" not in row or (requested < 0 and requested != _MAX_TIMESTAMP):
             continue
         key = (request_body.get("isolation_level", 0), topic_partition)
-        partition = label(topic_partition, connection)
+        partition_name = label(topic_partition, connection)
         earlier_record = returned_records.get(key)
         if offset >= 0 and timestamp >= 0:
             returned_records[key] = (timestamp, offset, event.at)
             if timestamp < requested:
                 yield Problem(
-                    f"ListOffsets of {partition} for time {requested} ms returned offset {offset}, whose time is "
+                    f"ListOffsets of {partition_name} for time {requested} ms returned offset {offset}, whose time is "
                     f"{timestamp} ms: earlier than requested",
                     hint="fix the broker: it must return the first record at that time or later, or none (-1)",
                     expected=f"at least {requested}",
                     got=str(timestamp),
-                    cause=partition,
+                    cause=partition_name,
                     **locate(message, *path, "timestamp"),
                 )
         elif offset >= 0 and requested >= 0:
             yield Problem(
-                f"ListOffsets of {partition} for time {requested} ms returned offset {offset} without its time: "
+                f"ListOffsets of {partition_name} for time {requested} ms returned offset {offset} without its time: "
                 f"the timestamp is {timestamp}",
                 hint="fix the broker: it must return the timestamp of the record that it found",
                 expected=f"at least {requested}",
                 got=str(timestamp),
-                cause=partition,
+                cause=partition_name,
                 **locate(message, *path, "timestamp"),
             )
         elif (
@@ -119,12 +119,12 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
             and event.at - earlier_record[2] <= _MAX_AGE
         ):
             yield Problem(
-                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {earlier_record[1]} "
-                f"with time {earlier_record[0]} ms was reported shortly before",
+                f"ListOffsets of {partition_name} for time {requested} ms found nothing, though offset "
+                f"{earlier_record[1]} with time {earlier_record[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
                 expected=f"an offset up to {earlier_record[1]}",
                 got="-1",
-                cause=partition,
+                cause=partition_name,
                 **locate(message, *path, "offset"),
             )
 

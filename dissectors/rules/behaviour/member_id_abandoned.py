@@ -123,7 +123,7 @@ def member_id_abandoned(
         if message.body["error_code"] == MEMBER_ID_REQUIRED and member and request_body is not None:
             key = (request_body.get("group_id", ""), member)
             issued[key] = None
-            timeout = max(request_body.get("session_timeout_ms", 0), 0)
+            timeout_ms = max(request_body.get("session_timeout_ms", 0), 0)
             assert event.request is not None
-            about = *key, timeout / 1000, ConcernedRequest.of(event.request)
-            connection.expect("S014", key, by=event.at + timeout * _MS, about=about)
+            about = *key, timeout_ms / 1000, ConcernedRequest.of(event.request)
+            connection.set_deadline("S014", key, by=event.at + timeout_ms * _MS, about=about)

@@ -21,7 +21,7 @@ WITHIN = Limit("within", 60, "s", "within this time")
 
 
 class _Generations:
-    """Per group, the generation at which counting started, and when; and whether a member got its assignment since.
+    """By group: the generation and time (ns) at which counting started, and whether a member got an assignment since.
 
     `assigned` has no entry for a group until a SyncGroup is answered.
     """

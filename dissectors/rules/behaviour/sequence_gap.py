@@ -118,13 +118,13 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
         if records is None or (batch := records.batch) is None:
             continue
         producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
-        partition = label(topic_partition, connection)
+        partition_name = label(topic_partition, connection)
         gap = producers.answered.gaps.get(topic_partition) if producers.answered and is_complete else None
         key = connection.server, topic_partition, batch.producer_id, batch.producer_epoch, batch.base_sequence
         times = connection.run.state(_Refusals).count(key, event.at)
         if gap is not None:
             yield Problem(
-                f"{producer} sends sequence {gap.sequence} to {partition} but {gap.expected} is expected, so the "
+                f"{producer} sends sequence {gap.sequence} to {partition_name} but {gap.expected} is expected, so the "
                 "broker refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *path),
                 hint="find out what happened to the missing batch; the producer must restart with a new epoch or id",
@@ -136,9 +136,9 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
             idle := _idle_time(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)
         ) >= _IDLE:
             yield Problem(
-                f"{producer} sends sequence {batch.base_sequence} to {partition}, the one after those that the broker "
-                f"has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten the "
-                f"producer, which sent nothing there for {duration(idle)}",
+                f"{producer} sends sequence {batch.base_sequence} to {partition_name}, the one after those that the "
+                f"broker has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten "
+                f"the producer, which sent nothing there for {duration(idle)}",
                 **locate(event.message, *path),
                 hint="raise the time after which the broker forgets idle producers (producer.id.expiration.ms, "
                 "transactional.id.expiration.ms); the client must get a new id or epoch with InitProducerId",
@@ -147,8 +147,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
             )
         elif times >= _THRESHOLD:
             yield Problem(
-                f"{producer} sends the batch with sequence {batch.base_sequence} to {partition} repeatedly; the broker "
-                f"has refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
+                f"{producer} sends the batch with sequence {batch.base_sequence} to {partition_name} repeatedly; the "
+                f"broker has refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *path),
                 hint="the producer must get a new epoch or id (InitProducerId): restart or update it",
                 cause=topic_partition[0],

@@ -86,9 +86,12 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
             ):
                 continue
             old_offset = out_of_range.pop(topic_partition)
-            partition, action = label(topic_partition, connection), "skips" if new_offset > old_offset else "goes back"
+            partition_name, action = (
+                label(topic_partition, connection),
+                "skips" if new_offset > old_offset else "goes back",
+            )
             yield Problem(
-                f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition} the client continues at "
+                f"after OFFSET_OUT_OF_RANGE at offset {old_offset} of {partition_name} the client continues at "
                 f"{new_offset}: it {action} {count_text(abs(new_offset - old_offset), 'offset')}",
                 **locate(event.message, *path, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "

@@ -87,7 +87,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
     if not denials or message is None or message.diagnosis is not None:
         return
     for index, topic in enumerate(message.body["topics"] or ()):
-        for number, partition in enumerate(topic["partitions"] or ()):
+        for row_index, partition in enumerate(topic["partitions"] or ()):
             for topic_key in (topic.get("name"), topic.get("topic_id")):
                 topic_partition = (topic_key or "", partition["partition_index"])
                 denial = denials.get(topic_partition)
@@ -98,7 +98,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                     f"Metadata names broker {partition['leader_id']} as the leader of {partition_name}, which answered "
                     f"{denial.api} with NOT_LEADER_OR_FOLLOWER {denial.rounds} times in "
                     f"{(event.at - denial.since) / 1e9:.1f} s",
-                    **locate(message, "topics", index, "partitions", number, "leader_id"),
+                    **locate(message, "topics", index, "partitions", row_index, "leader_id"),
                     hint=f"the broker {denial.server} names itself but refuses: check its log, and whether it is "
                     "connected to the controller"
                     if denial.server == connection.dialled

@@ -17,7 +17,7 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 20_000
 _MAX_AGE = 300 * 1_000_000_000
-_ALL = -1
+_ACKS_ALL = -1
 _LATEST = -1
 
 
@@ -90,7 +90,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         return
     acknowledged = connection.run.state(_AcknowledgedOffsets)
     if message.api == "Produce":
-        if request_body.get("acks") == _ALL:
+        if request_body.get("acks") == _ACKS_ALL:
             connection.run.subscribe("S049")
             server, names = connection.server, connection.run.topic_names
             for topic in message.body.get("responses") or ():

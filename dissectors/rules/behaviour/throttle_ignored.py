@@ -61,7 +61,7 @@ class _Throttle:
     """The last throttle (start and end in ns, wait in ms, offset after its request), and the number ignored so far."""
 
     def __init__(self) -> None:
-        self.since = self.until = self.next_offset = self.milliseconds = 0
+        self.since = self.until = self.next_offset = self.duration_ms = 0
         self.ignored = 0
 
 
@@ -139,10 +139,10 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
         if throttle.ignored == _THRESHOLD:
             yield Problem(
                 f"client {connection.client_id!r} sends {event.message.api} {remaining_ms} ms before the end of a "
-                f"throttle of {throttle.milliseconds} ms, as it did {_THRESHOLD - 1} times before",
+                f"throttle of {throttle.duration_ms} ms, as it did {_THRESHOLD - 1} times before",
                 hint="use a client that waits for throttle_time_ms (KIP-219), or raise its quota",
-                expected=f"no request for {throttle.milliseconds} ms",
-                got=f"{event.message.api} after {throttle.milliseconds - remaining_ms} ms",
+                expected=f"no request for {throttle.duration_ms} ms",
+                got=f"{event.message.api} after {throttle.duration_ms - remaining_ms} ms",
             )
         return
     message, request = event.message, event.request
@@ -150,6 +150,6 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
         return
     if message.version >= _FIRST_CLIENT_THROTTLED.get(message.api, 0):
         throttle = connection.state(_Throttle)
-        throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait_ms * _MS, wait_ms
+        throttle.since, throttle.until, throttle.duration_ms = event.at, event.at + wait_ms * _MS, wait_ms
         throttle.next_offset = request.offset + request.size + 4
         connection.run.subscribe("S037")

@@ -23,7 +23,7 @@ _TOLERANCE = 0.05
 _MAX_CLIENTS = 10_000
 
 #: A client that gives up on one request keeps its other connections, or opens another within this time (ns).
-_RETRIES_WITHIN = 2_000_000_000
+_RETRY_TIMEOUT = 2_000_000_000
 
 
 class _AbandonedWaits(BoundedDict[tuple[str, str | None, str], deque[float]]):
@@ -135,10 +135,10 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
         other_connection.connection_id
         for other_connection in connection.run.state(ConnectionsByClient).others(connection)
     )
-    if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
+    if not other_connection_ids and closed_at is not None and event.at - closed_at <= _RETRY_TIMEOUT:
         return  # the last of several connections that the client closes
     abandoned = _AbandonedRequest(message.api, waited, allowed, other_connection_ids)
-    connection.expect("S039", connection.connection_id, by=event.at + _RETRIES_WITHIN, about=abandoned)
+    connection.set_deadline("S039", connection.connection_id, by=event.at + _RETRY_TIMEOUT, about=abandoned)
 
 
 def _check_abandoned(abandoned: _AbandonedRequest, connection: ConnectionState) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ _MAX_PRODUCERS = 10_000
 
 
 class _RefusedProducers:
-    """Number and time of each producer's refusals. Requests sent before the last refusal are not counted."""
+    """Number and last time (ns) of each producer's refusals. Requests sent before the last one are not counted."""
 
     def __init__(self) -> None:
         self.producers: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_PRODUCERS)

@@ -29,7 +29,7 @@ _Key = tuple[str, str, int]
 class _Offsets:
     """The starts of partitions from ListOffsets and their high watermarks from fetches, each with its time (ns).
 
-    `asked_times` holds when a partition's high watermark was needed: tools ask for partitions that nobody reads.
+    `asked_times` holds when each high watermark was last needed: tools also ask about partitions that nobody reads.
     `needed` holds the partitions, by server and topic, whose high watermark no fetch has shown since then.
     """
 

@@ -114,7 +114,7 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
 
 
 def _refused_partitions(body: dict[str, Any]) -> Iterator[tuple[tuple[str, int], tuple[str | int, ...], int]]:
-    """Yield each partition that the server refuses as not its leader, its path, and the leader that it names."""
+    """Yield each partition that the server refuses because it is not the leader, its path, and the leader it names."""
     for i, topic in enumerate(body.get("responses") or ()):
         for field in ("partition_responses", "partitions"):
             for j, row in enumerate(topic.get(field) or ()):

@@ -81,7 +81,7 @@ def _has_unique_topics(request_body: dict[str, Any] | None) -> bool:
 
 
 def _duplicate_index(rows: Any, key: str) -> int | None:
-    """Return the index of the first entry whose key an earlier entry has, or None. A key of None does not count."""
+    """Return the index of the first entry with the key of an earlier entry, or None. A key of None does not count."""
     keys = [row[key] for row in rows]
     if len(set(keys)) == len(keys):
         return None

@@ -12,7 +12,7 @@ from dissectors.rules import rule
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 
-#: At most this many partitions of an assignment are compared.
+#: The maximum number of partitions of an assignment that are compared.
 _MAX_PARTITIONS = 100_000
 
 

@@ -14,7 +14,7 @@ from dissectors.rules import rule
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 
-#: At most this many partitions of one response, and claims and disputes of a run, are kept.
+#: The maximum number of claimed partitions, in a response or a run, and of disputes that are kept.
 _MAX_PARTITIONS = 100_000
 _MAX_DISPUTES = 1000
 
@@ -142,7 +142,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
 
 
 def _check_claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
-    """Check the claims that the leader gets: no partition may have two owners in the same generation."""
+    """Check the claims in the leader's response: no partition may have two owners in the same generation."""
     message = event.message
     assert message is not None
     owners: dict[tuple[int, str, int], str] = {}

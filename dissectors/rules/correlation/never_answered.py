@@ -21,7 +21,7 @@ _MS = 1_000_000
 #: A request that had waited for less than this (ns) when its connection ended is not reported.
 MIN_WAIT = 1_000 * _MS
 
-#: A client that leaves after waiting this much longer than allowed (ns) has timed out.
+#: A client that disconnects after waiting this much longer than allowed (ns) has timed out.
 CLIENT_TIMEOUT = 5_000 * _MS
 
 _UNKNOWN_REASON_HINT = (

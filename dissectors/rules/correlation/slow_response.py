@@ -88,9 +88,9 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     if not flight.awaited:
         return
     allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
-    throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
+    throttled_ms = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
     elapsed = event.at - flight.started_at
-    excess = elapsed - (allowed + throttled) * _MS
+    excess = elapsed - (allowed + throttled_ms) * _MS
     is_late = excess > MAX_DELAY and message.api in ("Fetch", "ShareFetch")
     if excess > limit or is_late:
         allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""

@@ -22,7 +22,7 @@ _SEARCHED_REQUESTS = 32
 
 
 class _ReportState:
-    """Whether the connection has been reported; each is reported once."""
+    """Whether the connection has been reported, which happens only once."""
 
     def __init__(self) -> None:
         self.reported = False

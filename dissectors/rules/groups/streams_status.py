@@ -74,7 +74,7 @@ _STATUSES: Final = {
 
 
 class _Statuses:
-    """When each group or member got its statuses, and which client requested the shutdown of a group."""
+    """When each group or member first had each status, and which client requested the shutdown of a group."""
 
     def __init__(self) -> None:
         self.since: BoundedDict[tuple[str, str, int], int] = BoundedDict(_MAX_GROUPS * 4)

@@ -18,7 +18,7 @@ from dissectors.trackers.transactions import client_address_label
 
 _MAX_GROUPS = 1_000
 _ERROR = 2  # topology_description_status of StreamsGroupDescribe
-#: Kafka's coordinator waits 30 s, then 60 s, before it requests the description again: one member may just be ending.
+#: Kafka's coordinator waits 30 s, then 60 s, before it requests the description again: one member may be stopping.
 _MIN_REQUESTS = 3
 #: A stored description is not requested again, except perhaps once by a new coordinator after the group has moved.
 _MIN_PUSHES = 3

@@ -18,7 +18,7 @@ RECORDS = Limit("records", 2, "records", "each moves offsets on by fewer records
 RATE = Limit("rate", 10, "commits", "and there are at least so many per second")
 
 #: The minimum number of commits per fetch: a consumer that commits after each fetch has no more records to commit.
-_PER_FETCH = 2
+_MIN_COMMITS_PER_FETCH = 2
 
 #: The minimum share of commits that move an offset; S092 covers the other case.
 _MIN_MOVING_SHARE = 0.9
@@ -113,7 +113,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     if (
         window.records < window.commits * run.limit(RECORDS)
         and window.commits * SECOND >= run.limit(RATE) * elapsed
-        and window.fetches * _PER_FETCH < window.commits
+        and window.fetches * _MIN_COMMITS_PER_FETCH < window.commits
     ):
         yield Problem(
             f"{client_label(connection)} sent {window.commits} commits for {window.records} records of group "

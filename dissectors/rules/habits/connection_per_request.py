@@ -31,7 +31,7 @@ _MAX_CLIENTS = 10_000
 
 @dataclass(slots=True)
 class _ConnectionCount:
-    """A client's ended connections, opened between `since` and `until` (ns): with few requests, and with more."""
+    """A client's ended connections with few (`short`) or more requests (`long`), opened since `since` (ns)."""
 
     since: int
     until: int = 0

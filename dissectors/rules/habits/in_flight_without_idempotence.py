@@ -87,7 +87,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
     limit = connection.run.limit(REQUESTS)
     if report_state.is_done or len(waiting) < limit:
         return
-    topic_partitions: dict[tuple[str, int | None], int] = {}
+    request_counts: dict[tuple[str, int | None], int] = {}
     for request in waiting.values():
         if request.message.api_key == PRODUCE:
             for topic in topic_records(request.message)[:1]:
@@ -96,8 +96,8 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
                         report_state.is_done = True
                         return
                     topic_partition = topic.key, records.partition
-                    topic_partitions[topic_partition] = topic_partitions.get(topic_partition, 0) + 1
-    topic_partition, count = max(topic_partitions.items(), key=lambda item: item[1], default=(("", 0), 0))
+                    request_counts[topic_partition] = request_counts.get(topic_partition, 0) + 1
+    topic_partition, count = max(request_counts.items(), key=lambda item: item[1], default=(("", 0), 0))
     if count >= limit:
         report_state.is_done = True
         yield Problem(

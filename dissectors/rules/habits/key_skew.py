@@ -81,9 +81,9 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     habits = connection.state(ProduceHabits)
     skew = habits.skew
     if skew is None or (keys := _batch_keys(event, skew)) is None:
-        return  # a later request has a batch for the partition
+        return  # wait for a request with a batch for the partition
     habits.skew = None
-    [(key, most_frequent_count)] = keys.most_common(1) or [(None, 0)]  # none if the batch is large
+    [(key, most_frequent_count)] = keys.most_common(1) or [(None, 0)]  # no keys if the batch is too large
     total = keys.total()
     if key is not None and most_frequent_count >= _MIN_SHARE * total:
         partition_name = label((skew.topic, skew.partition or 0), connection)
@@ -98,7 +98,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
 
 
 def _batch_keys(event: RequestReceived, skew: Skew) -> Counter[bytes | None] | None:
-    """Return the keys in the request's batch for the partition: None without a batch, no keys if it is too large."""
+    """Return the keys in the request's batch for the partition: None if there is none, no keys if it is too large."""
     keys: Counter[bytes | None] | None = None
     for topic in topic_records(event.message):
         for records in topic.partitions if topic.key == skew.topic else ():

@@ -20,7 +20,7 @@ _MAX_CLIENTS = 10_000
 
 
 class _OpenConnections(BoundedDict[tuple[str, str | None, str], int]):
-    """The open connections of each client to a server."""
+    """The number of open connections of each client to a server."""
 
     def __init__(self) -> None:
         super().__init__(_MAX_CLIENTS)

@@ -177,15 +177,15 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
     request_body = event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
         return
-    member_id = message.body.get("member_id")  # a new member gets its id with the response
+    member_id = message.body.get("member_id")  # a new member gets its id in the response
     _store_assignors(request_body, member_id, assignors_by_member)
     leader_group = _group_of_leader(event)
     if leader_group is None:
         return
     group, generation, members = leader_group
-    ids = (member.get("member_id") or "" for member in members[:_MAX_COMPARED])
+    member_ids = (member.get("member_id") or "" for member in members[:_MAX_COMPARED])
     members_by_assignors = {
-        assignors: member_id for member_id in ids if (assignors := assignors_by_member.get((group, member_id)))
+        assignors: member_id for member_id in member_ids if (assignors := assignors_by_member.get((group, member_id)))
     }
     generations = run.state(_AssignorGenerations)
     if len(members_by_assignors) < 2:
@@ -206,7 +206,7 @@ def _store_assignors(request_body: dict[str, Any], member_id: str | None, assign
 
 
 def _group_of_leader(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
-    """Return the group, generation and members that a consumer group's leader learns, if it has several members."""
+    """Return the group, generation and members from a leader's JoinGroup response, if there are several members."""
     message, request_body = event.message, event.request_body
     if message is None or request_body is None or message.body.get("error_code"):
         return None

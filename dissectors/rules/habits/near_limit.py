@@ -21,9 +21,9 @@ BATCHES = Limit("batches", 3, "batches", "so many of a connection to a topic")
 
 _MAX_TOPICS = 10_000
 _TOPIC_RESOURCE = 2
-#: The bytes at the start of a batch that its length does not count.
-_PREFIX = 12
-_TOO_LARGE = (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE)
+#: The number of bytes at the start of a batch that its length field does not count.
+_PREFIX_BYTES = 12
+_TOO_LARGE_ERRORS = (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE)
 
 
 class _Limits(BoundedDict[tuple[str, str], int]):
@@ -107,8 +107,8 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
         if limit is None:
             continue
         for records in topic.partitions:
-            size = 0 if records.batch is None else records.batch.batch_length + _PREFIX
-            if size > limit or size * 100 < limit * share:  # a batch over it is refused (R021)
+            size = 0 if records.batch is None else records.batch.batch_length + _PREFIX_BYTES
+            if size > limit or size * 100 < limit * share:  # a batch over the limit is refused (R021)
                 continue
             count, largest = large_batches.get(name, (0, 0))
             large_batches[name] = count, largest = count + 1, max(largest, size)
@@ -164,12 +164,12 @@ def _refused_limits(event: ResponseReceived, connection: ConnectionState) -> Ite
     refused = {
         refusal.topic_partition
         for refusal in refusals(event.message.body, "partition_responses", "index")
-        if refusal.code in _TOO_LARGE
+        if refusal.code in _TOO_LARGE_ERRORS
     }
     for topic in topic_records(event.request.message) if refused else ():
         name = connection.run.topic_names.get(topic.key, topic.key)
         for records in topic.partitions:
             if (topic.key, records.partition or 0) in refused and records.batch is not None:
-                size = records.batch.batch_length + _PREFIX - 1
+                size = records.batch.batch_length + _PREFIX_BYTES - 1
                 limit = connection.run.state(_Limits).get((connection.server, name), size)
                 yield name, min(size, limit)

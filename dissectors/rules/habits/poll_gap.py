@@ -28,9 +28,9 @@ _MS = 1_000_000
 
 
 class _Consumer:
-    """A client's group, its max.poll.interval.ms (ns), and its long gaps in a row.
+    """A client's group, its max.poll.interval.ms (ns), and the number of long gaps in a row.
 
-    `records` is the number of records that it has got since its last fetch. They are not counted (None) before its
+    `records` is the number of records that it has received since its last fetch. They are not counted (None) before its
     first long gap.
     """
 

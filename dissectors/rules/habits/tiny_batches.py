@@ -114,8 +114,8 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     if rate < connection.run.limit(FLUSH_RATE if sends_soon else RATE):
         return
     partitions_text = f"to {window.partition_count} partition{'s' if window.partition_count > 1 else ''}"
-    linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
-    collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
+    linger_ms = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
+    collect = f"let the producer collect records: linger.ms={linger_ms} would collect {_COLLECTED} or more"
     wait_text = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
         f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within "

@@ -11,11 +11,11 @@ from dissectors.wire.paths import render
 from dissectors.wire.walk import MAX_WARNINGS, DecodeWarning
 
 _WIDTHS = {"int16": 2, "int32": 4}
-_VARINT_MAX = 10
+_MAX_VARINT_BYTES = 10
 
 
 def warnings_of(message: Message, *kinds: str) -> list[DecodeWarning]:
-    """Return the decode warnings of these kinds, none if a diagnosis explains the frame and thus their root cause."""
+    """Return the decode warnings of these kinds; none if a diagnosis already explains the frame."""
     if not message.decode_warnings or message.diagnosis is not None:
         return []
     return [warning for warning in message.decode_warnings if warning.kind in kinds]
@@ -42,7 +42,7 @@ def error_location(message: Message) -> ProblemLocation:
         end = start + width
     else:
         end = start
-        while end < min(start + _VARINT_MAX, len(frame)) and frame[end] >= 0x80:
+        while end < min(start + _MAX_VARINT_BYTES, len(frame)) and frame[end] >= 0x80:
             end += 1
         end += 1
     return ProblemLocation(path=_path_text(message, error.path), start=start, end=min(end, len(frame)))

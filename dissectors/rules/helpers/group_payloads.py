@@ -26,11 +26,11 @@ from dissectors.wire.errors import DecodeError
 #: The maximum number of payloads examined in one message.
 MAX_PAYLOADS = 200
 
-#: The steps of its message's budget that the diagnosis of a payload takes: the maximum, and the number per byte.
+#: How many steps of the message's budget the diagnosis of a payload uses: the maximum, and the number per byte.
 _MAX_STEPS = 40_000
 _STEPS_PER_BYTE = 20
 
-#: The maximum bytes of payloads that are compared with a malformed one.
+#: The maximum number of payload bytes that are compared with a malformed payload.
 MAX_COMPARED = 32 << 10
 
 
@@ -94,11 +94,11 @@ def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnos
 
 
 def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> PayloadDiagnosis | None:
-    """Diagnose how the payload in a field, or a payload inside it, was written, as edits of what contains the field.
+    """Diagnose how the payload in a field, or a payload inside it, was written, as edits of the enclosing layout.
 
     Args:
         data: The payload, not empty.
-        names: Kafka's names for the payloads that it may be.
+        names: Kafka's names of the payload types that it may be.
         rows: The enclosing structs, outermost first.
         field: The path of its field in the schema.
     """
@@ -106,12 +106,12 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
         if is_whole_payload(data, name):
             diagnosis = _inner_departure(data, name, rows)
             return embedded_diagnosis(diagnosis, field, name) if diagnosis else None
-    diagnosed = [
+    candidates = [
         embedded_diagnosis(payload_diagnosis, field, name)
         for name in names
         if (payload_diagnosis := diagnose_payload(data, name)) is not None
     ]
-    return max(diagnosed, key=lambda diagnosis: diagnosis.confidence, default=None)
+    return max(candidates, key=lambda diagnosis: diagnosis.confidence, default=None)
 
 
 class Departures:
@@ -130,7 +130,7 @@ class Departures:
 
 
 def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
-    """Diagnose a payload inside a payload: user data of Kafka Streams, tasks of Connect, or members of a group."""
+    """Diagnose a payload inside another one: user data of Kafka Streams, tasks of Connect, or members of a group."""
     header, _, version = layouts_as_stated(name, data)
     payload_layout = with_prefix(name, version, *header.fields)
     values = decode(payload_layout, data).values

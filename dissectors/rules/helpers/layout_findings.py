@@ -47,7 +47,7 @@ class _Sizes(TypedDict, total=False):
 
 
 def _sizes(size: int, diagnosis: Diagnosis) -> _Sizes:
-    """Return the expected and actual frame sizes without the length prefix, or nothing if they are equal."""
+    """Return the expected and actual frame sizes without the length prefix, or an empty dict if they are equal."""
     if not diagnosis.surplus:
         return {}
     return {"expected": f"{size - diagnosis.surplus} bytes", "got": f"{size} bytes"}
@@ -59,7 +59,7 @@ def is_records_edit(edit: Edit) -> bool:
 
 
 def add_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
-    """Return the problem, with a certain diagnosis if the edit that produced the bytes is known."""
+    """Return the problem, with a definite diagnosis if the edit that produced the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
     diagnosis = certain_diagnosis(

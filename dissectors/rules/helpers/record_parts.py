@@ -65,7 +65,7 @@ def _problem_span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
     return end - len(part.data) + offset, end
 
 
-#: The field of a record's body for each of its nodes. Without headers, the node of their count stands for them.
+#: Maps the nodes of a record to fields of its body. If there are no headers, the node of their count represents them.
 _FIELDS: Final = {
     "key": "key", "value": "value", "headers_count": "headers", "headers": "headers", "timestamp_delta": "timestamp",
 }  # fmt: skip
@@ -98,7 +98,7 @@ def schema_list(keys: Iterable[object]) -> str:
 
 
 def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
-    """Return, as a clause, how a value with a broken prefix still has the id of a schema that its topic uses."""
+    """Return a clause that says how a value's prefix is broken, if it still has a schema id that its topic uses."""
     ids = {int(key.value).to_bytes(4, "big") for key in schemas.used if key.form == "id"}
     if data[:1] == b"\0" and data[1:PREFIX_SIZE][::-1] in ids:
         return "the id is written in little-endian order"

@@ -23,7 +23,7 @@ from dissectors.wire.paths import parts
 _MAX_TEXT = 200
 _MAX_TARGETS = 3
 
-#: The maximum number of elements with the same error that are read: a response may have as many as fit into it.
+#: The maximum number of elements with the same error that are read from a response, which may have very many.
 _MAX_ELEMENTS = 100
 #: The maximum number of elements that are read from a response.
 MAX_RESULTS = 1_000
@@ -73,7 +73,7 @@ class ReturnedError(NamedTuple):
 
 
 def refusals(event: ResponseReceived) -> list[ReturnedError]:
-    """Return a response's errors in wire order, a limited number of each; none if its layout is only diagnosed."""
+    """Return a response's errors in wire order, up to a limit for each code; none if it is malformed."""
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
@@ -106,7 +106,7 @@ def _read_refusals(event: ResponseReceived, message: Message) -> list[ReturnedEr
 
 
 def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target, int]]:
-    """Return the target and the error code, which may be 0, of each element of a response at a pattern.
+    """Return the target and the error code (possibly 0) of each response element that matches a pattern.
 
     There are at most `MAX_RESULTS` elements.
     """
@@ -118,16 +118,16 @@ def _find_results(values: Any, pattern: Sequence[str], target: Target) -> Iterat
     if not isinstance(values, dict):
         return
     target = _extended_target(values, target)
-    name, *below = pattern
+    name, *remaining = pattern
     value = values.get(name)
-    if not below:
+    if not remaining:
         if isinstance(value, int):
             yield target, value
     elif isinstance(value, list):
         for element in value:
-            yield from _find_results(element, below, target)
+            yield from _find_results(element, remaining, target)
     else:
-        yield from _find_results(value, below, target)
+        yield from _find_results(value, remaining, target)
 
 
 def _error_target(body: dict[str, Any], path: tuple[str, ...], request_target: Target) -> tuple[Target, dict[str, Any]]:
@@ -142,7 +142,7 @@ def _error_target(body: dict[str, Any], path: tuple[str, ...], request_target: T
 
 
 def _extended_target(row: dict[str, Any], target: Target) -> Target:
-    """Return a target extended by what a struct names. The name of a topic takes precedence over its id."""
+    """Return a target extended with the resources that a struct names. A topic's name takes precedence over its id."""
     names: dict[str, Any] = {}
     for name, value in row.items():
         kind = _KINDS.get(name)
@@ -193,7 +193,7 @@ def target_text(target: Target, connection: ConnectionState) -> str:
 
 
 def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
-    """Return several targets as part of a sentence that begins with ``for``, or nothing if no field names any."""
+    """Return several targets as a clause that begins with ``for``, or an empty string if no field names any."""
     shared = {tuple(part for part in target if part[0] not in _TOPIC_KINDS) for target in targets}
     if len(shared) == 1 and len(targets) > 1 and (common := target_text(next(iter(shared)), connection)):
         topic_targets = [tuple(part for part in target if part[0] in _TOPIC_KINDS) for target in targets]
@@ -207,7 +207,7 @@ def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
 
 
 def client_name(connection: ConnectionState) -> str:
-    """Return how a sentence names the client: by its client id, or else by its host."""
+    """Return the client as a sentence names it: by its client id, otherwise by its host."""
     if connection.client_id:
         return f"client {one_line(repr(connection.client_id), MAX_NAME_LENGTH)}"
     return f"client {host_of(connection.client)}" if connection.client else "the client"
@@ -219,7 +219,7 @@ def client_key(connection: ConnectionState) -> tuple[str, str | None]:
 
 
 def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
-    """Return the broker's text about an error as a clause, or nothing if there is none or it may quote a secret."""
+    """Return the broker's error message as a clause, or an empty string if there is none or it may quote a secret."""
     assert event.message is not None
     row = refusal.row
     texts = [row.get("error_message"), row.get("acknowledge_error_message")]
@@ -253,7 +253,7 @@ def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
 
 
 def _find_element(request_body: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the struct in a request about a target's partition, or else about its topic."""
+    """Return the request's struct for a target's partition, or otherwise the one for its topic."""
     topic, partition = target.get("topic"), target.get("partition")
     if topic is None:
         return None

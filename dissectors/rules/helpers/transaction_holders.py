@@ -40,7 +40,7 @@ def holder_of(
 ) -> Holder:
     """Return what holds a partition at its last stable offset, which has not moved since `since`.
 
-    The producer of the batch at that offset holds the partition, if a reader has got the batch; otherwise it is the
+    The producer of the batch at that offset holds the partition, if a consumer has got the batch; otherwise it is the
     producer whose transaction with the partition has been open longest. `waits` says whether a consumer is waiting.
     """
     transactions = connection.run.state(OpenTransactions)

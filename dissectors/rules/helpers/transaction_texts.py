@@ -8,7 +8,7 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import TransactionalProducer
 
-#: A producer with an open transaction that has sent nothing for so long is idle.
+#: A producer with an open transaction that has sent nothing for this long (ns) is idle.
 _IDLE_AFTER = 10 * SECOND
 
 
@@ -31,7 +31,7 @@ def is_idle(producer: TransactionalProducer, at: int, connection: ConnectionStat
 
 
 def state_text(producer: TransactionalProducer, at: int, connection: ConnectionState) -> str:
-    """Return how long a transaction has been open and what its producer does, to follow the producer's name."""
+    """Return a clause that says how long a transaction has been open and what its producer is doing."""
     begun_at = producer.begun_at or at
     timeout_text = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
     text = f"has been open for {duration(at - begun_at)}{timeout_text}"

@@ -22,7 +22,7 @@ _Member = tuple[str, int, str]  # group, generation, member id
 
 
 class _Assignments:
-    """Each group's protocol type, the sizes of assignments from leaders, and the members that got an empty one."""
+    """Each group's protocol type, the sizes of assignments from leaders, and the members that received an empty one."""
 
     def __init__(self) -> None:
         self.protocol_types: BoundedDict[str, str] = BoundedDict(_MAX_MEMBERS)

@@ -99,5 +99,5 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
 
 
 def _framed_message(data: bytes | None) -> bytes | None:
-    """Return the message inside with a length prefix, or None if it is missing or shorter than any message."""
+    """Return a forwarded message with a length prefix, or None if it is missing or shorter than any message."""
     return None if data is None or len(data) < MIN_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)

@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 @dataclass(slots=True)
 class _SeenTopic:
-    """A topic that a Metadata response on this connection listed, so the client may see it."""
+    """A topic that a Metadata response on this connection listed, so the client is allowed to see it."""
 
     topic: str | None = None
 

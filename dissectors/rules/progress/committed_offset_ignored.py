@@ -20,8 +20,8 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 10_000
-#: A fetch that comes later than this (ns) after the refusal has another reason.
-_WITHIN = 30 * SECOND
+#: A fetch that comes later than this (ns) after the refusal has some other reason.
+_MAX_DELAY = 30 * SECOND
 _ENDS = {-1: "end", -2: "start"}
 
 #: The host and client id of a consumer, and a partition with its topic's name if that is known.
@@ -101,7 +101,7 @@ def committed_offset_ignored(
     positions = connection.run.state(_Positions)
     if isinstance(event, RequestReceived):
         yield from _check_fetches(event, positions, connection)
-        if not positions.refused or event.at - positions.refused_at > _WITHIN:
+        if not positions.refused or event.at - positions.refused_at > _MAX_DELAY:
             positions.refused.clear()
             connection.run.unsubscribe("S087")
         return
@@ -130,7 +130,7 @@ def _check_fetches(event: RequestReceived, positions: _Positions, connection: Co
         refusal = positions.refused.pop(key, None)
         offset = row.get("fetch_offset", -1)
         kind = next((end for end, listed in positions.listed.get(key, {}).items() if listed == offset), None)
-        if refusal is None or kind is None or event.at - refusal.at > _WITHIN:
+        if refusal is None or kind is None or event.at - refusal.at > _MAX_DELAY:
             continue
         name = error_name(refusal.code) or str(refusal.code)
         retry_note = (

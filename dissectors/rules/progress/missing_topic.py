@@ -20,7 +20,7 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key, client_text
 
 RESPONSES = Limit("responses", 5, "responses", "a client gets so many that a topic does not exist")
-#: A topic that is being created takes a moment.
+#: A topic that was just created takes a moment to appear.
 OVER = Limit("over", 5, "s", "over at least this time", 0)
 
 #: The coordinator of a streams group, or the application, creates internal topics within this time (ns).
@@ -31,7 +31,7 @@ _INTERNAL_OVER = 15 * SECOND
 _MAX_GAP = 30_000_000_000
 
 _MAX_TOPICS = 10_000
-#: With more topics than this, no topic with a similar name is looked for.
+#: If more topics than this are known, similar names are not searched for.
 _MAX_NAMES = 1_000
 
 _UNKNOWN_TOPIC = Error.UNKNOWN_TOPIC_OR_PARTITION

@@ -227,7 +227,7 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     if elapsed < MIN_DURATION or message.diagnosis is not None or errors(message):
         return
     if is_refused(connection):
-        return  # it repeats this request between its attempts
+        return  # the client repeats this request between attempts at the refused one
     yield Problem(
         f"{client_text(connection)} sent the same {message.api} v{message.version}{_subject_text(event)} "
         f"{repetition.times} times within {duration(elapsed)} and got the same answer without an error each time, and "

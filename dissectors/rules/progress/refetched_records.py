@@ -202,7 +202,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
 
 
 def _stays_in_session(event: ResponseReceived, topic_partition: TopicPartition) -> bool:
-    """Return whether a session has a partition that the request does not name, although it names others."""
+    """Return whether a partition is in the fetch session although the request names only other partitions."""
     request_body = event.request_body or {}
     requested = [requested_partition for requested_partition, _, _ in requested_partitions(request_body)]
     return request_body.get("session_epoch", -1) > 0 and bool(requested) and topic_partition not in requested

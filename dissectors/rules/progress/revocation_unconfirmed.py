@@ -33,7 +33,7 @@ _FENCED = Error.FENCED_MEMBER_EPOCH
 
 @dataclass(slots=True)
 class _Member:
-    """What a member owns according to itself or its last assignment, and what it has had to give up since `since`."""
+    """The partitions that a member says it owns or is assigned, and those to give up since `since` (ns)."""
 
     timeout: int = _DEFAULT_TIMEOUT_MS * _MS
     owned: frozenset[TopicPartition] = frozenset()
@@ -129,7 +129,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     if message is None or request_body is None or message.diagnosis is not None:
         return
     group, name = request_body.get("group_id", ""), message.body.get("member_id") or request_body.get("member_id", "")
-    if request_body.get("member_epoch", 0) < 0:  # it leaves
+    if request_body.get("member_epoch", 0) < 0:  # the member leaves
         members.pop((group, name), None)
         return
     member = members.get((group, name))

@@ -24,7 +24,7 @@ from dissectors.trackers.versions import client_key, client_text
 THRESHOLD = 5
 MIN_DURATION = 1_000_000_000
 IGNORED = 3
-#: After an election, brokers learn of the new epoch at different times; on busy machines that takes seconds (ns).
+#: After an election, brokers learn of the new epoch at different times, up to this far apart on busy machines (ns).
 _DISAGREEMENT = 5_000_000_000
 
 #: Refusals are counted together if they are at most this far apart (ns).
@@ -142,7 +142,7 @@ class _EpochProblem:
     partition_name: str
 
     def locate_in(self, event: ResponseReceived, path: tuple[str | int, ...]) -> Problem:
-        """Return the problem with the location of a path in the response."""
+        """Return the problem, located at a path in the response."""
         assert event.message is not None
         return Problem(
             self.text, **locate(event.message, *path), hint=self.hint, blame=self.blame, cause=self.partition_name
@@ -156,7 +156,7 @@ def _find_problem(
     api: str,
     connection: ConnectionState,
 ) -> _EpochProblem | None:
-    """Return what is wrong with the refusals of an epoch, once there are enough."""
+    """Return the problem with the refusals of an epoch, once there are enough of them."""
     topic, partition = topic_partition
     seen_epoch = connection.run.state(ClusterViews).leader_epoch(
         connection, (connection.run.topic_names.get(topic, topic), partition)

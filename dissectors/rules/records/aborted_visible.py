@@ -69,7 +69,7 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
     ):
         return
     for part in data.parts:
-        unlisted = _find_unlisted(part)
+        unlisted = _find_unlisted_batch(part)
         if unlisted is not None:
             index, batch = unlisted
             yield Problem(
@@ -84,8 +84,8 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
             )
 
 
-def _find_unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
-    """Return the index and span of the first batch of an aborted transaction that is not listed; None if all are."""
+def _find_unlisted_batch(part: PartitionData) -> tuple[int, BatchSpan] | None:
+    """Return index and span of the first batch of an aborted transaction that is not listed; None if all are listed."""
     listed = part.row.get("aborted_transactions") or ()
     open_batches: dict[int, tuple[int, BatchSpan]] = {}
     for index, batch in enumerate(part.batches):

@@ -13,7 +13,7 @@ from dissectors.trackers.record_data import RecordData, problem_location, record
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_ATTRIBUTES = 21
+_ATTRIBUTES_OFFSET = 21
 
 
 @rule(
@@ -59,7 +59,7 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
     for part in data.parts:
         for index, batch in enumerate(part.batches):
             if batch.magic == 2 and batch.attributes & CONTROL:
-                start = batch.start + _ATTRIBUTES
+                start = batch.start + _ATTRIBUTES_OFFSET
                 yield Problem(
                     f"{label(part.topic_partition, connection)}: a client sends a control batch, which only brokers "
                     "write",

@@ -13,8 +13,8 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.stored_batches import StoredBatches
 from dissectors.trackers.triggers import FrameFlags
 
-_FETCH_2 = 4
-_MAGIC = 16
+_FETCH_WITH_FORMAT_2 = 4
+_MAGIC_OFFSET = 16
 
 
 @rule(
@@ -64,7 +64,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
     https://github.com/IBM/sarama/issues/940
     """
     message = event.message
-    if message is None or message.version >= _FETCH_2:
+    if message is None or message.version >= _FETCH_WITH_FORMAT_2:
         return
     stored = connection.run.state(StoredBatches)
     for part in record_data(event, connection).parts:
@@ -74,7 +74,9 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
                 f"{label(part.topic_partition, connection)} holds batches of format 2, but Fetch v{message.version} "
                 "makes the "
                 f"broker rewrite them in format {batch.magic}",
-                **problem_location(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
+                **problem_location(
+                    event, part, batch.start + _MAGIC_OFFSET, batch.start + _MAGIC_OFFSET + 1, "0", "magic"
+                ),
                 hint="use a client that supports Fetch v4 or later; Kafka 4.0 refuses older ones",
                 cause=part.topic_partition[0],
             )

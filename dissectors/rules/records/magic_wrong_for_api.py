@@ -23,7 +23,7 @@ from dissectors.trackers.triggers import FrameFlags
 #: The first versions of Produce and Fetch that carry batches of format 2, and of Fetch for messages of format 1.
 _PRODUCE_2, _FETCH_2, _FETCH_1 = 3, 4, 2
 
-_MAGIC = 16
+_MAGIC_OFFSET = 16
 
 
 @rule(
@@ -94,7 +94,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
                     f"{message.api} "
                     f"v{message.version}, should be {allowed_text}",
                     **problem_location(
-                        event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"
+                        event, part, batch.start + _MAGIC_OFFSET, batch.start + _MAGIC_OFFSET + 1, str(index), "magic"
                     ),
                     hint=f"write the records in format {allowed_formats[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",

@@ -20,7 +20,7 @@ _PRODUCE_ZSTD, _FETCH_ZSTD = 7, 10
 _UNSUPPORTED_COMPRESSION_TYPE = Error.UNSUPPORTED_COMPRESSION_TYPE
 
 _ZSTD = CODECS.index("zstd")
-_ATTRIBUTES = 21
+_ATTRIBUTES_OFFSET = 21
 
 
 @rule(
@@ -90,7 +90,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     for part in data.parts:
         for index, batch in enumerate(part.batches):
             if batch.magic == 2 and batch.attributes & 7 == _ZSTD:
-                start = batch.start + _ATTRIBUTES
+                start = batch.start + _ATTRIBUTES_OFFSET
                 yield Problem(
                     f"{label(part.topic_partition, connection)}: zstd in Produce v{message.version}, should be "
                     f"v{_PRODUCE_ZSTD} or later",

@@ -97,7 +97,7 @@ def gave_up(
         errors = [refusal for refusal in refusals(event) if refusal.code in PRODUCER_STATE_ERRORS]
         if errors and event.message is not None and event.message.api == "Produce":
             clients[key] = connection.connection_id
-            connection.expect(
+            connection.set_deadline(
                 "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_last_produce(event, errors, connection)
             )
             for api in _APIS:

@@ -82,18 +82,18 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
 def explain_errors(
     event: ResponseReceived, refused: list[ReturnedError]
 ) -> list[tuple[ReturnedError, list[Violation]]]:
-    """Return a response's errors, each with the violations that explain it: of the same topic, if both name one."""
+    """Return a response's errors, each with the violations that explain it. If both name a topic, it is the same."""
     if event.request is None or event.request_body is None:
         return [(error, []) for error in refused]
     message = event.request.message
-    by_target: dict[int, dict[str, list[Violation]]] = {}
+    by_code: dict[int, dict[str, list[Violation]]] = {}
     for code in {error.code for error in refused}:
-        by_target[code] = {}
+        by_code[code] = {}
         for violation in violations(message.api, message.body, message.version, code):
-            by_target[code].setdefault(violation.target, []).append(violation)
+            by_code[code].setdefault(violation.target, []).append(violation)
     explanations = []
     for error in refused:
-        violations_by_target = by_target[error.code]
+        violations_by_target = by_code[error.code]
         names = (
             [name for _, name in error.target if name in violations_by_target]
             if error.target

@@ -29,15 +29,15 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: Clients repeat a request within this time (s), even with the longest default backoff.
-_AGAIN_WITHIN = 5
+_REPEAT_TIMEOUT_S = 5
 #: A commit may wait for the next interval of auto.commit.interval.ms (s).
-_COMMIT_AGAIN_WITHIN = 8
-#: A client that has closed its last connection but has not ended repeats the request on a new one within this time (s).
-_AGAIN_AFTER_CLOSE = 1.5
+_COMMIT_REPEAT_TIMEOUT_S = 8
+#: A client that has closed its last connection but is still running repeats the request within this time (s).
+_RECONNECT_TIMEOUT_S = 1.5
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
-#: APIs that are not repeated by design, or repeated at once or in another way. Something that may not exist yet is
-#: looked up when it is needed.
+#: APIs that clients by design do not repeat, repeat immediately, or repeat in another way. Lookups of resources that
+#: may not exist yet are repeated only when the resource is needed.
 _EXCLUDED_APIS: Final = frozenset((
     "ApiVersions", "Metadata", "DescribeTopicPartitions", "FindCoordinator", "Fetch", "ShareFetch", "ShareAcknowledge",
     "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake",
@@ -71,9 +71,10 @@ _Key = tuple[tuple[str, str | None], str]
 
 
 class _RefusedRequest(NamedTuple):
-    """A request that was refused: when (ns), and the problem if it is not repeated.
+    """A refused request, when it was refused (ns), and the parts of the message if the client gives up.
 
-    `verdict` begins the sentence, `meaning` ends it. `has_ended`: the client has closed all its connections since.
+    `verdict` begins the message, and `meaning` ends it. `is_client_gone`: the client has closed all its connections
+    since then.
     """
 
     key: _Key
@@ -82,7 +83,7 @@ class _RefusedRequest(NamedTuple):
     refusal: ReturnedError
     verdict: str
     meaning: str
-    has_ended: bool = False
+    is_client_gone: bool = False
 
 
 class _PendingRefusals:
@@ -149,19 +150,19 @@ def not_repeated(
     elif isinstance(event, RequestReceived):
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
-        _note_end(event, connection, pending)
+        _on_connection_ended(event, connection, pending)
     elif _may_wait_for_election(event, connection):
         settled_at = event.about.at + SETTLING_TIME
-        connection.expect("E006", event.about.key, by=settled_at, about=event.about)
+        connection.set_deadline("E006", event.about.key, by=settled_at, about=event.about)
     elif (refused_request := pending.take(event.about.key)) is not None:
         _unsubscribe(refused_request.key[1], connection, pending)
-        if event.about.has_ended:
+        if event.about.is_client_gone:
             action = "the client closed its connections without repeating it"
             yield from _problem(refused_request, action, connection, severity=Severity.INFO)
         else:
-            waited = (event.at - refused_request.at) // SECOND
+            waited_s = (event.at - refused_request.at) // SECOND
             yield from _problem(
-                refused_request, f"the client has sent no {refused_request.key[1]} for {waited} s since", connection
+                refused_request, f"the client has sent no {refused_request.key[1]} for {waited_s} s since", connection
             )
 
 
@@ -188,8 +189,8 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
         f"{first_error.judgement.meaning}{broker_text(event, first_error)}",
     )
     pending.by_key[key] = refused_request
-    timeout = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
-    connection.expect("E006", key, by=event.at + timeout * SECOND, about=refused_request)
+    timeout = _COMMIT_REPEAT_TIMEOUT_S if api in _COMMITS else _REPEAT_TIMEOUT_S
+    connection.set_deadline("E006", key, by=event.at + timeout * SECOND, about=refused_request)
     for name in (api, *_ALTERNATIVE_APIS.get(api, ())):
         connection.run.subscribe("E006", api=name)
 
@@ -197,7 +198,7 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
 def _may_wait_for_election(event: DeadlinePassed, connection: ConnectionState) -> bool:
     """Whether an election may keep the client from repeating its request: partitions may have no leader yet."""
     refused_request: _RefusedRequest = event.about
-    if refused_request.has_ended or event.at >= refused_request.at + SETTLING_TIME:
+    if refused_request.is_client_gone or event.at >= refused_request.at + SETTLING_TIME:
         return False
     return connection.run.state(Elections).may_cause(refused_request.refusal.code, refused_request.at)
 
@@ -219,8 +220,8 @@ def _note_request(sent_api: str, connection: ConnectionState, pending: _PendingR
             _unsubscribe(api, connection, pending)
 
 
-def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _PendingRefusals) -> None:
-    """Assume that a client that closes its last connection has ended, unless it reconnects for its next attempt."""
+def _on_connection_ended(event: ConnectionEnded, connection: ConnectionState, pending: _PendingRefusals) -> None:
+    """Assume that a client that closes its last connection has shut down, unless it reconnects for its next attempt."""
     if not pending.by_key or event.by == "server":
         return
     client = client_key(connection)
@@ -231,16 +232,16 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
         if key[0] != client:
             continue
         if event.by == "client":
-            deadline = event.at + int(_AGAIN_AFTER_CLOSE * SECOND)
-            connection.expect("E006", key, by=deadline, about=refused_request._replace(has_ended=True))
-        else:  # it is no longer observed
+            deadline = event.at + int(_RECONNECT_TIMEOUT_S * SECOND)
+            connection.set_deadline("E006", key, by=deadline, about=refused_request._replace(is_client_gone=True))
+        else:  # the client is no longer observed
             pending.take(key)
             connection.meet_deadline("E006", key)
             _unsubscribe(key[1], connection, pending)
 
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _PendingRefusals) -> None:
-    """Stop observing the APIs that no client still has to repeat."""
+    """Unsubscribe from an API and its alternatives, unless another pending refusal needs them."""
     needed = {
         name for _, pending_api in pending.by_key for name in (pending_api, *_ALTERNATIVE_APIS.get(pending_api, ()))
     }
@@ -252,7 +253,7 @@ def _unsubscribe(api: str, connection: ConnectionState, pending: _PendingRefusal
 def _problem(
     refused_request: _RefusedRequest, action: str, connection: ConnectionState, *, severity: Severity | None = None
 ) -> Iterator[Problem]:
-    """Yield the problem, unless another rule has since found a better one."""
+    """Yield the problem, unless another rule has since reported a more specific one."""
     if has_owner_reported(refused_request.refusal, connection, since=refused_request.at):
         return
     if connection.has_problem("E002", since=refused_request.at):

@@ -26,7 +26,7 @@ _SLOW_ERRORS = (Error.LEADER_NOT_AVAILABLE, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 _ACLS = ("X014", "X015")
 _LOGIN = ("X007", "X008", "X012", "X013", "X017", "X021", "V014")
-#: What is wrong with the batches of a Produce request.
+#: Rules about the batches of a Produce request.
 _BATCHES = (
     "R001", "R002", "R004", "R005", "R006", "R007", "R008", "R011", "R012", "R016", "R018", "R019", "R020", "R022",
     "R023", "R024", "S084",

@@ -34,13 +34,13 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 IN_A_ROW = Limit("refusals", 3, "refusals", "a client gets so many in a row for a partition, group or topic", 2)
-#: The number of refusals if all requests of the API are refused, each for another target.
+#: The minimum number of refusals if every request of the API is refused, each for a different target.
 _MIN_TOTAL = 5
 #: Two refusals are enough if each took this long (ns).
-_SLOW = 5 * SECOND
+_SLOW_RESPONSE = 5 * SECOND
 #: After this time (ns) without a refusal, counting restarts. Incremental fetches do not report healthy partitions.
-_GAP = 30 * SECOND
-_GAP_OF_FETCH = 5 * SECOND
+_MAX_GAP = 30 * SECOND
+_MAX_FETCH_GAP = 5 * SECOND
 #: The next attempt may come this much later (ns) and still count.
 _GRACE = SECOND
 LASTING = Limit("lasting", 15, "s", "they are an error if they last so long, before that a warning")
@@ -56,8 +56,8 @@ _MAX_PATTERNS = 8
 
 
 @dataclass(slots=True)
-class _Target:
-    """Consecutive refusals of one target."""
+class _TargetRefusals:
+    """Consecutive refusals of one target, with the times (ns) of the first and the last."""
 
     first: int
     last: int
@@ -66,7 +66,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _Streak:
-    """Refusals of a client's requests of one API with one error, since all its targets last succeeded.
+    """Refusals of one client, API and error since all targets last succeeded.
 
     `refused` of `requests` responses had the error. `severity` is the severity of the last report.
     """
@@ -76,7 +76,7 @@ class _Streak:
     refused: int = 0
     requests: int = 0
     severity: Severity | None = None
-    targets: BoundedDict[Target, _Target] = field(default_factory=lambda: BoundedDict(_MAX_TARGETS))
+    targets: BoundedDict[Target, _TargetRefusals] = field(default_factory=lambda: BoundedDict(_MAX_TARGETS))
     patterns: set[Pattern] = field(default_factory=set)
 
     @property
@@ -198,11 +198,11 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             yield problem
         else:
             pending = _PendingProblem(message.api, client, streak, lasting_errors[0], problem)
-            connection.expect("E002", (key, code), by=due + _GRACE, about=pending)
+            connection.set_deadline("E002", (key, code), by=due + _GRACE, about=pending)
 
 
 def is_refused(connection: ConnectionState) -> bool:
-    """Whether requests of a connection's client, of any API, were refused without a success since."""
+    """Whether any API has refused requests of a connection's client without a success since."""
     client = client_key(connection)
     return any(client in clients for clients in connection.run.state(_Streaks).by_api.values())
 
@@ -217,7 +217,7 @@ def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks
         return  # a success may be among the frames that were not read
     settled_at = streak.first + SETTLING_TIME + _GRACE
     if event.at < settled_at and connection.run.state(Elections).may_cause(refusal.code, streak.first):
-        connection.expect("E002", ((pending.client, pending.api), refusal.code), by=settled_at, about=pending)
+        connection.set_deadline("E002", ((pending.client, pending.api), refusal.code), by=settled_at, about=pending)
         return
     if is_current and not has_owner_reported(refusal, connection, since=streak.first):
         streak.severity = pending.problem.severity
@@ -258,7 +258,7 @@ def _note_success(
 
 
 def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _Streaks) -> None:
-    """Stop observing the successes of an API once it has no streak, or no refusal for a long time."""
+    """Stop observing the successes of an API once it has no streak or no recent refusal."""
     if api in streaks.refused_at and (not streaks.by_api.get(api) or at - streaks.refused_at[api] > _OBSERVED):
         del streaks.refused_at[api]
         connection.run.unsubscribe("E002", api=api)
@@ -267,9 +267,9 @@ def _stop_observing(api: str, at: int, connection: ConnectionState, streaks: _St
 def _count_refusal(
     streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, connection: ConnectionState
 ) -> tuple[list[ReturnedError], int]:
-    """Count a response in a streak; return the refusals to report, and when (ns): now, or later unless they end.
+    """Count a response in a streak; return the refusals to report, and when to report them (ns).
 
-    A client that waits longer and longer between its attempts may make none at that time.
+    That is now, or later unless the streak ends first: a client that backs off may make no attempt at that time.
     """
     assert event.request is not None
     assert event.message is not None
@@ -283,12 +283,12 @@ def _count_refusal(
     for error in refused:
         if len(streak.patterns) < _MAX_PATTERNS:
             streak.patterns.add(error.pattern)
-        target = streak.targets.touch(error.target, lambda: _Target(event.at, event.at))
+        target = streak.targets.touch(error.target, lambda: _TargetRefusals(event.at, event.at))
         if event.request.at - target.last > _max_gap(api):
             target.first, target.times = event.at, 0
         target.last = event.at
         target.times += 1
-        threshold = 2 if event.at - event.request.at >= _SLOW else in_a_row
+        threshold = 2 if event.at - event.request.at >= _SLOW_RESPONSE else in_a_row
         is_total = streak.is_total and streak.requests >= in_a_row
         first = streak.first if is_total else target.first
         if is_total or target.times >= threshold:
@@ -299,7 +299,7 @@ def _count_refusal(
 
 
 def _max_gap(api: str) -> int:
-    return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
+    return _MAX_FETCH_GAP if api in ("Fetch", "ShareFetch") else _MAX_GAP
 
 
 def _severity(streak: _Streak, refusal: ReturnedError, at: int, connection: ConnectionState) -> Severity:

@@ -72,13 +72,13 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     """
     if event.message is None or event.request is None:
         return
-    final = [
+    final_errors = [
         refusal
         for refusal in refusals(event)
         if refusal.judgement.nature is Nature.FINAL and refusal.judgement is not UNKNOWN
     ]
     by_error: dict[int, list[ReturnedError]] = {}
-    for refusal, explanation in explain_errors(event, final):
+    for refusal, explanation in explain_errors(event, final_errors):
         if not explanation:
             by_error.setdefault(refusal.code, []).append(refusal)
     for errors in by_error.values():

@@ -13,7 +13,7 @@ from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Why, and what to do. X014 reports DELEGATION_TOKEN_AUTHORIZATION_FAILED.
+#: Error code -> (reason, what to do). X014 reports DELEGATION_TOKEN_AUTHORIZATION_FAILED.
 _REASONS = {
     Error.DELEGATION_TOKEN_AUTH_DISABLED: (
         "delegation tokens are disabled",

@@ -13,8 +13,8 @@ from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-_TOO_SOON = "wait at least a second between logins on one connection"
-_NEVER = "the broker must accept SaslHandshake again on an authenticated connection (KIP-368)"
+_TOO_SOON_HINT = "wait at least a second between logins on one connection"
+_REFUSED_HINT = "the broker must accept SaslHandshake again on an authenticated connection (KIP-368)"
 
 
 @rule(
@@ -71,7 +71,7 @@ def reauth_rejected(event: ResponseReceived, connection: ConnectionState) -> Ite
     is_immediate = authentication.restarted_after < SECOND
     yield Problem(
         f"server {connection.server} refuses a second SaslHandshake on a connection with {refusal}",
-        hint=_TOO_SOON if is_immediate else _NEVER,
+        hint=_TOO_SOON_HINT if is_immediate else _REFUSED_HINT,
         blame="client" if is_immediate else None,
         got=refusal,
         **locate(message, "error_code"),

@@ -142,7 +142,7 @@ def sasl_auth_failed(
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
     location: ProblemLocation = {}
     if isinstance(event, ConnectionEnded):
-        reason = _failure_at_end(event, authentication)
+        reason = _failure_at_close(event, authentication)
     else:
         if authentication.phase is SaslPhase.DONE:
             connection.run.state(_Failures).forget(key)
@@ -194,7 +194,7 @@ def _failure_in_response(message: Message | None, authentication: Authentication
     return None
 
 
-def _failure_at_end(event: ConnectionEnded, authentication: Authentication) -> str | None:
+def _failure_at_close(event: ConnectionEnded, authentication: Authentication) -> str | None:
     """Return why the end of the connection means that a login failed without an error; None if it does not."""
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None

@@ -58,18 +58,18 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     https://www.rfc-editor.org/rfc/rfc4616#section-6
     """
     mechanism = event.message.body.get("mechanism")
-    by_relay = connection.plaintext_upstream
-    if mechanism not in _CREDENTIALS or not connection.client or (connection.tls and not by_relay):
+    is_sent_by_relay = connection.plaintext_upstream
+    if mechanism not in _CREDENTIALS or not connection.client or (connection.tls and not is_sent_by_relay):
         return
-    is_all_local = is_local(connection.server) and (by_relay or is_local(connection.client))
+    is_all_local = is_local(connection.server) and (is_sent_by_relay or is_local(connection.client))
     sender, remedy = host_of(connection.client), "use security.protocol=SASL_SSL, or a SCRAM mechanism"
-    if by_relay:
+    if is_sent_by_relay:
         sender, remedy = "kproxy", "pass --upstream-tls to kproxy, or use a SCRAM mechanism"
     yield Problem(
         f"{_CREDENTIALS[mechanism]} of SASL {mechanism} is sent from {sender} to {connection.server} without TLS",
         severity=Severity.INFO if is_all_local else None,
         hint=f"{remedy}; change the credential if others may have seen it",
-        blame="proxy" if by_relay else None,
+        blame="proxy" if is_sent_by_relay else None,
         expected="TLS",
         got=f"{mechanism} in the clear",
         **locate(event.message, "mechanism"),

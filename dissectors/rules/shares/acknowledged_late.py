@@ -148,7 +148,7 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
         return (
             f"it had {_PAST_TENSES.get(own_ended[-1].by, 'acknowledged')} them {duration(at - own_ended[-1].at)} before"
         )
-    # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
+    # An application acknowledges the oldest delivery: a client may have received the records again in the meantime.
     last_acknowledged = max(
         (index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1
     )
@@ -158,23 +158,23 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
     if not own_acquisitions:
         holder = next(iter(held), None)
         return f"{holder.client} has them since {duration(at - holder.at)}, not this member" if holder else ""
-    until = own_acquisitions[0].until
-    if until is None or until > at:
+    lock_ended_at = own_acquisitions[0].until
+    if lock_ended_at is None or lock_ended_at > at:
         return ""
     return (
-        f"its lock ran out {duration(at - until)} earlier, {duration(until - own_acquisitions[0].at)} after it got "
-        f"them; {_later_delivery_text(held, own_acquisitions[0], ended, at)}"
+        f"its lock ran out {duration(at - lock_ended_at)} earlier, {duration(lock_ended_at - own_acquisitions[0].at)} "
+        f"after it got them; {_later_delivery_text(held, own_acquisitions[0], ended, at)}"
     )
 
 
-def _later_delivery_text(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
-    """Return which member got the records later, worded to end a sentence."""
+def _later_delivery_text(held: list[Acquisition], expired: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
+    """Return a clause that says which member received the records later."""
     latest = held[-1] if held else None
-    if latest is not None and latest is not late:
-        is_same = latest.member == late.member
-        event = "they were delivered to it again" if is_same else f"{latest.client} received them"
+    if latest is not None and latest is not expired:
+        is_same_member = latest.member == expired.member
+        event = "they were delivered to it again" if is_same_member else f"{latest.client} received them"
         return f"{event} {duration(at - latest.at)} earlier (delivery {latest.deliveries})"
-    later = [past.acquisition for past in ended if past.acquisition.at > late.at]
+    later = [entry.acquisition for entry in ended if entry.acquisition.at > expired.at]
     if later:
         return f"{later[-1].client} has received them since (delivery {later[-1].deliveries})"
     return "no member has received them since"

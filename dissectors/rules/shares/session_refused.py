@@ -17,8 +17,8 @@ from dissectors.trackers.transactions import client_address_label
 from dissectors.trackers.triggers import FrameFlags
 
 _ERRORS = (Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH)
-_FINAL = -1
-_HIGHEST = (1 << 31) - 1
+_FINAL_EPOCH = -1
+_MAX_EPOCH = (1 << 31) - 1
 
 
 @rule(
@@ -124,26 +124,27 @@ def _refusal_reason(
     """
     if own_session is None:
         if other_session is not None:
-            since = duration(at - other_session.at)
+            elapsed = duration(at - other_session.at)
             text = (
-                f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one {since} "
-                "before; the session ended with that connection"
+                f"it sent epoch {epoch} on a new connection, after epoch {other_session.epoch} on another one "
+                f"{elapsed} before; the session ended with that connection"
             )
             return text, "client", Severity.INFO
         if midstream:
             return "", "client", Severity.INFO
         return f"it sent epoch {epoch}, but has opened no session on this connection", "client", Severity.WARNING
-    since = duration(at - own_session.at)
-    if own_session.epoch == _FINAL:
-        return f"it sent epoch {epoch}, but had closed its session {since} before", "client", Severity.WARNING
-    next_epoch = 1 if own_session.epoch == _HIGHEST else own_session.epoch + 1
-    if epoch in (next_epoch, _FINAL):
+    own_elapsed = duration(at - own_session.at)
+    if own_session.epoch == _FINAL_EPOCH:
+        return f"it sent epoch {epoch}, but had closed its session {own_elapsed} before", "client", Severity.WARNING
+    next_epoch = 1 if own_session.epoch == _MAX_EPOCH else own_session.epoch + 1
+    if epoch in (next_epoch, _FINAL_EPOCH):
         if other_session is not None and other_session.at >= own_session.at:
             elapsed = duration(at - other_session.at)
             text = f"{other_session.client} used the same member id {elapsed} before (epoch {other_session.epoch})"
             return text, "client", Severity.WARNING
         text = (
-            f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted {since} before"
+            f"epoch {epoch} continues the session, whose epoch {own_session.epoch} the broker accepted "
+            f"{own_elapsed} before"
         )
         return f"{text}: it has lost the session", "broker", Severity.WARNING
     return f"it sent epoch {epoch}, but the next one is {next_epoch}", "client", Severity.WARNING

@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 from dissectors.wire.paths import parts
 
-_FENCING = (Error.INVALID_PRODUCER_EPOCH, Error.PRODUCER_FENCED)
+_FENCING_ERRORS = (Error.INVALID_PRODUCER_EPOCH, Error.PRODUCER_FENCED)
 
 
 @rule(
@@ -73,7 +73,7 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    fencing_error = next((error for error in errors(message) if error.code in _FENCING), None)
+    fencing_error = next((error for error in errors(message) if error.code in _FENCING_ERRORS), None)
     name = transactional_id(request.message) or request.message.body.get("transactional_id")
     if fencing_error is None or not name:
         return

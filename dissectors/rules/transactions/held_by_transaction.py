@@ -27,7 +27,7 @@ _CODE = "T001"
 _MAX_CONNECTIONS = 10_000
 _MAX_PARTITIONS = 100
 
-#: Later checks are also this far apart.
+#: How long an offset must not have moved to be reported; later checks are also this far apart.
 STILL = Limit("still", 20, "s", "the last stable offset has not moved for so long while a consumer waits at it")
 #: A consumer that was not answered within this time (ns) is not waiting.
 _RECENT = 10 * SECOND
@@ -146,7 +146,7 @@ def held_by_transaction(
     if isinstance(event, ConnectionEnded):
         for topic_partition in held_by_connection.pop(key, ()):
             connection.meet_deadline(_CODE, (key, topic_partition))
-    elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
+    elif isinstance(event, DeadlinePassed):  # a fetch session omits unchanged partitions
         topic_partition, fetches = event.about, connection.state(Fetches)
         held = held_by_connection.get(key, {}).get(topic_partition)
         if (
@@ -177,13 +177,13 @@ def _note_waiting(
     held = topic_partitions.get(topic_partition)
     if held is None or held.stable != stable:
         held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
-        connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
+        connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     held.end = end
     return held
 
 
 def _limit_ns(connection: ConnectionState) -> int:
-    """Return the limit in ns."""
+    """Return the `STILL` limit in ns."""
     return int(connection.run.limit(STILL) * SECOND)
 
 
@@ -192,7 +192,7 @@ def _report_and_reschedule(
 ) -> Problem:
     """Return the problem of a partition, and schedule its next check."""
     held.due = at + _limit_ns(connection)
-    connection.expect(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
+    connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
     return _problem(topic_partition, held, at, connection)
 
 

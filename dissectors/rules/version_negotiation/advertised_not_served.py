@@ -24,7 +24,7 @@ class _Closes:
     """How often a server closed a connection on an API's version, and when it last did (ns)."""
 
     def __init__(self) -> None:
-        self.close_connection: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
+        self.by_version: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
 
 
 @rule(
@@ -136,7 +136,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         return
     if connection.state(Authentication).refusal is not None:
         return  # the login failed (X008), and the client has not noticed
-    closes = connection.run.state(_Closes).close_connection
+    closes = connection.run.state(_Closes).by_version
     key = (connection.server, message.api_key, message.version)
     count, last = closes.get(key, (0, -1))
     if server.answered_at <= last:  # the server has answered nothing since the last close

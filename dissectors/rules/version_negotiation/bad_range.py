@@ -49,7 +49,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     message = event.message
     assert message is not None  # the rule gets only frames that decode
     entries = message.body["api_keys"]
-    faults = list(_faults(entries))
+    faults = list(_range_faults(entries))
     if not faults or 2 * len(faults) > len(entries):
         return
     index, fault = faults[0]
@@ -63,7 +63,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     )
 
 
-def _faults(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
+def _range_faults(entries: list[dict[str, Any]]) -> Iterator[tuple[int, str]]:
     seen_keys: set[int] = set()
     for index, api in enumerate(entries):
         key, lowest, highest = api["api_key"], api["min_version"], api["max_version"]

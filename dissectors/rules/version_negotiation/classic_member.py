@@ -23,8 +23,8 @@ WITHIN = Limit("within", 600, "s", "within this time")
 
 _MAX_GROUPS = 1_000
 
-#: The first version in which each client, by its name in ApiVersions, has the newer protocol ready for production.
-_SINCE: Final = {"apache-kafka-java": (4, 0), "librdkafka": (2, 12), "confluent-kafka-python": (2, 12)}
+#: The first version of each client, by its name in ApiVersions, whose newer protocol is ready for production.
+_FIRST_VERSIONS: Final = {"apache-kafka-java": (4, 0), "librdkafka": (2, 12), "confluent-kafka-python": (2, 12)}
 _SOFTWARE: Final = re.compile(r"(\S+) (\d{1,4})\.(\d{1,4})")
 
 
@@ -130,7 +130,7 @@ def _has_newer_protocol(connection: ConnectionState) -> bool:
     if (software := _SOFTWARE.match(connection.client_software or "")) is None:
         return False
     name, major, minor = software.groups()
-    if name not in _SINCE or (int(major), int(minor)) < _SINCE[name]:
+    if name not in _FIRST_VERSIONS or (int(major), int(minor)) < _FIRST_VERSIONS[name]:
         return False
     ranges = connection.state(Versions).ranges(connection)
     return ranges is not None and ApiKey.CONSUMER_GROUP_HEARTBEAT in ranges

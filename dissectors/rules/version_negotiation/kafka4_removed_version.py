@@ -78,9 +78,10 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
         return
     software = client_text(connection)
     lowest = removed_versions.lowest_served()[key]
-    since = f"it serves {message.api} from v{lowest} on" if lowest is not None else f"it has no {message.api}"
+    support_text = f"it serves {message.api} from v{lowest} on" if lowest is not None else f"it has no {message.api}"
     yield Problem(
-        f"{software} uses {message.api} v{version}, which Kafka {removed_versions.newest_release()} refuses: {since}",
+        f"{software} uses {message.api} v{version}, which Kafka {removed_versions.newest_release()} refuses: "
+        f"{support_text}",
         6,
         8,
         "header.request_api_version",

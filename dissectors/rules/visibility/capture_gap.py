@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
-_WHAT = ("requests", "responses")
+_KINDS = ("requests", "responses")
 
 
 @rule("K001", severity=Severity.INFO, events=(BytesSkipped,), since="0.1")
@@ -44,7 +44,7 @@ def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Pr
     """
     if event.reason not in (INSPECTOR_WAS_BEHIND, MIDSTREAM, INSPECTOR_WAS_RESTARTED):
         yield Problem(
-            f"{event.size} bytes of the {_WHAT[event.direction]} are missing ({event.reason}); this is a gap "
+            f"{event.size} bytes of the {_KINDS[event.direction]} are missing ({event.reason}); this is a gap "
             "in the capture, "
             "not a fault of client or broker",
             hint="capture with a larger buffer (tcpdump -B 65536) and whole packets (-s 0)",

@@ -10,7 +10,7 @@ from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
-_WHAT = ("requests", "responses")
+_KINDS = ("requests", "responses")
 
 
 @rule("K008", severity=Severity.WARNING, events=(BytesDiffer,), since="0.1")
@@ -45,7 +45,7 @@ def retransmission_differs(event: BytesDiffer, connection: ConnectionState) -> I
     https://datatracker.ietf.org/doc/html/rfc5961
     """
     yield Problem(
-        f"{event.differing} of {count_text(event.size, 'byte')} of a packet of the {_WHAT[event.direction]} differ "
+        f"{event.differing} of {count_text(event.size, 'byte')} of a packet of the {_KINDS[event.direction]} differ "
         f"from what was sent before at the same place of the TCP stream, from offset {event.offset} on; the first copy "
         "was decoded",
         hint="look at both packets, their checksums and TTLs: somebody injects packets, a device rewrites them, "

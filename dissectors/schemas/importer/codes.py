@@ -1,4 +1,4 @@
-"""Writes Kafka's error codes and API keys as a Python module, so that code can refer to them by type-checked names."""
+"""Write Kafka's error codes and API keys as a Python module, so that code can refer to them by type-checked names."""
 
 from __future__ import annotations
 

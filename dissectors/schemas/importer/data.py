@@ -75,7 +75,7 @@ def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     """Merge releases, oldest first; if they differ, the newer one wins.
 
     Returns:
-        The data, and sentences about differences to review.
+        The data, and notes on differences to review.
 
     Raises:
         ValueError: Releases contradict each other, or a definition is invalid; the message names it.
@@ -85,16 +85,16 @@ def merge_releases(releases: Sequence[Release]) -> tuple[SchemaData, list[str]]:
     for release in releases:
         messages, new_notes = union(messages, _messages(release))
         notes += new_notes
-    compact = {message["name"]: _compact(message) for message in sorted(messages.values(), key=_sort_key)}
+    compact = {message["name"]: _compact_message(message) for message in sorted(messages.values(), key=_sort_key)}
     flexible = {message["apiKey"]: message["flexible"] for message in compact.values() if message["type"] == "request"}
-    facts = [release.facts for release in releases]
-    errors = {error["code"]: error for fact in facts for error in fact["errors"]}
-    tables = sorted({name for fact in facts for name in fact["enums"]})
+    all_facts = [release.facts for release in releases]
+    errors = {error["code"]: error for release_facts in all_facts for error in release_facts["errors"]}
+    tables = sorted({name for release_facts in all_facts for name in release_facts["enums"]})
     data = SchemaData(
         compact,
         _apis(releases, flexible),
         {code: errors[code] for code in sorted(errors)},
-        {name: _table([fact["enums"].get(name, {}) for fact in facts]) for name in tables},
+        {name: _table([release_facts["enums"].get(name, {}) for release_facts in all_facts]) for name in tables},
         kips(text for release in releases for _, text in release.definitions),
     )
     return data, notes
@@ -118,10 +118,10 @@ def _sort_key(message: Message) -> tuple[int, int, str]:
     return _TYPES.index(message["type"]), message.get("apiKey", -1), message["name"]
 
 
-def _compact(message: Message) -> dict[str, Any]:
+def _compact_message(message: Message) -> dict[str, Any]:
     versions: frozenset[int] = message["versions"]
     cleaned = {key: message[key] for key in _MESSAGE_KEYS if key in message}
-    cleaned["versions"] = str(_range(versions, message["name"]))
+    cleaned["versions"] = str(_version_range(versions, message["name"]))
     cleaned["fields"] = [_compact_field(field, max(versions)) for field in message["fields"]]
     return cleaned
 
@@ -130,14 +130,14 @@ def _compact_field(field: Field, highest: int) -> dict[str, Any]:
     cleaned = {key: field[key] for key in _FIELD_KEYS if key in field and (field[key] or key not in RANGES)}
     for key in RANGES:
         if key in cleaned:
-            version_range = _range(cleaned[key], field["name"])
+            version_range = _version_range(cleaned[key], field["name"])
             cleaned[key] = f"{version_range.lowest}+" if version_range.highest == highest else str(version_range)
     if "fields" in field:
         cleaned["fields"] = [_compact_field(inner, highest) for inner in field["fields"]]
     return cleaned
 
 
-def _range(versions: frozenset[int], name: str) -> VersionRange:
+def _version_range(versions: frozenset[int], name: str) -> VersionRange:
     version_range = VersionRange(min(versions), max(versions))
     if len(versions) != len([*version_range]):
         raise ValueError(f"the versions of {name} have a hole: {sorted(versions)}")

@@ -1,4 +1,4 @@
-"""Reads Kafka's message definitions from its jars, without their comments and descriptions."""
+"""Read Kafka's message definitions from its jars, without their comments and descriptions."""
 
 from __future__ import annotations
 

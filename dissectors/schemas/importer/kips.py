@@ -1,4 +1,4 @@
-"""Finds the KIPs that introduced the versions of an API, in the comments of Kafka's definitions."""
+"""Find the KIPs that introduced the versions of an API, in the comments of Kafka's definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges new rows of release lines into the data and reports the changes."""
+"""Merge new rows of release lines into the data, and report the changes."""
 
 from __future__ import annotations
 

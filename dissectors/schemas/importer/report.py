@@ -13,7 +13,7 @@ Json = Mapping[str, Any]
 def changes(present: SchemaData, data: SchemaData) -> list[str]:
     """Return the differences between the present and the new data; empty if they are equal.
 
-    An added release takes one line; besides that, only its changes are listed.
+    An added release takes one line; apart from that, only its changes are listed.
     """
     before, after = _releases(present), _releases(data)
     lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
@@ -53,7 +53,7 @@ def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -
 
 
 def _served_changes(present: SchemaData, data: SchemaData) -> Iterator[str]:
-    """Yield the APIs whose versions differ, in a release imported before or between the newest releases of both."""
+    """Yield the APIs whose versions differ within a release that both contain, or between their newest releases."""
     before, after = _releases(present), _releases(data)
     pairs = [(release, release) for release in before if release in after]
     if before and after and before[-1] != after[-1]:
@@ -114,5 +114,5 @@ def _field_changes(prefix: str, before: Sequence[Json], after: Sequence[Json]) -
 
 
 def _shape(field: Json) -> tuple[Any, ...]:
-    """Return the properties that a renamed field keeps."""
+    """Return the properties of a field that do not change when it is renamed."""
     return field["type"], field["versions"], field.get("tag"), field.get("nullableVersions")

@@ -1,4 +1,4 @@
-"""Merges the messages of two releases: every version of either, from the newer definition if both have it."""
+"""Merge the messages of two releases: all versions of both, each from the newer definition if both have it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Messages = dict[str, Message]
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The release that defines each version of the merged message."""
+    """The versions of a merged message taken from the older and the newer release, and the versions that both have."""
 
     older: frozenset[int]
     newer: frozenset[int]
@@ -109,7 +109,7 @@ def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:
 def aligned(
     older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
 ) -> Iterator[tuple[Field | None, Field | None]]:
-    """Yield pairs of equal fields in an order that suits both lists, with None for a field that the other side lacks.
+    """Yield pairs of equal fields in an order consistent with both lists, with None for a field that one side lacks.
 
     Fields with different names are equal if they have the same type, tag and position between other fields, and the
     same versions among `both`.

@@ -16,7 +16,7 @@ from kproxy.broker.transactions.responses import coordinated_transactions, error
 
 @api("AddOffsetsToTxn")
 def add_offsets_to_txn(request: Request) -> Body:
-    """Add the group; return the error code."""
+    """Add the group, and return the error code."""
     body = request.body
     transactional_id, group = body["transactional_id"], body["group_id"]
     try:

@@ -27,7 +27,7 @@ def _alter(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     response = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
     try:
         require(request, "ALTER_CONFIGS", "CLUSTER")
-        entity = _entity(entry)
+        entity = _parse_entity(entry)
         values = {operation["key"]: None if operation["remove"] else operation["value"] for operation in entry["ops"]}
         if len(values) != len(entry["ops"]):
             raise ApiError(Error.INVALID_REQUEST, "Duplicate key")
@@ -40,7 +40,7 @@ def _alter(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
 
 
-def _entity(entry: Mapping[str, Any]) -> Entity:
+def _parse_entity(entry: Mapping[str, Any]) -> Entity:
     names_by_type = {component["entity_type"]: component["entity_name"] for component in entry["entity"]}
     if not names_by_type or len(names_by_type) != len(entry["entity"]):
         raise ApiError(

@@ -18,10 +18,10 @@ from kproxy.broker.request import Request
 @api("AlterConfigs")
 async def alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return await alter_each(request, lambda entry: apply_settings(request, entry, _settings(request, entry)))
+    return await alter_each(request, lambda entry: apply_settings(request, entry, _requested_settings(request, entry)))
 
 
-def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
+def _requested_settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
     kind = entry["resource_type"]
     if kind == CODES["broker_logger"]:
         raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {kind}")

@@ -51,10 +51,10 @@ def _check_request(body: Mapping[str, Any], version: int) -> None:
     """Raise `ApiError` if the request is invalid (GroupCoordinatorService)."""
     epoch, regex = body["member_epoch"], body.get("subscribed_topic_regex")
     if version >= 1 or epoch > 0 or epoch == LEAVING:
-        _check_text(body["member_id"], "MemberId")
-    _check_text(body["group_id"], "GroupId")
-    _check_text(body["instance_id"], "InstanceId")
-    _check_text(body["rack_id"], "RackId")
+        _check_not_blank(body["member_id"], "MemberId")
+    _check_not_blank(body["group_id"], "GroupId")
+    _check_not_blank(body["instance_id"], "InstanceId")
+    _check_not_blank(body["rack_id"], "RackId")
     if epoch == 0:
         if body["rebalance_timeout_ms"] == -1:
             raise ApiError(Error.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
@@ -75,7 +75,7 @@ def _check_request(body: Mapping[str, Any], version: int) -> None:
         raise ApiError(Error.UNSUPPORTED_ASSIGNOR, message)
 
 
-def _check_text(value: str | None, name: str) -> None:
+def _check_not_blank(value: str | None, name: str) -> None:
     if value is not None and not value.strip():
         raise ApiError(Error.INVALID_REQUEST, f"{name} can't be empty.")
 

@@ -30,12 +30,16 @@ async def create_topics(request: Request) -> Body:
         request.cluster.part(Topics).check_request(total)
     except ApiError as api_error:
         return {"topics": [_error_result(name, api_error) for name in counts]}
-    responses = [_result(request, topic) async for topic in paced(request.body["topics"]) if counts[topic["name"]] == 1]
-    duplicate = ApiError(Error.INVALID_REQUEST, "Duplicate topic name.")
-    return {"topics": [*responses, *(_error_result(name, duplicate) for name, count in counts.items() if count > 1)]}
+    responses = [
+        _create_or_reject(request, topic) async for topic in paced(request.body["topics"]) if counts[topic["name"]] == 1
+    ]
+    duplicate_error = ApiError(Error.INVALID_REQUEST, "Duplicate topic name.")
+    return {
+        "topics": [*responses, *(_error_result(name, duplicate_error) for name, count in counts.items() if count > 1)]
+    }
 
 
-def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _create_or_reject(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name = entry["name"]
     try:
         if not is_allowed(request, "CREATE", "CLUSTER", CLUSTER):

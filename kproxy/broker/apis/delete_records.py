@@ -28,7 +28,8 @@ async def delete_records(request: Request) -> Body:
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": partition["partition_index"]} | _result(request, topic["name"], partition)
+                    {"partition_index": partition["partition_index"]}
+                    | _deletion_result(request, topic["name"], partition)
                     async for partition in paced(topic["partitions"])
                 ],
             }
@@ -37,7 +38,7 @@ async def delete_records(request: Request) -> Body:
     }
 
 
-def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _deletion_result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
         log = _delete_records(request, name, entry)
     except ApiError as api_error:

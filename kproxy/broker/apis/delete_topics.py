@@ -25,12 +25,13 @@ async def delete_topics(request: Request) -> Body:
     requested = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
     return {
         "responses": [
-            _result(request, topic.get("name"), topic.get("topic_id", NULL_UUID)) async for topic in paced(requested)
+            _delete_or_reject(request, topic.get("name"), topic.get("topic_id", NULL_UUID))
+            async for topic in paced(requested)
         ]
     }
 
 
-def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
+def _delete_or_reject(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
     cluster = request.cluster
     topics = cluster.part(Topics)
     try:

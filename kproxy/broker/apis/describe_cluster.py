@@ -22,8 +22,8 @@ def describe_cluster(request: Request) -> Body:
             message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
             return {"error_code": Error.MISMATCHED_ENDPOINT_TYPE, "error_message": message}
         case endpoint_type:
-            unknown = f"Unsupported endpoint type {endpoint_type}"
-            return {"error_code": Error.UNSUPPORTED_ENDPOINT_TYPE, "error_message": unknown}
+            unsupported_message = f"Unsupported endpoint type {endpoint_type}"
+            return {"error_code": Error.UNSUPPORTED_ENDPOINT_TYPE, "error_message": unsupported_message}
     includes_fenced = body.get("include_fenced_brokers", False)
     with_operations = body["include_cluster_authorized_operations"]
     return {

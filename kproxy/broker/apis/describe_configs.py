@@ -21,7 +21,7 @@ from kproxy.broker.request import Request
 
 _DEFAULT = 5
 
-#: In one response: requesting a resource takes a few bytes, but its configs take kilobytes.
+#: Limit for one response: requesting a resource takes a few bytes, but its configs take kilobytes.
 _MAX_CONFIGS: Final = 200_000
 
 
@@ -30,13 +30,13 @@ async def describe_configs(request: Request) -> Body:
     """Return the configs of each resource: all if the keys are null, else the requested ones that exist."""
     configs_left, results = _MAX_CONFIGS, []
     async for entry in paced(request.body["resources"]):
-        result = _result(request, entry, configs_left)
+        result = _resource_result(request, entry, configs_left)
         configs_left -= len(result.get("configs", ()))
         results.append(result)
     return {"results": results}
 
 
-def _result(request: Request, entry: Mapping[str, Any], configs_left: int) -> Mapping[str, Any]:
+def _resource_result(request: Request, entry: Mapping[str, Any], configs_left: int) -> Mapping[str, Any]:
     identity = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
         described_resource = find_resource(request, entry)

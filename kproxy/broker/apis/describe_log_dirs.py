@@ -19,17 +19,21 @@ from kproxy.broker.topics import Topic, Topics
 
 @api("DescribeLogDirs")
 async def describe_log_dirs(request: Request) -> Body:
-    """Return the requested partitions (all for null) that have a replica on this broker."""
+    """Return the size of each requested partition (null requests all) that has a replica on this broker."""
     if not is_allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
-    topics, requested_topics, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
+    topics, requested_topics, data_dir = (
+        request.cluster.part(Topics),
+        request.body["topics"],
+        request.cluster.options.data,
+    )
     if requested_topics is None:
         partitions = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
         requested = ((topics.named(topic["topic"]), topic["partitions"]) for topic in requested_topics)
         partitions = [(topic, indexes) for topic, indexes in requested if topic is not None]
     topic_sizes = [_partition_sizes(request, topic, indexes) async for topic, indexes in paced(partitions)]
-    disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
+    disk = shutil.disk_usage(data_dir) if data_dir is not None and data_dir.is_dir() else None
     return {
         "results": [
             {

@@ -36,7 +36,7 @@ def describe_quorum(request: Request) -> Body:
                 for name, indexes in requested
             ],
         }
-    controller, now = cluster.controller, cluster.clock.now()
+    controller, now_ms = cluster.controller, cluster.clock.now()
     end_offset = len(cluster.nodes)
     voter = {"replica_id": controller.id, "log_end_offset": end_offset}
     partition = {
@@ -44,7 +44,7 @@ def describe_quorum(request: Request) -> Body:
         "leader_id": controller.id,
         "leader_epoch": 1,
         "high_watermark": end_offset,
-        "current_voters": [{**voter, "last_fetch_timestamp": now, "last_caught_up_timestamp": now}],
+        "current_voters": [{**voter, "last_fetch_timestamp": now_ms, "last_caught_up_timestamp": now_ms}],
     }
     listener = {"name": "CONTROLLER", **request.endpoint(controller)}
     return {

@@ -23,15 +23,15 @@ _UNCLEAN: Final = 1
 async def elect_leaders(request: Request) -> Body:
     """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
-    kind, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
+    election_type, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
     if not is_allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
-    if kind not in (_PREFERRED, _UNCLEAN):
+    if election_type not in (_PREFERRED, _UNCLEAN):
         return {"error_code": Error.INVALID_REQUEST}
     results = []
     if requested is None:
         async for topic in paced(list(topics)):
-            partitions = [_election_result(request, topics, partition, kind) for partition in topic.partitions]
+            partitions = [_election_result(request, topics, partition, election_type) for partition in topic.partitions]
             results.append(
                 (topic.name, [partition for partition in partitions if partition["error_code"] != _NOT_NEEDED])
             )
@@ -39,7 +39,7 @@ async def elect_leaders(request: Request) -> Body:
         async for topic in paced(requested):
             requested_partitions = ((index, topics.partition(topic["topic"], index)) for index in topic["partitions"])
             election_results = [
-                _election_result(request, topics, partition, kind)
+                _election_result(request, topics, partition, election_type)
                 if partition
                 else _unknown_partition_result(topic["topic"], index)
                 async for index, partition in paced(requested_partitions)
@@ -58,17 +58,17 @@ def _unknown_partition_result(topic: str, index: int) -> Mapping[str, Any]:
     return {"partition_id": index, "error_code": error, "error_message": f"No such partition as {topic}-{index}"}
 
 
-def _election_result(request: Request, topics: Topics, partition: Partition, kind: int) -> Mapping[str, Any]:
+def _election_result(request: Request, topics: Topics, partition: Partition, election_type: int) -> Mapping[str, Any]:
     try:
-        _elect(request, topics, partition, kind)
+        _elect(request, topics, partition, election_type)
     except ApiError as api_error:
         return {"partition_id": partition.index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_id": partition.index, "error_code": Error.NONE, "error_message": None}
 
 
-def _elect(request: Request, topics: Topics, partition: Partition, kind: int) -> None:
+def _elect(request: Request, topics: Topics, partition: Partition, election_type: int) -> None:
     live_replicas = [replica for replica in partition.replicas if request.cluster.nodes[replica].up]
-    if kind == _UNCLEAN:
+    if election_type == _UNCLEAN:
         if partition.leader >= 0:
             raise ApiError(Error.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         if not live_replicas:

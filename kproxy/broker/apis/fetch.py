@@ -25,7 +25,7 @@ from kproxy.broker.topics import Topics
 
 #: Kafka's broker config fetch.max.bytes.
 _MAX_BYTES: Final = 55 << 20
-_ONE_BATCH_FROM: Final = 3  # versions
+_ONE_BATCH_FROM: Final = 3  # request versions
 _SESSIONS_FROM: Final = 7
 _TOPIC_IDS_FROM: Final = 13
 
@@ -41,7 +41,7 @@ async def fetch(request: Request) -> Body:
             return {"throttle_time_ms": throttle_ms, "session_id": context.session_id, "responses": []}
         limits = {partition.key: partition for partition in context.requested}
         for read in reads:
-            _put_records(reader, read, limits[read.key])
+            _add_records(reader, read, limits[read.key])
         sent_keys = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
     except ApiError as api_error:
         return {"error_code": api_error.error}
@@ -96,7 +96,7 @@ def _read_all(
     return reads
 
 
-def _put_records(reader: PartitionReader, read: PartitionRead, requested: PartitionRequest) -> None:
+def _add_records(reader: PartitionReader, read: PartitionRead, requested: PartitionRequest) -> None:
     try:
         read.result["records"] = reader.records(read, requested.offset, requested.max_bytes)
     except ApiError as api_error:
@@ -104,7 +104,7 @@ def _put_records(reader: PartitionReader, read: PartitionRead, requested: Partit
 
 
 def _group_by_topic(reads: Iterable[PartitionRead]) -> list[Mapping[str, Any]]:
-    """Return the results, grouped by topic where partitions of one topic are adjacent."""
+    """Return the results; adjacent results for partitions of the same topic share an entry."""
     return [
         {"topic": name, "topic_id": key, "partitions": [read.result for read in group]}
         for (key, name), group in groupby(reads, lambda read: (read.key[0], read.topic))

@@ -46,15 +46,16 @@ async def find_coordinator(request: Request) -> Body:
         message = "" if kind in _STATE_TOPICS else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
         coordinators = {
-            key: _find(request, key, kind) if is_valid else _invalid_key_type(line) async for key in paced(keys)
+            key: _coordinator_result(request, key, kind) if is_valid else _invalid_key_type(line)
+            async for key in paced(keys)
         }
         return {"coordinators": [{"key": key, "error_message": message, **coordinators[key]} for key in keys]}
-    response = _find(request, body["key"], kind) if is_valid else _invalid_key_type(line)
+    response = _coordinator_result(request, body["key"], kind) if is_valid else _invalid_key_type(line)
     error = response.get("error_code", Error.NONE)
     return {"error_message": message_of(error) if line.since("2.3") else None, **response}
 
 
-def _find(request: Request, key: str, kind: int) -> Mapping[str, Any]:
+def _coordinator_result(request: Request, key: str, kind: int) -> Mapping[str, Any]:
     if kind == _SHARE and (request.version < 6 or not _SHARE_KEY.fullmatch(key)):
         return _error_response(Error.INVALID_REQUEST)
     try:

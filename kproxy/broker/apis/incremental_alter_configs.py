@@ -30,7 +30,7 @@ _SUBTRACT: Final = 3
 @api("IncrementalAlterConfigs")
 async def incremental_alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return await alter_each(request, lambda entry: apply_settings(request, entry, _settings(request, entry)))
+    return await alter_each(request, lambda entry: apply_settings(request, entry, _altered_settings(request, entry)))
 
 
 async def alter_each(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
@@ -68,7 +68,7 @@ def apply_settings(request: Request, entry: Mapping[str, Any], settings: Mapping
         configs.set(target.kind, target.name, settings)
 
 
-def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
+def _altered_settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
     target, configs = find_resource(request, entry), request.cluster.part(Configs)
     settings = dict(configs.of(target.kind, target.name))
     for config in entry["configs"]:

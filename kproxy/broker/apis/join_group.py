@@ -41,9 +41,9 @@ async def join_group(request: Request) -> Body:
         response = await wait_for_response(functools.partial(group.join, join_request))
     except ApiError as api_error:
         response = {"error_code": api_error.error, "member_id": member_id}
-    # null is not allowed before version 7
-    name = response.get("protocol_name")
-    return {**response, "protocol_name": "" if name is None and request.version < 7 else name}
+    # the protocol name must not be null before version 7
+    protocol_name = response.get("protocol_name")
+    return {**response, "protocol_name": "" if protocol_name is None and request.version < 7 else protocol_name}
 
 
 def _read_request(request: Request) -> JoinRequest:

@@ -20,8 +20,8 @@ def leave_group(request: Request) -> Body:
     """Return the result for each member; before version 3 there is one, and its error is at the top level."""
     body = request.body
     group_id = body["group_id"]
-    entry = body.get("members") or ([] if request.version >= 3 else [body])
-    members = [(member["member_id"], member.get("group_instance_id")) for member in entry]
+    member_entries = body.get("members") or ([] if request.version >= 3 else [body])
+    members = [(member["member_id"], member.get("group_instance_id")) for member in member_entries]
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:

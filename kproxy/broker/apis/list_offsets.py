@@ -54,7 +54,7 @@ async def list_offsets(request: Request) -> Body:
                 "name": topic["name"],
                 "partitions": [
                     {"partition_index": partition["partition_index"], "error_code": Error.NONE}
-                    | _result(
+                    | _offset_result(
                         request,
                         topic["name"],
                         partition,
@@ -68,7 +68,7 @@ async def list_offsets(request: Request) -> Body:
     }
 
 
-def _result(request: Request, name: str, requested: Mapping[str, Any], *, is_duplicate: bool) -> dict[str, Any]:
+def _offset_result(request: Request, name: str, requested: Mapping[str, Any], *, is_duplicate: bool) -> dict[str, Any]:
     try:
         topics, timestamp = request.cluster.part(Topics), requested["timestamp"]
         require(request, "DESCRIBE", "TOPIC", name)
@@ -116,10 +116,10 @@ def _find_offset(partition: Partition, timestamp: int, end_offset: int) -> dict[
     return {"timestamp": record_timestamp, "offset": offset, "leader_epoch": log.epochs.at(offset)}
 
 
-def _segment_starts(log: Log, timestamp: int, now: int) -> list[int]:
+def _segment_starts(log: Log, timestamp: int, now_ms: int) -> list[int]:
     """Return the start offsets of segments last modified before a time, newest first, after the log end offset."""
     if timestamp == _EARLIEST:
         return [log.start_offset]
-    if timestamp == _LATEST or timestamp >= now:
+    if timestamp == _LATEST or timestamp >= now_ms:
         return [log.end_offset, *([log.start_offset] if log.size else [])]
     return [log.start_offset] if log.greatest_timestamp <= timestamp else []

@@ -53,6 +53,6 @@ def list_transactions(request: Request) -> Body:
     }
 
 
-def _duration_filter(request: Request, duration_ms: int) -> Callable[[Transaction], bool]:
-    now = request.cluster.clock.now()
-    return lambda transaction: duration_ms < 0 or now - transaction.started_at > duration_ms
+def _duration_filter(request: Request, min_duration_ms: int) -> Callable[[Transaction], bool]:
+    now_ms = request.cluster.clock.now()
+    return lambda transaction: min_duration_ms < 0 or now_ms - transaction.started_at > min_duration_ms

@@ -28,19 +28,21 @@ async def metadata(request: Request) -> Body:
     cluster, body = request.cluster, request.body
     requested, topics = body["topics"], cluster.part(Topics)
     if requested is None or (request.version == 0 and not requested):
-        visible = [topic async for topic in paced(list(topics)) if is_allowed(request, "DESCRIBE", "TOPIC", topic.name)]
+        visible_topics = [
+            topic async for topic in paced(list(topics)) if is_allowed(request, "DESCRIBE", "TOPIC", topic.name)
+        ]
         topic_responses: Iterable[Mapping[str, Any]] = [
-            _with_operations(request, topic) async for topic in paced(visible)
+            _with_operations(request, topic) async for topic in paced(visible_topics)
         ]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
         by_id = [topic for topic in requested if topic.get("topic_id", NULL_UUID) != NULL_UUID]
-        missing: list[str] = []
+        missing_names: list[str] = []
         topic_responses = [
-            _requested_topic(request, topics, topic_request, missing)
+            _requested_topic(request, topics, topic_request, missing_names)
             async for topic_request in paced(by_id or requested)
         ]
-        cluster.part(AutoCreation).create_later(missing)
+        cluster.part(AutoCreation).create_later(missing_names)
     includes_operations = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -89,15 +91,17 @@ def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
 
 
 def _requested_topic(
-    request: Request, topics: Topics, entry: Mapping[str, Any], missing: list[str]
+    request: Request, topics: Topics, entry: Mapping[str, Any], missing_names: list[str]
 ) -> Mapping[str, Any]:
-    """Return a topic or an error; append the topic's name to `missing` if it has to be created."""
+    """Return a topic or an error; append the topic's name to `missing_names` if it has to be created."""
     name, topic_id = entry["name"], entry.get("topic_id", NULL_UUID)
     try:
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
         if name is not None and topic_id == NULL_UUID:
-            return _with_operations(request, topics.named(name) or _reject_missing(request, topics, name, missing))
+            return _with_operations(
+                request, topics.named(name) or _reject_missing(request, topics, name, missing_names)
+            )
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
@@ -110,7 +114,7 @@ def _requested_topic(
         }
 
 
-def _reject_missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
+def _reject_missing(request: Request, topics: Topics, name: str, missing_names: list[str]) -> NoReturn:
     """Raise an error even if the topic will be created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
     is_creation_requested = request.body.get("allow_auto_topic_creation", True)
@@ -120,7 +124,7 @@ def _reject_missing(request: Request, topics: Topics, name: str, missing: list[s
     if not is_allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)
     if topics.find_colliding(name) is None:
-        missing.append(name)
+        missing_names.append(name)
     elif not cluster.line.kraft:
         raise ApiError(Error.INVALID_TOPIC_EXCEPTION)
     raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION if cluster.line.kraft else Error.LEADER_NOT_AVAILABLE)

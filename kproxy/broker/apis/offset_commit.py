@@ -23,14 +23,14 @@ async def offset_commit(request: Request) -> Body:
     rows = await OffsetRows.of(request)
     with rows.recording_errors(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
-    valid = rows.valid()
-    if valid:
-        with rows.recording_errors(valid):
-            _commit(request, rows, valid)
+    valid_rows = rows.valid()
+    if valid_rows:
+        with rows.recording_errors(valid_rows):
+            _commit(request, rows, valid_rows)
     return {"topics": rows.response_topics()}
 
 
-def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
+def _commit(request: Request, rows: OffsetRows, valid_rows: list[OffsetRow]) -> None:
     body = request.body
     group_id, epoch = body["group_id"], body.get("generation_id_or_member_epoch", -1)
     check_coordinator(request, group_id)
@@ -44,6 +44,6 @@ def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
         transactional=False,
         version=request.version,
     )
-    retention = body.get("retention_time_ms", -1)
-    expires = None if retention == -1 else request.cluster.clock.now() + retention
-    request.cluster.part(Offsets).commit(group_id, rows.commits(valid, check, expires))
+    retention_ms = body.get("retention_time_ms", -1)
+    expires_at_ms = None if retention_ms == -1 else request.cluster.clock.now() + retention_ms
+    request.cluster.part(Offsets).commit(group_id, rows.commits(valid_rows, check, expires_at_ms))

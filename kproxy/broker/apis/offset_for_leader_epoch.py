@@ -24,7 +24,7 @@ async def offset_for_leader_epoch(request: Request) -> Body:
             {
                 "topic": topic["topic"],
                 "partitions": [
-                    {"partition": partition["partition"]} | _result(request, topic["topic"], partition)
+                    {"partition": partition["partition"]} | _end_offset_result(request, topic["topic"], partition)
                     async for partition in paced(topic["partitions"])
                 ],
             }
@@ -33,7 +33,7 @@ async def offset_for_leader_epoch(request: Request) -> Body:
     }
 
 
-def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _end_offset_result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     topics = request.cluster.part(Topics)
     try:
         require(request, "DESCRIBE", "TOPIC", name)

@@ -67,18 +67,18 @@ async def produce(request: Request) -> Body:
     )
     throttle_ms = throttle(request, PRODUCE, byte_count)
     if body["acks"] == 0:
-        failed = any(
+        has_failed = any(
             partition_response.get("error_code")
             for response in responses
             for partition_response in response["partition_responses"]
         )
-        request.session.closing |= failed
+        request.session.closing |= has_failed
         return None
     return {"responses": responses, "throttle_time_ms": throttle_ms, "node_endpoints": leaders.endpoints()}
 
 
 def _request_error(request: Request) -> Error:
-    """Return the error of the whole request; `Error.NONE` if only its partitions can have errors."""
+    """Return the error that applies to the whole request, or `Error.NONE`."""
     body = request.body
     transactional_id = body.get("transactional_id")
     data = (partition["records"] for topic in body["topic_data"] for partition in topic["partition_data"])
@@ -124,7 +124,8 @@ def _append(
         if isinstance(api_error, RecordValidationError):
             result["error_message"] = api_error.message
             result["record_errors"] = [
-                {"batch_index": number, "batch_index_error_message": message} for number, message in api_error.records
+                {"batch_index": record_index, "batch_index_error_message": message}
+                for record_index, message in api_error.records
             ]
         return None
     result |= {"base_offset": append_result.base_offset, "log_append_time_ms": append_result.append_time}

@@ -14,7 +14,7 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.share_reader import group_by_topic
-from kproxy.broker.shares.share_requests import apply_acknowledgements, end_session, requesting_member
+from kproxy.broker.shares.share_requests import apply_acknowledgements, authorized_group_and_member, end_session
 
 
 @api("ShareAcknowledge", lowest=1)
@@ -22,7 +22,7 @@ async def share_acknowledge(request: Request) -> Body:
     """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
-        key = requesting_member(request)
+        key = authorized_group_and_member(request)
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
     except ApiError as api_error:
         return {"error_code": api_error.error}

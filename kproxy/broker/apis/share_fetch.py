@@ -23,9 +23,9 @@ from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.share_reader import ShareReader, group_by_topic
 from kproxy.broker.shares.share_requests import (
     apply_acknowledgements,
+    authorized_group_and_member,
     end_on_disconnect,
     end_session,
-    requesting_member,
 )
 
 
@@ -34,7 +34,7 @@ async def share_fetch(request: Request) -> Body:
     """Apply acknowledgements, then respond immediately if there is enough data, else wait for it."""
     body = request.body
     try:
-        key = requesting_member(request)
+        key = authorized_group_and_member(request)
         _check_renewal(body)
         has_acknowledgements = _has_acknowledgements(body)
         session = _open_session(request, key, has_acknowledgements=has_acknowledgements)

@@ -24,14 +24,14 @@ async def txn_offset_commit(request: Request) -> Body:
     with rows.recording_errors(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])
-    valid = rows.valid()
-    if valid:
-        with rows.recording_errors(valid):
-            _stage(request, rows, valid)
+    valid_rows = rows.valid()
+    if valid_rows:
+        with rows.recording_errors(valid_rows):
+            _stage(request, rows, valid_rows)
     return {"topics": rows.response_topics()}
 
 
-def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
+def _stage(request: Request, rows: OffsetRows, valid_rows: list[OffsetRow]) -> None:
     body = request.body
     group_id, producer = body["group_id"], (body["producer_id"], body["producer_epoch"])
     if not group_id:
@@ -49,7 +49,7 @@ def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
             transactional=True,
             version=request.version,
         )
-        commits = rows.commits(valid, check)
+        commits = rows.commits(valid_rows, check)
     except ApiError as api_error:
         if api_error.error is Error.STALE_MEMBER_EPOCH:  # unknown to producers
             raise ApiError(Error.ILLEGAL_GENERATION) from None

@@ -64,7 +64,7 @@ def _end_transaction(request: Request, marker: Mapping[str, Any], topic_partitio
     try:
         log = topics.find_led_partition(request.node, topics.find(topic_partition[0], None), topic_partition[1]).log
         if topic_partition[0] == OFFSETS_TOPIC:
-            _end_offsets(request, marker, topic_partition)
+            _complete_staged_offsets(request, marker, topic_partition)
             return Error.NONE
         state = log.producers.get(producer_id)
         is_ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
@@ -78,7 +78,7 @@ def _end_transaction(request: Request, marker: Mapping[str, Any], topic_partitio
     return Error.NONE
 
 
-def _end_offsets(request: Request, marker: Mapping[str, Any], topic_partition: TopicPartition) -> None:
+def _complete_staged_offsets(request: Request, marker: Mapping[str, Any], topic_partition: TopicPartition) -> None:
     offsets = request.cluster.part(Offsets)
     for group in offsets.groups():
         if offsets_partition(request.cluster, group) == topic_partition:

@@ -32,7 +32,7 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
 
 
 def check_min_isr(
-    configs: Configs, kind: str, name: str, mentioned: Collection[str], settings: Mapping[str, str]
+    configs: Configs, kind: str, name: str, requested_names: Collection[str], settings: Mapping[str, str]
 ) -> None:
     """Raise `ApiError` with INVALID_CONFIG if a change is not allowed with eligible leader replicas (KIP-966).
 
@@ -40,11 +40,11 @@ def check_min_isr(
         configs: The cluster's configs.
         kind: The resource type.
         name: The resource name.
-        mentioned: The names of the configs in the request.
+        requested_names: The names of the configs in the request.
         settings: The settings after the change.
     """
     if kind == "broker" and configs.min_isr_is_set:
-        if name and MIN_ISR in mentioned:
+        if name and MIN_ISR in requested_names:
             raise ApiError(Error.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
         if not name and MIN_ISR not in settings:
             raise ApiError(Error.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled.")

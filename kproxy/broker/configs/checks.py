@@ -53,14 +53,16 @@ def check(definition: ConfigDefinition, value: str, line: ReleaseLine) -> None:
     """Raise `ApiError` with INVALID_CONFIG (before 2.1, UNKNOWN_SERVER_ERROR) unless the value is valid."""
     min_values = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
     try:
-        _check(definition, value, min_values)
+        _check_value(definition, value, min_values)
     except ValueError as error:
-        api_code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
-        raise ApiError(api_code, f"Invalid value {value:.200} for configuration {definition.name}: {error}") from None
+        api_error_code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
+        raise ApiError(
+            api_error_code, f"Invalid value {value:.200} for configuration {definition.name}: {error}"
+        ) from None
 
 
 def check_match(value: str) -> None:
-    """Raise `ApiError` with INVALID_CONFIG unless these are valid client patterns: ``client_id=a.*,...``."""
+    """Raise `ApiError` with INVALID_CONFIG unless this is a valid list of client patterns: ``client_id=a.*,...``."""
     for entry in filter(None, (entry.strip() for entry in value.split(","))):
         selector, separator, _ = entry.partition("=")
         if not separator or selector.strip() not in _SELECTORS:
@@ -77,7 +79,7 @@ def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
                 raise ValueError(api_error.message) from None
 
 
-def _check(definition: ConfigDefinition, value: str, min_values: Mapping[str, float]) -> None:
+def _check_value(definition: ConfigDefinition, value: str, min_values: Mapping[str, float]) -> None:
     """Raise `ValueError` with the reason if the value is invalid."""
     try:
         number = _PARSERS.get(definition.type, _parse_text)(value, _BITS.get(definition.type, 0))

@@ -131,7 +131,7 @@ class Configs:
 
     @property
     def min_isr_is_set(self) -> bool:
-        """Whether ``min.insync.replicas`` must be set for all brokers: eligible leader replicas are on (KIP-966)."""
+        """Whether ``min.insync.replicas`` must be set for all brokers, as with eligible leader replicas (KIP-966)."""
         return self._cluster.part(Features).level("eligible.leader.replicas.version") > 0
 
     def set(self, kind: str, name: str, settings: Mapping[str, str]) -> None:
@@ -156,15 +156,18 @@ class Configs:
             [self.definition(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
         )
         configs = (
-            self._config(kind, name, definition, effective_settings) for definition in [*listed.values(), *unlisted]
+            self._effective_config(kind, name, definition, effective_settings)
+            for definition in [*listed.values(), *unlisted]
         )
         # The defaults for all brokers contain only configs that have been set.
         return [config for config in configs if kind != "broker" or name or config.source != _DEFAULT_SOURCE]
 
-    def _config(self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]) -> Config:
+    def _effective_config(
+        self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]
+    ) -> Config:
         synonyms = tuple(self._values(kind, name, definition, settings))
-        first = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT_SOURCE)
-        return Config(definition, first.value, first.source, synonyms)
+        effective_setting = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT_SOURCE)
+        return Config(definition, effective_setting.value, effective_setting.source, synonyms)
 
     def _values(
         self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]
@@ -234,7 +237,10 @@ class Configs:
         return ConfigDefinition(key, UNKNOWN, default=None, read_only=True, sensitive=True)
 
     def _effective_value(self, kind: str, name: str, key: str) -> str:
-        return self._config(kind, name, all_definitions(kind, self.line.name)[key], self.of(kind, name)).value or ""
+        return (
+            self._effective_config(kind, name, all_definitions(kind, self.line.name)[key], self.of(kind, name)).value
+            or ""
+        )
 
 
 def _definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:

@@ -38,7 +38,7 @@ def definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     release_line = line(release)
     names = {
         row["name"]
-        for row in _rows(kind)
+        for row in _load_rows(kind)
         if ("since" not in row or release_line.since(row["since"]))
         and ("until" not in row or row["until"] == release_line.name or not release_line.since(row["until"]))
     }
@@ -50,7 +50,7 @@ def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     """Return the configs that a resource type has in any release, by name, with their defaults in this one."""
     release_line = line(release)
     definitions_by_name = {}
-    for row in _rows(kind):
+    for row in _load_rows(kind):
         # Sorted by release line: the first one that is not older than this release applies to it.
         older_defaults = (
             value
@@ -70,7 +70,7 @@ def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
 
 
 @functools.cache
-def _rows(kind: str) -> list[Mapping[str, Any]]:
+def _load_rows(kind: str) -> list[Mapping[str, Any]]:
     data = pkgutil.get_data(__name__, "facts.json")
     assert data is not None
     rows: list[Mapping[str, Any]] = json.loads(data).get(kind, [])

@@ -16,7 +16,7 @@ from kproxy.broker.request import Request
 from kproxy.broker.topics import Partition, Topic, Topics
 
 _READ_COMMITTED: Final = 1
-_MAGIC_1_FROM: Final = 2  # versions of Fetch
+_MAGIC_1_FROM: Final = 2  # Fetch versions
 _MAGIC_2_FROM: Final = 4
 _BY_TOPIC_ID_FROM: Final = 13
 _FOLLOWERS_FROM: Final = 11
@@ -52,17 +52,17 @@ class PartitionReader:
         self._request = request
         self._topics = request.cluster.part(Topics)
         self._is_read_committed = request.body.get("isolation_level", 0) == _READ_COMMITTED
-        state = request.body.get("replica_state", {})
-        self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
+        replica_state = request.body.get("replica_state", {})
+        self._is_follower = request.body.get("replica_id", replica_state.get("replica_id", -1)) >= 0
         self.leaders = LeaderHints(request)
 
-    def read(self, requested: PartitionRequest, limit: int, *, at_least_one: bool) -> PartitionRead:
+    def read(self, requested: PartitionRequest, max_bytes: int, *, at_least_one: bool) -> PartitionRead:
         """Read a partition.
 
         Args:
-            requested: What the Fetch requests from it.
-            limit: Bytes left in the response.
-            at_least_one: Whether to return the first batch even if it is larger than the limit.
+            requested: The partition's entry in the request.
+            max_bytes: Bytes left in the response.
+            at_least_one: Whether to return the first batch even if it is larger than that.
         """
         try:
             topic = self._find_topic(requested.key[0])
@@ -71,7 +71,7 @@ class PartitionReader:
             return PartitionRead(requested.key, name, _error_result(requested, api_error.error), [], None)
         try:
             partition = self._find_partition(topic, requested)
-            return self._read(partition, requested, limit, at_least_one=at_least_one)
+            return self._read(partition, requested, max_bytes, at_least_one=at_least_one)
         except ApiError as api_error:
             result = _error_result(requested, api_error.error)
             has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
@@ -80,13 +80,13 @@ class PartitionReader:
             urgent = api_error.error not in _UNKNOWN
             return PartitionRead(requested.key, topic.name, result, [], None, urgent)
 
-    def records(self, read: PartitionRead, offset: int, limit: int) -> list[bytes]:
+    def records(self, read: PartitionRead, offset: int, max_bytes: int) -> list[bytes]:
         """Return the records that were read, in chunks, in the record format of the request's version.
 
         Args:
-            read: The partition, as read.
+            read: The result of `read`.
             offset: The requested offset.
-            limit: Maximum number of bytes; before version 3 the result is truncated to it.
+            max_bytes: Maximum number of bytes; before version 3 the result is truncated to it.
 
         Raises:
             ApiError: UNSUPPORTED_COMPRESSION_TYPE.
@@ -103,7 +103,7 @@ class PartitionReader:
                 if not data:
                     raise
                 break  # the batches before this one can be returned
-        data = data if version >= _ONE_BATCH_FROM else data[: max(limit, 0)]
+        data = data if version >= _ONE_BATCH_FROM else data[: max(max_bytes, 0)]
         return [data] if data else []
 
     def _find_topic(self, name_or_id: str) -> Topic:
@@ -133,15 +133,15 @@ class PartitionReader:
         return partition
 
     def _read(
-        self, partition: Partition, requested: PartitionRequest, limit: int, *, at_least_one: bool
+        self, partition: Partition, requested: PartitionRequest, max_bytes: int, *, at_least_one: bool
     ) -> PartitionRead:
         log = partition.log
         if not log.start_offset <= requested.offset <= log.end_offset:
             raise ApiError(Error.OFFSET_OUT_OF_RANGE)
-        end = log.last_stable_offset if self._is_read_committed else log.high_watermark
-        limit = min(limit, requested.max_bytes)
+        readable_end = log.last_stable_offset if self._is_read_committed else log.high_watermark
+        max_bytes = min(max_bytes, requested.max_bytes)
         at_least_one |= self._request.version < _ONE_BATCH_FROM  # truncated later
-        batches = log.read(requested.offset, end, limit, at_least_one=at_least_one)
+        batches = log.read(requested.offset, readable_end, max_bytes, at_least_one=at_least_one)
         result: dict[str, Any] = {
             "partition_index": partition.index,
             "error_code": Error.NONE,

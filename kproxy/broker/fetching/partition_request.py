@@ -24,7 +24,7 @@ def topic_key(entry: Mapping[str, Any]) -> str:
 
 
 def requested_partitions(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
-    """Return the partitions in a request, in order; of duplicates, the last one applies."""
+    """Return the partitions in a request, in order; the last of any duplicates applies."""
     requests = {}
     for topic in body["topics"]:
         for partition in topic["partitions"]:

@@ -16,8 +16,8 @@ from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_NEW_SESSION: Final = 0  # the epoch that starts a session, and the one that uses none
-_SESSIONLESS: Final = -1
+_NEW_SESSION: Final = 0  # the session epoch that starts a session
+_SESSIONLESS: Final = -1  # the session epoch of requests without a session
 _NO_SESSION: Final = 0
 _MAX_INT32: Final = 2**31 - 1
 #: Kafka's max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
@@ -79,7 +79,7 @@ class FetchContext:
             results: The result of every partition, and whether it has records.
 
         Raises:
-            ApiError: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
+            ApiError: INVALID_FETCH_SESSION_EPOCH: the session has advanced in the meantime.
         """
         session, sent_keys = self._session, set()
         if session is None:
@@ -107,7 +107,7 @@ class Sessions:
         epoch: int,
         requested: Mapping[Key, PartitionRequest],
         forgotten: Iterable[Key],
-        now: int,
+        now_ms: int,
         *,
         by_topic_id: bool,
     ) -> FetchContext:
@@ -118,7 +118,7 @@ class Sessions:
             epoch: The session epoch in the request: 0 starts a session, -1 closes it.
             requested: The partitions in the request.
             forgotten: The partitions to remove from the session.
-            now: The current time in ms.
+            now_ms: The current time.
             by_topic_id: Whether the request's version identifies topics by id.
 
         Raises:
@@ -126,7 +126,7 @@ class Sessions:
         """
         if epoch in (_NEW_SESSION, _SESSIONLESS):
             self._sessions.pop(session_id, None)
-            session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _NEW_SESSION else None
+            session = self._create(requested, now_ms, by_topic_id=by_topic_id) if epoch == _NEW_SESSION else None
             return FetchContext(requested.values(), session, full=True)
         current_session = self._sessions.get(session_id)
         if current_session is None:
@@ -146,23 +146,23 @@ class Sessions:
         if not current_session.partitions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = current_session
-        current_session.used_at, current_session.epoch = now, _next_epoch(epoch)
+        current_session.used_at, current_session.epoch = now_ms, _next_epoch(epoch)
         return FetchContext(
             [partition.requested for partition in current_session.partitions.values()], current_session, full=False
         )
 
-    def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
+    def _create(self, requested: Mapping[Key, PartitionRequest], now_ms: int, *, by_topic_id: bool) -> _Session | None:
         """Create a session and return it; None if there is no room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
-            if now - oldest.used_at <= EVICTABLE_AFTER_MS:
+            if now_ms - oldest.used_at <= EVICTABLE_AFTER_MS:
                 return None
             del self._sessions[oldest.id]
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
         partitions = {key: _SessionPartition(request) for key, request in requested.items()}
-        session = _Session(session_id, by_topic_id, partitions, _next_epoch(_NEW_SESSION), now)
+        session = _Session(session_id, by_topic_id, partitions, _next_epoch(_NEW_SESSION), now_ms)
         self._sessions[session_id] = session
         return session
 

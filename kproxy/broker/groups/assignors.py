@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 #: A topic id and a partition index.
 TopicIdPartition: TypeAlias = tuple[str, int]
 
-_MAX_PASSES: Final = 10  # how often balancing goes through all members
+_MAX_PASSES: Final = 10  # limit on passes over all members while balancing
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class ClassicGroup(ClassicRebalance):
         elif request.instance_id is None:
             self._add_member(request.member_id, request, respond)
         else:
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members first get an id
+            raise ApiError(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members are first given an id
 
     def sync(
         self,
@@ -97,8 +97,8 @@ class ClassicGroup(ClassicRebalance):
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
-        errors = [self._leave_group(*member) for member in members]
+        """Remove members, given by member id (optional for static members) and instance id; return their results."""
+        errors = [self._remove_leaving_member(*member) for member in members]
         if Error.NONE in errors and not self.is_empty:
             self._prepare_or_complete()
         return errors
@@ -137,7 +137,7 @@ class ClassicGroup(ClassicRebalance):
         return committed.at if is_known else None
 
     def close(self) -> None:
-        """Close the group, e.g. when one of another type replaces it; waiting members must rejoin."""
+        """Close the group, e.g. when a group of another type replaces it; waiting members must rejoin."""
         super().close()
         for member in self.members.values():
             member.respond_to_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
@@ -183,7 +183,7 @@ class ClassicGroup(ClassicRebalance):
         self._state_since = stored["since"]
 
     def _has_capacity(self, member_id: str) -> bool:
-        """Whether the member can join. Unlike Kafka, kproxy limits members that have an id but have not joined."""
+        """Whether the member can join. Unlike Kafka, kproxy also limits the members with an id that have not joined."""
         if not member_id and len(self._pending) >= MAX_MEMBERS:
             return False
         is_preparing = self._state is RebalanceState.PREPARING
@@ -289,7 +289,7 @@ class ClassicGroup(ClassicRebalance):
         if not self._unsynced:
             self._timers.cancel(SYNC)
 
-    def _leave_group(self, member_id: str, instance_id: str | None) -> Error:
+    def _remove_leaving_member(self, member_id: str, instance_id: str | None) -> Error:
         try:
             if not member_id:
                 member_id = self._static.get(instance_id or "", "")

@@ -99,7 +99,7 @@ class ClassicProtocolSupport(Reconciliation):
             raise ApiError(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Remove members, given by member id and instance id, e.g. for an admin client. Return the result for each."""
+        """Remove members, identified by member id and instance id, e.g. for an admin client; return their results."""
         errors = []
         removed_ids = set()
         for member_id, instance_id in members:
@@ -112,7 +112,7 @@ class ClassicProtocolSupport(Reconciliation):
         return errors
 
     def partitions_by_topic(self, partitions: Iterable[TopicIdPartition]) -> dict[str, list[int]]:
-        """Return the partitions grouped by topic name, without those of deleted topics."""
+        """Group the partitions by topic name, omitting those of deleted topics."""
         topics: dict[str, list[int]] = {}
         for topic_id, index in sorted(partitions):
             if (topic := self._context.topics.by_id(topic_id)) is not None:
@@ -162,9 +162,9 @@ class ClassicProtocolSupport(Reconciliation):
         topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
         return frozenset((topic.id, index) for topic, indexes in topics if topic is not None for index in indexes)
 
-    def _remove(self, members: Collection[str]) -> None:
-        super()._remove(members)
-        if members:
+    def _remove(self, member_ids: Collection[str]) -> None:
+        super()._remove(member_ids)
+        if member_ids:
             self._downgrade_if_possible()
 
     def _downgrade_if_possible(self) -> None:

@@ -1,4 +1,4 @@
-"""Member: a member of a classic group."""
+"""ClassicMember: a member of a classic group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class JoinRequest:
         return cls(**{**stored, "protocols": _decode_protocols(stored["protocols"])})
 
     def create_member(self, member_id: str, respond: Respond | None) -> ClassicMember:
-        """Return a member with these contents. With `respond`, it is new and waits for its first response."""
+        """Return the member that this request describes; with `respond`, it is new and waits for its first response."""
         return ClassicMember(
             member_id,
             self.instance_id,

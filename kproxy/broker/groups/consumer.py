@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup(ClassicProtocolSupport):
-    """A group whose partitions the broker assigns."""
+    """A group whose partitions are assigned by the broker."""
 
     def consumer_heartbeat(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
         """Process a heartbeat, with which a member joins, stays alive or leaves; return the response.
@@ -114,7 +114,7 @@ class ConsumerGroup(ClassicProtocolSupport):
         }
 
     def _find_or_create_member(self, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
-        """Return the member that sent a heartbeat; a new one if it joins."""
+        """Return the member that sent a heartbeat, or a new member if it joins."""
         self._check_capacity(heartbeat.member_id)
         if heartbeat.epoch != 0:
             member = self._find_member(heartbeat.member_id, heartbeat.instance_id)
@@ -124,14 +124,14 @@ class ConsumerGroup(ClassicProtocolSupport):
         current_id = self._static.get(heartbeat.instance_id) if heartbeat.instance_id is not None else None
         if current_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
-        replaced = self.members[current_id]
-        if replaced.epoch != LEAVING_TEMPORARILY and replaced.classic is None:
+        current_member = self.members[current_id]
+        if current_member.epoch != LEAVING_TEMPORARILY and current_member.classic is None:
             message = (
-                f"Static member {member_id} with instance id {replaced.instance_id} cannot join the group because the "
-                f"instance id is owned by {replaced.id} member."
+                f"Static member {member_id} with instance id {current_member.instance_id} cannot join the group "
+                f"because the instance id is owned by {current_member.id} member."
             )
             raise ApiError(Error.UNRELEASED_INSTANCE_ID, message)
-        return self._replace(replaced, member_id)
+        return self._replace(current_member, member_id)
 
     def _update_member(self, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> bool:
         """Update the member from its heartbeat; return whether its subscription has changed."""

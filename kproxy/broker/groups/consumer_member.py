@@ -29,7 +29,7 @@ class ConsumerMember:
 
     Attributes:
         epoch: The newest target epoch that it has reached.
-        previous_epoch: The epoch before that one: the response with the newest may have been lost.
+        previous_epoch: The epoch before `epoch`, also valid because the response with `epoch` may have been lost.
         topics: The names of topics that it subscribes to.
         regex: A pattern of topic names that it subscribes to, or empty.
         assigned: The partitions assigned to it, with the epoch of each assignment.
@@ -99,7 +99,7 @@ class ConsumerMember:
             self._unsubscribe(topic_ids, owned)
 
     def with_id(self, member_id: str) -> Self:
-        """Return a copy of this static member with the new id that it has returned with."""
+        """Return a copy of this static member, which has returned with a new id."""
         return type(self)(
             member_id,
             self.instance_id,
@@ -117,7 +117,7 @@ class ConsumerMember:
         )
 
     def leave_temporarily(self) -> None:
-        """Leave temporarily, as a static member, which keeps its partitions."""
+        """Record that this static member has left temporarily; it keeps its partitions."""
         self.epoch = LEAVING_TEMPORARILY
         self.revoking = {}
         self.assigned = dict.fromkeys(self.assigned, 0)
@@ -135,7 +135,9 @@ class ConsumerMember:
     @classmethod
     def from_journal(cls, stored: Mapping[str, Any]) -> Self:
         """Return the stored member."""
-        assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
+        assigned, revoking = (
+            {(topic_id, index): epoch for topic_id, index, epoch in stored[name]} for name in ("assigned", "revoking")
+        )
         plain_fields = {name: stored[name] for name in _PLAIN_FIELDS}
         member = cls(**plain_fields, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
         member.state = MemberState(stored["state"])

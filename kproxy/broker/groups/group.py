@@ -26,7 +26,7 @@ PartitionCheck: TypeAlias = Callable[[str, int], None]
 class GroupContext:
     """What groups need from the cluster.
 
-    `store` is called with a group whose stored state has changed, `replace` with a group that replaces another.
+    `store` is called with a group whose stored state has changed, `replace` with one that replaces another.
     """
 
     clock: Clock
@@ -41,10 +41,10 @@ class Group(ABC):
     """A group of any type.
 
     Attributes:
-        type: Kafka's name of the type, e.g. ``classic``.
+        type: Kafka's name for the type, e.g. ``classic``.
         id: The group id.
         protocol_type: ``consumer``, ``connect``, ...; empty if the group never had a member.
-        is_removable: Whether it is eventually deleted when it has no members and no offsets.
+        is_removable: Whether it is eventually deleted once it has neither members nor offsets.
     """
 
     type: ClassVar[str]
@@ -58,7 +58,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def state(self) -> str:
-        """Kafka's name of the state, e.g. ``Stable``."""
+        """Kafka's name for the state, e.g. ``Stable``."""
 
     @property
     @abstractmethod
@@ -102,7 +102,7 @@ class Group(ABC):
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic, as far as known."""
+        """Whether a member subscribes to the topic or, if subscriptions are unknown, may do so."""
 
     @abstractmethod
     def unused_since(self, committed: CommittedOffset) -> int | None:
@@ -154,4 +154,4 @@ class Timers:
 
 
 def no_check(topic_id: str, partition: int) -> None:
-    """Allow the commit."""
+    """Allow every commit."""

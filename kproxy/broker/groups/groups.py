@@ -62,11 +62,11 @@ class Groups:
         return group
 
     def for_commits(self, group_id: str) -> Group:
-        """Return a group, or a new one without members, for clients that only store offsets."""
+        """Return a group, creating one without members if necessary, for clients that only store offsets."""
         return self.get(group_id) or self.add(ClassicGroup(group_id, self._context))
 
     def classic(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """Return a group for classic members; create one if there is none, or only an empty consumer group.
+        """Return the group that classic members can join; create one if there is none, or only an empty consumer group.
 
         Raises:
             ApiError: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
@@ -107,7 +107,7 @@ class Groups:
         return response
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """Return a share group; with `create`, a new one if it does not exist.
+        """Return a share group; with `create`, create it if it does not exist.
 
         Raises:
             ApiError: GROUP_ID_NOT_FOUND if the group does not exist or has another type.
@@ -154,31 +154,31 @@ class Groups:
 
     def _ensure_capacity(self, group_id: str) -> None:
         if group_id not in self._by_id and len(self._by_id) >= _MAX_GROUPS:
-            self._clean_up(at_once=True)
+            self._clean_up(is_forced=True)
             if len(self._by_id) >= _MAX_GROUPS:
                 raise ApiError(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MAX_GROUPS} groups")
 
-    def _clean_up(self, *, at_once: bool = False) -> None:
+    def _clean_up(self, *, is_forced: bool = False) -> None:
         """Delete expired offsets, and groups that have neither members nor offsets."""
-        now = self._clock.now()
-        if not at_once and now < self._last_clean_up + self.settings.retention_check_ms:
+        now_ms = self._clock.now()
+        if not is_forced and now_ms < self._last_clean_up + self.settings.retention_check_ms:
             return
-        self._last_clean_up = now
+        self._last_clean_up = now_ms
         for group in list(self._by_id.values()):
-            self._expire_offsets(group, now)
+            self._expire_offsets(group, now_ms)
             if not group.is_removable or not group.is_empty:
                 continue
             if not self._offsets.of(group.id) and not self._offsets.pending(group.id):
                 self._drop(group)
 
-    def _expire_offsets(self, group: Group, now: int) -> None:
+    def _expire_offsets(self, group: Group, now_ms: int) -> None:
         pending = self._offsets.pending(group.id)
         for topic_partition, committed in self._offsets.of(group.id).items():
             unused_since = group.unused_since(committed)
             if unused_since is None or topic_partition in pending or group.is_subscribed(topic_partition[0]):
                 continue
             expires_at = unused_since + self.settings.retention_ms if committed.expires is None else committed.expires
-            if now >= expires_at:
+            if now_ms >= expires_at:
                 self._offsets.delete(group.id, topic_partition)
 
     def _drop(self, group: Group) -> None:

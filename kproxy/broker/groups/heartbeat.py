@@ -62,5 +62,5 @@ def check_assigned_since(member: ConsumerMember, epoch: int, topic_id: str, part
 
 
 def stale_epoch_error(member: ConsumerMember) -> Error:
-    """Return the error for an outdated epoch in the member's protocol."""
+    """Return the error that the member's protocol uses for an outdated epoch."""
     return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION

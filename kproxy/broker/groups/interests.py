@@ -24,7 +24,7 @@ class SubscribedTopics:
 
         Args:
             patterns: The patterns of all members.
-            visible: Whether the principal may see a topic.
+            visible: Returns whether the principal may see a topic.
         """
         if not patterns:
             self._matches.clear()
@@ -40,7 +40,7 @@ class SubscribedTopics:
         self._matched_names = names
 
     def names(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the names of a member's topics, including missing ones."""
+        """Return the names of a member's topics, including topics that do not exist."""
         return member.topics | self._matches.get(member.regex, frozenset())
 
     def topics(self, *members: ConsumerMember) -> list[Topic]:

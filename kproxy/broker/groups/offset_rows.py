@@ -48,8 +48,8 @@ class OffsetRows:
             name = entry.get("name") if topic is None else topic.name
             if name is not None and not is_allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
-            rows_of_topic = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
-            rows._by_topic.append((entry, rows_of_topic))
+            topic_rows = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
+            rows._by_topic.append((entry, topic_rows))
         async for row in paced(rows.valid()):
             if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
                 row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -59,12 +59,12 @@ class OffsetRows:
         return (row for _, rows in self._by_topic for row in rows)
 
     def valid(self) -> list[OffsetRow]:
-        """Return the rows without an error so far."""
+        """Return the rows that have no error so far."""
         return [row for row in self if row.error is Error.NONE]
 
     @contextmanager
     def recording_errors(self, rows: Collection[OffsetRow]) -> Iterator[None]:
-        """Record an error that is raised inside the block in each of these rows."""
+        """Catch an `ApiError` from the block, and record it in each of these rows."""
         try:
             yield
         except ApiError as api_error:
@@ -74,7 +74,7 @@ class OffsetRows:
     def commits(
         self, rows: Iterable[OffsetRow], check: PartitionCheck, expires: int | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the offsets to commit; rows with overlong metadata get an error instead.
+        """Return the offsets to commit; rows whose metadata is too long get an error instead.
 
         Args:
             rows: The partitions.
@@ -82,7 +82,7 @@ class OffsetRows:
             expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster
-        now, max_length = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
+        now_ms, max_length = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
         offsets = {}
         for row in rows:
             assert row.topic is not None
@@ -96,7 +96,7 @@ class OffsetRows:
                 row.entry["committed_offset"],
                 row.entry.get("committed_leader_epoch", -1),
                 metadata,
-                now if committed_at == -1 else committed_at,
+                now_ms if committed_at == -1 else committed_at,
                 row.topic.id,
                 expires,
             )

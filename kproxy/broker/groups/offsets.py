@@ -57,7 +57,7 @@ class Offsets:
     def __init__(self, cluster: Cluster) -> None:
         self._topics = cluster.part(Topics)
         self._journal = cluster.journal
-        self._orders = itertools.count()
+        self._next_order = itertools.count()
         self._count = 0
         self._committed: dict[str, dict[TopicPartition, _StoredOffset]] = {}
         self._staged: dict[
@@ -65,12 +65,12 @@ class Offsets:
         ] = {}  # group -> producer id -> (epoch, ...)
         for key, value in cluster.journal.entries("offsets"):
             group, topic, partition = json.loads(key)
-            self._store(group, (topic, partition), _StoredOffset(CommittedOffset(**value), next(self._orders)))
+            self._store(group, (topic, partition), _StoredOffset(CommittedOffset(**value), next(self._next_order)))
         for key, value in cluster.journal.entries("staged offsets"):
             group, topic, partition, producer_id = json.loads(key)
             epoch, fields = value["producer_epoch"], value["committed"]
             staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
-            staged[topic, partition] = epoch, _StoredOffset(CommittedOffset(**fields), next(self._orders))
+            staged[topic, partition] = epoch, _StoredOffset(CommittedOffset(**fields), next(self._next_order))
             self._count += 1
 
     def groups(self) -> Iterator[str]:
@@ -96,15 +96,15 @@ class Offsets:
         """
         self._check_capacity(len(commits))
         for topic_partition, committed in commits.items():
-            self._store(group, topic_partition, _StoredOffset(committed, next(self._orders)))
-            self._journal.put("offsets", _key(group, topic_partition), asdict(committed))
+            self._store(group, topic_partition, _StoredOffset(committed, next(self._next_order)))
+            self._journal.put("offsets", _journal_key(group, topic_partition), asdict(committed))
 
     def delete(self, group: str, topic_partition: TopicPartition) -> None:
         """Delete a group's committed offset in a partition; staged offsets are kept."""
         stored = self._committed.get(group, {})
         if stored.pop(topic_partition, None) is not None:
             self._count -= 1
-            self._journal.put("offsets", _key(group, topic_partition), None)
+            self._journal.put("offsets", _journal_key(group, topic_partition), None)
         if not stored:
             self._committed.pop(group, None)
 
@@ -128,14 +128,14 @@ class Offsets:
         staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
         for topic_partition, committed in commits.items():
             self._count += topic_partition not in staged
-            staged[topic_partition] = producer_epoch, _StoredOffset(committed, next(self._orders))
+            staged[topic_partition] = producer_epoch, _StoredOffset(committed, next(self._next_order))
             value = {"producer_epoch": producer_epoch, "committed": asdict(committed)}
-            self._journal.put("staged offsets", _key(group, topic_partition, producer_id), value)
+            self._journal.put("staged offsets", _journal_key(group, topic_partition, producer_id), value)
 
     def complete(self, producer_id: int, producer_epoch: int, group: str, commit: bool) -> None:
         """Apply or discard the offsets that a completed transaction staged for the group.
 
-        Offsets that have been committed outside of it since then are kept, and so are offsets staged by a newer epoch.
+        Offsets committed outside the transaction since then are kept, as are offsets staged by a newer epoch.
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
@@ -147,7 +147,7 @@ class Offsets:
             current = self._committed.get(group, {}).get(topic_partition)
             if commit and (current is None or current.order < stored.order):
                 self._store(group, topic_partition, stored)
-                self._journal.put("offsets", _key(group, topic_partition), asdict(stored.committed))
+                self._journal.put("offsets", _journal_key(group, topic_partition), asdict(stored.committed))
         if not staged:
             producers.pop(producer_id, None)
         if not producers:
@@ -166,7 +166,7 @@ class Offsets:
 
     def _unstage(self, group: str, topic_partition: TopicPartition, producer_id: int) -> None:
         self._count -= 1
-        self._journal.put("staged offsets", _key(group, topic_partition, producer_id), None)
+        self._journal.put("staged offsets", _journal_key(group, topic_partition, producer_id), None)
 
     def _is_deleted(self, topic: str, committed: CommittedOffset) -> bool:
         current_topic = self._topics.named(topic)
@@ -177,5 +177,5 @@ class Offsets:
             raise ApiError(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MAX_OFFSETS} offsets are committed")
 
 
-def _key(group: str, topic_partition: TopicPartition, *suffix: Any) -> str:
+def _journal_key(group: str, topic_partition: TopicPartition, *suffix: Any) -> str:
     return json.dumps((group, *topic_partition, *suffix))

@@ -1,4 +1,4 @@
-"""Members' partitions as responses contain them: grouped by topic."""
+"""Groups members' partitions by topic, as responses list them."""
 
 from __future__ import annotations
 

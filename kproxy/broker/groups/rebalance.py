@@ -53,7 +53,7 @@ class ClassicRebalance(Group):
         self._state_since = context.clock.now()
         self._static: dict[str, str] = {}  # instance -> member
         self._pending: set[str] = set()  # members that have an id but have not joined yet
-        self._unsynced: set[str] = set()
+        self._unsynced: set[str] = set()  # members that have not sent a SyncGroup yet
         self._joined_during_delay = False  # a member joined during the initial delay
         self._topics: frozenset[str] | None = None
         self._timers = Timers(context.clock)
@@ -94,8 +94,8 @@ class ClassicRebalance(Group):
         was_empty = self.is_empty
         self._set_state(RebalanceState.PREPARING)
         if was_empty:
-            delay = self._context.settings.initial_delay_ms
-            self._wait_for_more_members(delay, max(self._rebalance_timeout_ms() - delay, 0))
+            delay_ms = self._context.settings.initial_delay_ms
+            self._wait_for_more_members(delay_ms, max(self._rebalance_timeout_ms() - delay_ms, 0))
         elif not self._all_joined():
             self._timers.set(JOIN, self._rebalance_timeout_ms(), self._complete)
         else:
@@ -115,18 +115,18 @@ class ClassicRebalance(Group):
         ):
             self._complete()
 
-    def _wait_for_more_members(self, delay: int, remaining: int) -> None:
+    def _wait_for_more_members(self, delay_ms: int, remaining_ms: int) -> None:
         """Extend the initial delay of an empty group as long as members keep joining."""
 
         def on_timeout() -> None:
-            if self._joined_during_delay and remaining:
+            if self._joined_during_delay and remaining_ms:
                 self._joined_during_delay = False
-                delay_ms = min(self._context.settings.initial_delay_ms, remaining)
-                self._wait_for_more_members(delay_ms, max(remaining - delay, 0))
+                next_delay_ms = min(self._context.settings.initial_delay_ms, remaining_ms)
+                self._wait_for_more_members(next_delay_ms, max(remaining_ms - delay_ms, 0))
             else:
                 self._complete()
 
-        self._timers.set(JOIN, delay, on_timeout)
+        self._timers.set(JOIN, delay_ms, on_timeout)
 
     def _complete(self) -> None:
         """Complete the join phase: the members that have joined form the next generation."""
@@ -228,7 +228,7 @@ class ClassicRebalance(Group):
         self._timers.cancel(member_id)
 
     def _elect_leader(self) -> bool:
-        """Ensure that the leader is a member that has joined; return False if no member has."""
+        """Ensure that the leader is a member that has joined; return False if no member has joined."""
         if self.members[self.leader or ""].join is None:
             joined_id = next((member.id for member in self.members.values() if member.join is not None), None)
             self.leader = joined_id or self.leader

@@ -34,7 +34,9 @@ class Reconciliation(Group):
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self._static: dict[str, str] = {}  # instance -> member
-        self._partitions: dict[str, int] = {}  # number of each subscribed topic's partitions at the start of the epoch
+        self._partitions: dict[
+            str, int
+        ] = {}  # subscribed topic id -> its number of partitions at the start of the epoch
         self._subscriptions = SubscribedTopics(context.topics)
         self._timers = Timers(context.clock)
 
@@ -78,7 +80,10 @@ class Reconciliation(Group):
         }
 
     def restore(self, stored: Mapping[str, Any]) -> None:
-        target = {member: frozenset((t, i) for t, i in partitions) for member, partitions in stored["target"].items()}
+        target = {
+            member: frozenset((topic_id, index) for topic_id, index in partitions)
+            for member, partitions in stored["target"].items()
+        }
         self.settle(stored["epoch"], [ConsumerMember.from_journal(member) for member in stored["members"]], target)
         self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
@@ -103,7 +108,7 @@ class Reconciliation(Group):
         *,
         subscription_changed: bool,
     ) -> bool:
-        """Advance a member that sent a heartbeat as far as possible; return whether its assignment has changed.
+        """Advance a member as far as possible after its heartbeat; return whether its assignment has changed.
 
         Args:
             member: The member.
@@ -125,12 +130,12 @@ class Reconciliation(Group):
             taken_partitions = {
                 partition for member in other_members for partition in (*member.assigned, *member.revoking)
             }
-            topics = {topic.id for topic in self._subscriptions.topics(member)}
+            topic_ids = {topic.id for topic in self._subscriptions.topics(member)}
             target = self.target.get(member.id, ())
             member.reconcile(
                 self.assignment_epoch,
                 target,
-                topics,
+                topic_ids,
                 taken_partitions,
                 owned,
                 subscription_changed=subscription_changed,
@@ -179,11 +184,11 @@ class Reconciliation(Group):
         self.target = ASSIGNORS[self.assignor](subscribers, self._partitions)
         self.assignment_epoch = self.epoch
 
-    def _remove(self, members: Collection[str]) -> None:
+    def _remove(self, member_ids: Collection[str]) -> None:
         """Remove members, and begin a new group epoch."""
-        if members:
-            for member in members:
-                self._drop_member(member)
+        if member_ids:
+            for member_id in member_ids:
+                self._drop_member(member_id)
             self.epoch += 1
             self._partitions = self._subscriptions.partitions(self.members.values())
             self._context.store(self)

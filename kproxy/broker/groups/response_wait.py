@@ -1,4 +1,4 @@
-"""Waiting for the response of a group."""
+"""Waits for the response from a group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.broker.groups.group import Respond
 
 
 async def wait_for_response(call: Callable[[Respond], None]) -> Mapping[str, Any]:
-    """Call a group and wait for its response. As in Kafka, a client that disconnects meanwhile is not noticed."""
+    """Call a group and wait for its response. As in Kafka, the wait continues if the client disconnects."""
     future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
     call(lambda body: None if future.done() else future.set_result(body))
     return await future

@@ -47,7 +47,7 @@ class GroupSettings:
 
     @property
     def retention_check_ms(self) -> int:
-        """How often expired offsets are removed."""
+        """The interval between removals of expired offsets."""
         return self._number("offsets.retention.check.interval.ms")
 
     @property

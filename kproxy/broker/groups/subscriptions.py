@@ -17,12 +17,12 @@ _NEWEST_VERSION: Final = 3
 
 def read_subscription(data: bytes) -> Mapping[str, Any] | None:
     """Decode a ConsumerProtocolSubscription with its version; None if the bytes are invalid."""
-    return _read("ConsumerProtocolSubscription", data)
+    return _decode_message("ConsumerProtocolSubscription", data)
 
 
 def read_assignment(data: bytes) -> Mapping[str, Any] | None:
     """Decode a ConsumerProtocolAssignment with its version; None if the bytes are invalid."""
-    return _read("ConsumerProtocolAssignment", data)
+    return _decode_message("ConsumerProtocolAssignment", data)
 
 
 def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes:
@@ -40,8 +40,8 @@ def version_of(data: bytes) -> int:
     return int.from_bytes(data[:2], "big", signed=True)
 
 
-def _read(name: str, data: bytes) -> Mapping[str, Any] | None:
-    # Like Kafka's reader: newer versions only append fields.
+def _decode_message(name: str, data: bytes) -> Mapping[str, Any] | None:
+    # As in Kafka, unknown versions are read as the newest known one: they only append fields.
     if len(data) < 2 or (version := version_of(data)) < 0:
         return None
     decoded = decode(layout(name, min(version, _NEWEST_VERSION)), data, 2)

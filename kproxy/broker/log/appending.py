@@ -22,7 +22,7 @@ class AppendResult(NamedTuple):
 
 
 def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> AppendResult:
-    """Validate record data and append it; a batch that its producer has sent before gets the first result again.
+    """Validate record data and append it; a batch that its producer has already sent gets its original result.
 
     Args:
         log: The partition's log.

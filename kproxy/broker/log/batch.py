@@ -86,7 +86,7 @@ def add_to_sequence(sequence: int, steps: int) -> int:
 
 
 def build_marker(
-    base_offset: int, leader_epoch: int, producer_id: int, epoch: int, transaction_end: Marker, timestamp: int
+    base_offset: int, leader_epoch: int, producer_id: int, epoch: int, marker: Marker, timestamp: int
 ) -> StoredBatch:
     """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
@@ -95,14 +95,14 @@ def build_marker(
         leader_epoch: The partition's leader epoch.
         producer_id: The producer.
         epoch: The producer's epoch.
-        transaction_end: Whether the transaction commits or aborts.
+        marker: Whether the transaction commits or aborts.
         timestamp: The record's time in ms.
     """
     record = {
         "offset": base_offset,
         "timestamp": timestamp,
-        "key": _CONTROL_KEY.pack(0, _COMMIT if transaction_end.commit else _ABORT),
-        "value": _MARKER_VALUE.pack(0, transaction_end.coordinator_epoch),
+        "key": _CONTROL_KEY.pack(0, _COMMIT if marker.commit else _ABORT),
+        "value": _MARKER_VALUE.pack(0, marker.coordinator_epoch),
     }
     values: dict[str, Any] = {
         "base_offset": base_offset,
@@ -117,7 +117,7 @@ def build_marker(
 
 
 def read_marker(record: dict[str, Any]) -> Marker | None:
-    """Return the end of a transaction from a control record; None for other control records."""
+    """Return the transaction marker in a control record; None for other control records."""
     kind = read_control_key(record["key"])["type"]
     value = record["value"]
     if kind not in ("ABORT", "COMMIT") or value is None or len(value) < _MARKER_VALUE.size:

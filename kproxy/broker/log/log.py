@@ -76,7 +76,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """One past the last offset below which all transactions are complete."""
+        """The offset before which all transactions are complete."""
         first_open = self.producers.first_open
         return self.end_offset if first_open is None else max(first_open, self.start_offset)
 
@@ -100,16 +100,16 @@ class Log:
         self.changed.notify()
 
     def append_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool) -> int:
-        """End a producer's transaction with a control batch, even if it has none here; return the batch's offset.
+        """End a producer's transaction with a control batch, even if this log has none; return the batch's offset.
 
         Raises:
             ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
         offset = self.end_offset
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, offset)
-        end = Marker(commit, coordinator_epoch)
+        marker = Marker(commit, coordinator_epoch)
         self.append(
-            build_marker(offset, self.epochs.latest, producer_id, producer_epoch, end, self._cluster.clock.now())
+            build_marker(offset, self.epochs.latest, producer_id, producer_epoch, marker, self._cluster.clock.now())
         )
         return offset
 
@@ -130,7 +130,7 @@ class Log:
         self.epochs.begin(epoch, self.end_offset)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records from `start` to below `end`, sorted by their end."""
+        """Return the aborted transactions with records in [`start`, `end`), sorted by their end."""
         return self.producers.aborted(start, end)
 
     def read(self, offset: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[StoredBatch]:
@@ -176,8 +176,8 @@ class Log:
         """Move the start of the log to `offset`, and delete the batches before it."""
         self.start_offset = offset
         removed = self._batches.delete_first(self._batches.at(offset))
-        size = sum(len(batch.data) for batch in removed)
-        self.size -= size
+        removed_size = sum(len(batch.data) for batch in removed)
+        self.size -= removed_size
         self.producers.forget_before(offset)
         self.epochs.forget_before(offset)
         self._logs.store_start(self)
@@ -186,10 +186,10 @@ class Log:
                 self._segments.delete_before(offset)
             except OSError as error:  # the files are kept; their records are before the start offset
                 self._report_storage_error(error)
-        self._logs.add_memory(-size - _OVERHEAD * len(removed))
+        self._logs.add_memory(-removed_size - _OVERHEAD * len(removed))
 
     def delete_oldest(self, size: int) -> None:
-        """Delete the oldest batches: at least one, and at least `size` bytes in total if there are so many."""
+        """Delete the oldest batches: at least one, and at least `size` bytes if there are that many."""
         for batch in self.batches(self.start_offset, self.end_offset):
             size -= len(batch.data) + _OVERHEAD
             if size <= 0:
@@ -242,8 +242,8 @@ class Log:
         self.end_offset = batch.last_offset + 1
         if header.control:
             [decoded] = decode(batch.data)
-            if decoded["records"] and (end := read_marker(decoded["records"][0])) is not None:
-                self.producers.record_marker(header, end)
+            if decoded["records"] and (marker := read_marker(decoded["records"][0])) is not None:
+                self.producers.record_marker(header, marker)
         elif header.producer_id >= 0:
             self.producers.record_batch(header)
         self._logs.add_memory(len(batch.data) + _OVERHEAD)

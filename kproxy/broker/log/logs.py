@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.log.log import Log
 
-#: The fraction of `BrokerOptions.retention_bytes` to delete at once, so that not every new batch deletes old ones.
-_DELETED_FRACTION: Final = 32
+#: `BrokerOptions.retention_bytes` divided by this is deleted at once, so that not every new batch deletes old ones.
+_DELETION_DIVISOR: Final = 32
 
 _START_OFFSETS_TABLE: Final = "log_starts"
 _DIRECTORY: Final = "logs"
@@ -55,9 +55,9 @@ class Logs:
         self._cluster.journal.put(_START_OFFSETS_TABLE, log.key, None)
 
     def segments(self, topic: str, index: int, topic_id: str) -> Segments | None:
-        """Return a log's files on disk; None if it is in memory."""
-        data = self._cluster.options.data
-        return None if data is None else Segments(data / _DIRECTORY / f"{topic}-{index}", topic_id)
+        """Return a log's files on disk; None if logs are kept in memory."""
+        data_dir = self._cluster.options.data
+        return None if data_dir is None else Segments(data_dir / _DIRECTORY / f"{topic}-{index}", topic_id)
 
     def start_offset(self, key: str) -> int:
         """Return a log's stored start offset, by default 0."""
@@ -75,7 +75,7 @@ class Logs:
         if memory < 0:
             return
         while self._memory > limit:
-            max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _DELETED_FRACTION)
+            max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _DELETION_DIVISOR)
 
     async def synced(self) -> None:
         """Wait until all data appended to any log is as durable as configured.
@@ -89,21 +89,21 @@ class Logs:
     def start(self) -> None:
         """Start applying retention."""
         self.check()
-        interval = int(self._cluster.part(Configs).broker("log.retention.check.interval.ms"))
-        self._next_check = self._cluster.clock.schedule(interval, self.start)
+        interval_ms = int(self._cluster.part(Configs).broker("log.retention.check.interval.ms"))
+        self._next_check = self._cluster.clock.schedule(interval_ms, self.start)
 
     def check(self) -> None:
         """Apply the topics' retention, and remove producers that have not written for a day."""
-        now = self._cluster.clock.now()
-        forgotten_before = now - int(self._cluster.part(Configs).broker("producer.id.expiration.ms"))
+        now_ms = self._cluster.clock.now()
+        producer_cutoff_ms = now_ms - int(self._cluster.part(Configs).broker("producer.id.expiration.ms"))
         for log in list(self._logs):
             log_settings = settings(self._cluster, log.topic)
             if log_settings.deleted:
                 log.retain(
                     log_settings.retention_bytes,
-                    now - log_settings.retention_ms if log_settings.retention_ms >= 0 else None,
+                    now_ms - log_settings.retention_ms if log_settings.retention_ms >= 0 else None,
                 )
-            log.producers.expire(forgotten_before)
+            log.producers.expire(producer_cutoff_ms)
 
     def close(self) -> None:
         """Close all files, and stop applying retention."""

@@ -75,7 +75,7 @@ class ProducerStates:
     def __init__(self, name: str) -> None:
         self._name = name
         self._states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # producer id -> first offset of its open transaction; oldest first
+        self._open_starts: dict[int, int] = {}  # producer id -> first offset of its open transaction; oldest first
         self._aborted: list[AbortedTransaction] = []  # sorted by last_offset
 
     def __iter__(self) -> Iterator[ProducerState]:
@@ -88,7 +88,7 @@ class ProducerStates:
     @property
     def first_open(self) -> int | None:
         """The first offset of the oldest open transaction; None if there is none."""
-        return next(iter(self._open.values()), None)
+        return next(iter(self._open_starts.values()), None)
 
     def duplicate(self, header: Header) -> SentBatch | None:
         """Return the producer's recent batch that this batch repeats; None if it is new."""
@@ -153,23 +153,23 @@ class ProducerStates:
         )
         state.last_timestamp = header.max_timestamp
         if header.transactional and state.transaction_start is None:
-            state.transaction_start = self._open[state.id] = header.base_offset
+            state.transaction_start = self._open_starts[state.id] = header.base_offset
 
-    def record_marker(self, header: Header, end: Marker) -> None:
+    def record_marker(self, header: Header, marker: Marker) -> None:
         """Record a marker that has been appended."""
         state = self._get_or_create(header.producer_id, header.producer_epoch)
-        state.coordinator_epoch = end.coordinator_epoch
+        state.coordinator_epoch = marker.coordinator_epoch
         state.last_timestamp = header.max_timestamp
         if state.transaction_start is None:
             return
         first_offset, state.transaction_start = state.transaction_start, None
-        del self._open[state.id]
-        if not end.commit:
+        del self._open_starts[state.id]
+        if not marker.commit:
             last_stable_offset = header.base_offset + 1 if self.first_open is None else self.first_open
             self._aborted.append(AbortedTransaction(state.id, first_offset, header.base_offset, last_stable_offset))
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records from `start` to below `end`."""
+        """Return the aborted transactions with records in [`start`, `end`)."""
         return [
             transaction
             for transaction in self._aborted

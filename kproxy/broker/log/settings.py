@@ -43,7 +43,7 @@ class AllSettings:
             self._by_topic.clear()
         settings = self._by_topic.get(topic)
         if settings is None:
-            settings = self._by_topic[topic] = _settings(self._configs, topic)
+            settings = self._by_topic[topic] = _effective_settings(self._configs, topic)
         return settings
 
 
@@ -52,7 +52,7 @@ def settings(cluster: Cluster, topic: str) -> LogSettings:
     return cluster.part(AllSettings).of(topic)
 
 
-def _settings(configs: Configs, topic: str) -> LogSettings:
+def _effective_settings(configs: Configs, topic: str) -> LogSettings:
     policies = configs.topic(topic, "cleanup.policy").split(",")
     return LogSettings(
         max_message_bytes=int(configs.topic(topic, "max.message.bytes")),

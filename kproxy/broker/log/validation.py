@@ -90,21 +90,21 @@ def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -
     return _prepare_batch(bytearray(data[: batch_entries[0].end]), settings, now, partition)
 
 
-def _prepare_batch(data: bytearray, settings: LogSettings, now: int, partition: str) -> PreparedBatch:
+def _prepare_batch(data: bytearray, settings: LogSettings, now_ms: int, partition: str) -> PreparedBatch:
     header = _read_header(data, partition)
     records = _read_records(data, header)
-    _check_records(records, header, settings, now, partition)
+    _check_records(records, header, settings, now_ms, partition)
     codec = codec_name(header.attributes)
     target_codec = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
     if target_codec != codec:
         data = recompress(header, records, target_codec)
         _check_size(len(data), settings, partition)
     if settings.append_time:
-        max_timestamp, timestamp_type = now, TIMESTAMP_TYPE
+        max_timestamp, timestamp_type = now_ms, TIMESTAMP_TYPE
     else:
         max_timestamp, timestamp_type = max(_NO_TIMESTAMP, *(record["timestamp"] for record in records)), 0
     return PreparedBatch(
-        _set_timestamp(data, max_timestamp, timestamp_type), data, now if settings.append_time else _NO_TIMESTAMP
+        _set_timestamp(data, max_timestamp, timestamp_type), data, now_ms if settings.append_time else _NO_TIMESTAMP
     )
 
 
@@ -170,7 +170,7 @@ def _read_records(data: bytearray, header: Header) -> list[dict[str, Any]]:
 
 
 def _check_records(
-    records: Iterable[dict[str, Any]], header: Header, settings: LogSettings, now: int, partition: str
+    records: Iterable[dict[str, Any]], header: Header, settings: LogSettings, now_ms: int, partition: str
 ) -> None:
     record_errors: list[tuple[int, str]] = []
     error = Error.INVALID_RECORD
@@ -181,7 +181,7 @@ def _check_records(
             message = f"Compacted topic cannot accept message without key in topic partition {partition}"
             record_errors.append((index, message))
         elif not settings.append_time and timestamp != _NO_TIMESTAMP:
-            earliest, latest = now - settings.timestamp_before_max_ms, now + settings.timestamp_after_max_ms
+            earliest, latest = now_ms - settings.timestamp_before_max_ms, now_ms + settings.timestamp_after_max_ms
             if not earliest <= timestamp <= min(latest, _MAX_INT64):
                 error = Error.INVALID_TIMESTAMP
                 message = (

@@ -68,7 +68,7 @@ def _with_errors(struct: Layout, body: Mapping[str, Any], code: int) -> Mapping[
 
 
 def _set_innermost_errors(struct: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
-    """Return the struct with the code, and whether it has an error field; bodies may omit fields with defaults."""
+    """Return the body with the code in its innermost error fields, and whether it has any; others may be omitted."""
     new_body, has_inner_errors = dict(body), False
     for field in struct.fields:
         rows = body.get(field.name) if field.array and field.struct is not None else None
@@ -131,17 +131,17 @@ def _configure_loss(quirk: Quirk, loss: str) -> None:
         raise ValueError(f"{loss!r} cannot be lost; use {' or '.join(LOSSES)}")
 
     def change_response(response: ServedResponse) -> None:
-        response.body = _rebuild(response.body, loss)
+        response.body = _rebuild_row(response.body, loss)
 
     quirk.before = change_response
 
 
-def _rebuild(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
-    """Return the row with rebuilt record data, in the row itself and in nested rows."""
+def _rebuild_row(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
+    """Return the row with its record data, and that in nested rows, rebuilt."""
     new_row = dict(row)
     for name in ("responses", "partitions"):
         if name in row:
-            new_row[name] = [_rebuild(element, loss) for element in row[name]]
+            new_row[name] = [_rebuild_row(element, loss) for element in row[name]]
     if data := row.get("records"):
         new_row["records"] = [rebuild_records(b"".join(data), loss)]
     return new_row
@@ -166,12 +166,12 @@ def _configure_versions(quirk: Quirk, lowest: str, highest: str) -> None:
     quirk.description = f"ApiVersions advertises {api_name} from version {lowest} to {highest}"
 
 
-def _configure_delay(quirk: Quirk, ms: str) -> None:
-    if not ms.isdecimal():
-        raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
+def _configure_delay(quirk: Quirk, delay_ms: str) -> None:
+    if not delay_ms.isdecimal():
+        raise ValueError(f"a delay must be a number of milliseconds, not {delay_ms!r}")
 
     def change_response(response: ServedResponse) -> None:
-        response.delay_ms += int(ms)
+        response.delay_ms += int(delay_ms)
 
     quirk.before = change_response
 

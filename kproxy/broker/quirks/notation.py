@@ -35,7 +35,7 @@ def parse(text: str) -> list[Quirk]:
         QuirkError: The text is invalid.
     """
     if text in SETS:
-        return [_parse_one(quirk) for quirk in SETS[text].quirks]
+        return [_parse_one(quirk_text) for quirk_text in SETS[text].quirks]
     if ":" not in text:
         raise QuirkError(f"unknown quirk {text!r}; {suggestion(text, SETS) or 'kproxy quirks lists them'}")
     return [_parse_one(text)]

@@ -86,7 +86,7 @@ class Quirk:
             return False
         if self.client is not None and self.client != client_id:
             return False
-        if self.topic is not None and self.topic not in _topics(body):
+        if self.topic is not None and self.topic not in _requested_topics(body):
             return False
         if self.times == 0 or (self.probability < 1 and self.chance() >= self.probability):
             return False
@@ -95,7 +95,7 @@ class Quirk:
         return True
 
 
-def _topics(body: Mapping[str, Any]) -> set[Any]:
+def _requested_topics(body: Mapping[str, Any]) -> set[Any]:
     """Return the names of all topics in a request."""
     names: set[Any] = set()
     for name in ("topics", "topic_data", "topic_partitions", "topic_names"):

@@ -19,7 +19,7 @@ def _without_headers(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "headers": []}
 
 
-#: What such a gateway loses.
+#: What a gateway may lose, and the function that removes it from a record.
 LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "schema_ids": _without_schema_ids,
     "headers": _without_headers,
@@ -27,7 +27,7 @@ LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 
 
 def rebuild_records(data: bytes, loss: str) -> bytes:
-    """Return the record data without the lost fields; data that is not whole batches remains unchanged."""
+    """Return the record data without the lost fields; data that is not made of whole batches stays unchanged."""
     batches = [
         batch
         if batch.get("is_control")

@@ -24,7 +24,7 @@ class CompatibilityResult(NamedTuple):
 
 
 def compare_versions(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) -> CompatibilityResult:
-    """Compare a new schema with older versions, the oldest first. This may take seconds.
+    """Compare a new schema with older versions, the oldest first. This may take several seconds.
 
     Args:
         level: One of `LEVELS`.
@@ -43,19 +43,19 @@ def compare_versions(level: str, new: Schema, versions: Sequence[tuple[int, Sche
             messages.append(f"not compared with version {number}: kproxy compares Avro schemas alone")
         else:
             differences = _differences(level, new, old_schema)
-            messages += [f"{text} (version {number})" for text in differences]
+            messages += [f"{difference} (version {number})" for difference in differences]
             is_compatible = is_compatible and not differences
     return CompatibilityResult(is_compatible, messages)
 
 
-def _differences(level: str, new: Schema, old: Schema) -> list[str]:
+def _differences(level: str, new_schema: Schema, old_schema: Schema) -> list[str]:
     try:
-        new_schema, old_schema = parse(new), parse(old)
+        parsed_new, parsed_old = parse(new_schema), parse(old_schema)
     except SchemaError as error:
         return [f"a schema cannot be read: {error}"]
     problems = []
-    if not level.startswith("FORWARD") and (text := incompatibility(new_schema, old_schema)) is not None:
-        problems.append(f"the new schema cannot read data of the old one: {text}")
-    if not level.startswith("BACKWARD") and (text := incompatibility(old_schema, new_schema)) is not None:
-        problems.append(f"the old schema cannot read data of the new one: {text}")
+    if not level.startswith("FORWARD") and (problem := incompatibility(parsed_new, parsed_old)) is not None:
+        problems.append(f"the new schema cannot read data of the old one: {problem}")
+    if not level.startswith("BACKWARD") and (problem := incompatibility(parsed_old, parsed_new)) is not None:
+        problems.append(f"the old schema cannot read data of the new one: {problem}")
     return problems

@@ -13,102 +13,105 @@ from kproxy.broker.schema_registry.subjects import Subjects, guid
 
 
 @rest("GET /")
-async def root(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def root(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return {}
 
 
 @rest("GET /contexts")
-async def contexts(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def contexts(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return ["."]
 
 
 @rest("GET /schemas/types")
-async def types(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def types(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return ["JSON", "PROTOBUF", "AVRO"]
 
 
 @rest("GET /schemas")
-async def schemas(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
+async def schemas(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    prefix, include_deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
     names = [name for name in subjects.names() if name.startswith(prefix)]
     start = -1 if request.flag("latestOnly") else 0
-    return _page(
-        request, [describe(version) for name in names for version in subjects.versions(name, deleted=deleted)[start:]]
+    return _paginate(
+        request,
+        [describe(version) for name in names for version in subjects.versions(name, deleted=include_deleted)[start:]],
     )
 
 
 @rest("GET /schemas/ids/{id}")
-async def schema_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schema = _find_by_id(subjects, path["id"])[0]
+async def schema_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    schema = _find_by_id(subjects, variables["id"])[0]
     max_id = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
     return content(subjects, schema, request) | {"guid": guid(schema)} | max_id
 
 
 @rest("GET /schemas/ids/{id}/schema")
-async def text_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return content(subjects, _find_by_id(subjects, path["id"])[0], request)["schema"]
+async def text_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    return content(subjects, _find_by_id(subjects, variables["id"])[0], request)["schema"]
 
 
 @rest("GET /schemas/ids/{id}/subjects")
-async def subjects_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return _page(request, sorted({schema.subject for schema in _visible_versions(subjects, request, path["id"])}))
+async def subjects_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    return _paginate(
+        request, sorted({schema.subject for schema in _visible_versions(subjects, request, variables["id"])})
+    )
 
 
 @rest("GET /schemas/ids/{id}/versions")
-async def versions_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schemas = _visible_versions(subjects, request, path["id"])
-    return _page(request, [{"subject": schema.subject, "version": schema.version} for schema in schemas])
+async def versions_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    schemas = _visible_versions(subjects, request, variables["id"])
+    return _paginate(request, [{"subject": schema.subject, "version": schema.version} for schema in schemas])
 
 
 @rest("GET /schemas/guids/{guid}")
-async def schema_by_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    schema = _find_by_guid(subjects, path["guid"])
+async def schema_by_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    schema = _find_by_guid(subjects, variables["guid"])
     return content(subjects, schema, request) | {"guid": guid(schema)}
 
 
 @rest("GET /schemas/guids/{guid}/ids")
-async def ids_of_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    return [{"context": ".", "id": _find_by_guid(subjects, path["guid"]).id}]
+async def ids_of_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    return [{"context": ".", "id": _find_by_guid(subjects, variables["guid"]).id}]
 
 
 @rest("GET /subjects")
-async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def all_subjects(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     prefix, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deletedOnly")
-    deleted = deleted_only or request.flag("deleted")
-    return _page(
+    include_deleted = deleted_only or request.flag("deleted")
+    return _paginate(
         request,
         [
             name
             for name in subjects.names()
             if name.startswith(prefix)
-            and subjects.versions(name, deleted=deleted)
+            and subjects.versions(name, deleted=include_deleted)
             and not (deleted_only and subjects.versions(name))
         ],
     )
 
 
 @rest("GET /subjects/{subject}/versions")
-async def versions(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def versions(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     deleted_only = request.flag("deletedOnly")
-    versions = subjects.existing_versions(path["subject"], deleted=deleted_only or request.flag("deleted"))
-    return _page(request, [schema.version for schema in versions if schema.is_deleted or not deleted_only])
+    versions = subjects.existing_versions(variables["subject"], deleted=deleted_only or request.flag("deleted"))
+    return _paginate(request, [schema.version for schema in versions if schema.is_deleted or not deleted_only])
 
 
 @rest("GET /subjects/{subject}/versions/{version}")
-async def version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    version = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+async def version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    version = subjects.version(variables["subject"], variables["version"], deleted=request.flag("deleted"))
     return describe(version) | content(subjects, version, request)
 
 
 @rest("GET /subjects/{subject}/versions/{version}/schema")
-async def text_of_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    version = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+async def text_of_version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    version = subjects.version(variables["subject"], variables["version"], deleted=request.flag("deleted"))
     return content(subjects, version, request)["schema"]
 
 
 @rest("GET /subjects/{subject}/versions/{version}/referencedby")
-async def referenced_by(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    version = subjects.version(path["subject"], path["version"])
+async def referenced_by(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    version = subjects.version(variables["subject"], variables["version"])
     return sorted({schema.id for schema in subjects.referring_schemas(version.subject, version.version)})
 
 
@@ -156,7 +159,7 @@ def _find_by_guid(subjects: Subjects, text: str) -> StoredSchema:
     return schema
 
 
-def _page(request: RestRequest, values: list[Any]) -> list[Any]:
+def _paginate(request: RestRequest, values: list[Any]) -> list[Any]:
     """Return the values from ``offset`` on, at most ``limit`` of them."""
     offset, limit = (request.query.get(name, "") for name in ("offset", "limit"))
     first = int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 10 else 0

@@ -1,4 +1,4 @@
-"""The REST operations: a function for each method and path, which `find_operation` finds."""
+"""The REST operations: one function for each method and path, looked up by `find_operation`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def read_schema(subjects: Subjects, subject: str, body: dict[str, Any]) -> Store
 
 
 def check(schema: Schema) -> None:
-    """Check that a schema can be used. This may take seconds.
+    """Check that a schema can be used. This may take several seconds.
 
     Raises:
         RestError: 42201: it is invalid; 42205: it cannot be checked.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SchemaRegistryService:
-    """The registry of a cluster. It needs no port of a broker: it accesses the log of its topic directly.
+    """The registry of a cluster. It does not connect to a broker: it accesses the log of its topic directly.
 
     It creates the topic, reads it, and appends to it.
 

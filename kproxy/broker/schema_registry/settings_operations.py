@@ -27,8 +27,8 @@ def mode_of(subjects: Subjects, subject: str) -> str:
 
 
 @rest("GET /config", "GET /config/{subject}")
-async def config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    subject = path.get("subject")
+async def config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
         return {"compatibilityLevel": level_of(subjects, subject or "")}
     if (level := _configured_level(subjects, subject)) is None:
@@ -37,17 +37,17 @@ async def config(subjects: Subjects, request: RestRequest, path: Mapping[str, st
 
 
 @rest("PUT /config", "PUT /config/{subject}")
-async def set_config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def set_config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     level = str(request.body.get("compatibility")).upper()
     if level not in LEVELS:
         raise errors.invalid_level()
-    await subjects.write("CONFIG", path.get("subject"), {"compatibilityLevel": level})
+    await subjects.write("CONFIG", variables.get("subject"), {"compatibilityLevel": level})
     return {"compatibility": level}
 
 
 @rest("DELETE /config", "DELETE /config/{subject}")
-async def delete_config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    subject = path.get("subject")
+async def delete_config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    subject = variables.get("subject")
     level = _configured_level(subjects, subject)
     if level is None and subject is not None:
         raise errors.no_compatibility(subject)
@@ -56,8 +56,8 @@ async def delete_config(subjects: Subjects, request: RestRequest, path: Mapping[
 
 
 @rest("GET /mode", "GET /mode/{subject}")
-async def mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    subject = path.get("subject")
+async def mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
         return {"mode": mode_of(subjects, subject or "")}
     if subject not in subjects.modes:
@@ -66,8 +66,8 @@ async def mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]
 
 
 @rest("PUT /mode", "PUT /mode/{subject}")
-async def set_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    mode, subject = str(request.body.get("mode")).upper(), path.get("subject")
+async def set_mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    mode, subject = str(request.body.get("mode")).upper(), variables.get("subject")
     if mode not in MODES:
         raise errors.invalid_mode()
     if mode == "IMPORT" and not request.flag("force"):
@@ -79,10 +79,10 @@ async def set_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, 
 
 
 @rest("DELETE /mode/{subject}")
-async def delete_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    if (mode := subjects.modes.get(path["subject"])) is None:
-        raise errors.no_mode(path["subject"])
-    await subjects.write("MODE", path["subject"], None)
+async def delete_mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    if (mode := subjects.modes.get(variables["subject"])) is None:
+        raise errors.no_mode(variables["subject"])
+    await subjects.write("MODE", variables["subject"], None)
     return {"mode": mode}
 
 

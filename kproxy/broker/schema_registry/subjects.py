@@ -81,12 +81,12 @@ class Subjects:
             RestError: The log rejects the record.
         """
         record_key = {"keytype": keytype, "subject": subject, **key, "magic": int(keytype == "SCHEMA")}
-        now, log = self._cluster.clock.now(), self._topic_log()
-        text = None if value is None else _compact(value)
-        record = {"offset": 0, "timestamp": now, "key": _compact(record_key), "value": text}
+        now_ms, log = self._cluster.clock.now(), self._topic_log()
+        value_bytes = None if value is None else _compact(value)
+        record = {"offset": 0, "timestamp": now_ms, "key": _compact(record_key), "value": value_bytes}
         try:
             data = memoryview(encode([{"base_offset": 0, "records": [record]}]))
-            append(log, data, settings(self._cluster, TOPIC), now)
+            append(log, data, settings(self._cluster, TOPIC), now_ms)
             self.refresh()
             await log.synced()
         except ApiError as api_error:

@@ -21,9 +21,9 @@ _MAX_SUBJECT_LENGTH: Final = 1000
 
 
 @rest("POST /subjects/{subject}/versions")
-async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
-    """Return the id of a schema, which becomes the subject's newest version unless it already is a version."""
-    subject = path["subject"]
+async def register(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+    """Register a schema as the newest version of a subject, unless it is a version already; return its id."""
+    subject = variables["subject"]
     new_schema = read_schema(subjects, subject, request.body)
     mode = mode_of(subjects, subject)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
@@ -56,25 +56,25 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
 
 
 @rest("POST /subjects/{subject}")
-async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def look_up(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     """Return the version of a subject that has the schema in the body."""
-    subject, deleted = path["subject"], request.flag("deleted")
-    subjects.existing_versions(subject, deleted=deleted)
+    subject, include_deleted = variables["subject"], request.flag("deleted")
+    subjects.existing_versions(subject, deleted=include_deleted)
     schema = read_schema(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.with_resolved_references(schema))
-    if (registered := subjects.find_same(subject, identity(schema), deleted=deleted)) is None:
+    if (registered := subjects.find_same(subject, identity(schema), deleted=include_deleted)) is None:
         raise errors.schema_not_found()
     return describe(registered)
 
 
 @rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
-async def check_compatibility(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def check_compatibility(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     """Return whether the schema in the body could become the next version."""
-    subject, level = path["subject"], level_of(subjects, path["subject"])
+    subject, level = variables["subject"], level_of(subjects, variables["subject"])
     new_schema = read_schema(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
-    if "version" in path:
-        versions, level = [subjects.version(subject, path["version"])], level.removesuffix("_TRANSITIVE")
+    if "version" in variables:
+        versions, level = [subjects.version(subject, variables["version"])], level.removesuffix("_TRANSITIVE")
     else:
         versions = subjects.versions(subject)
     result = await _compare_versions(subjects, level, new_schema, versions)
@@ -83,9 +83,9 @@ async def check_compatibility(subjects: Subjects, request: RestRequest, path: Ma
 
 
 @rest("DELETE /subjects/{subject}")
-async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def delete_subject(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     """Delete all versions, softly or permanently; return their numbers."""
-    subject = path["subject"]
+    subject = variables["subject"]
     all_versions, live_versions = subjects.existing_versions(subject, deleted=True), subjects.versions(subject)
     _check_writable(subjects, subject)
     if not request.flag("permanent"):
@@ -102,10 +102,10 @@ async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping
 
 
 @rest("DELETE /subjects/{subject}/versions/{version}")
-async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+async def delete_version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     """Delete a version, softly or permanently; return its number."""
-    subject, permanent = path["subject"], request.flag("permanent")
-    version = subjects.version(subject, path["version"], deleted=True)
+    subject, permanent = variables["subject"], request.flag("permanent")
+    version = subjects.version(subject, variables["version"], deleted=True)
     _check_writable(subjects, subject)
     if permanent and not version.is_deleted:
         raise errors.version_not_soft_deleted(subject, version.version)
@@ -120,9 +120,9 @@ async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping
 async def _compare_versions(
     subjects: Subjects, level: str, new: StoredSchema, versions: Sequence[StoredSchema]
 ) -> CompatibilityResult:
-    resolved = [(version.version, subjects.with_resolved_references(version)) for version in versions]
+    resolved_versions = [(version.version, subjects.with_resolved_references(version)) for version in versions]
     return await asyncio.to_thread(
-        compatibility.compare_versions, level, subjects.with_resolved_references(new), resolved
+        compatibility.compare_versions, level, subjects.with_resolved_references(new), resolved_versions
     )
 
 

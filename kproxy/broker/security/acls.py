@@ -194,7 +194,7 @@ def _any_applies(acls: list[Acl], permission: int, principal: str, host: str, op
 
 @functools.cache
 def _implying_operations(operation: str, permission: int) -> frozenset[int]:
-    """Return the operations of ACLs that imply permission, or denial, of the operation."""
+    """Return the codes of operations whose permission (or denial) in an ACL also applies to this operation."""
     implying = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
     return frozenset(codes("acl_operation")[name] for name in (operation, *implying))
 

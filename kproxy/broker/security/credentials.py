@@ -48,7 +48,7 @@ class Credential(NamedTuple):
 
 
 class Credentials:
-    """The SCRAM credentials of a cluster: those in its options, with administrators' changes."""
+    """The SCRAM credentials of a cluster: those in its options, plus administrators' changes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal

@@ -113,14 +113,14 @@ class Login:
         return response
 
     def _start_reauthentication(self) -> None:
-        now = self._cluster.clock.now()
+        now_ms = self._cluster.clock.now()
         is_too_soon = (
             self._reauthentication_started_at is not None
-            and now - self._reauthentication_started_at < _MIN_REAUTHENTICATION_INTERVAL_MS
+            and now_ms - self._reauthentication_started_at < _MIN_REAUTHENTICATION_INTERVAL_MS
         )
         if self._expires_at is None or is_too_soon:
             raise ApiError(Error.ILLEGAL_SASL_STATE)
-        self._reauthentication_started_at = now
+        self._reauthentication_started_at = now_ms
         self._last_login = self._mechanism, self._session.principal
         self._session.authenticated = False
 
@@ -131,12 +131,12 @@ class Login:
                 f"Cannot change principals during re-authentication from {self._last_login[1].replace(':', '.', 1)}: "
                 f"{principal.replace(':', '.', 1)}"
             )
-        now = self._cluster.clock.now()
-        max_lifetime = int(self._cluster.part(Configs).broker("connections.max.reauth.ms"))
-        limits = [max_lifetime] if max_lifetime > 0 else []
+        now_ms = self._cluster.clock.now()
+        max_lifetime_ms = int(self._cluster.part(Configs).broker("connections.max.reauth.ms"))
+        limits = [max_lifetime_ms] if max_lifetime_ms > 0 else []
         if identity.expires_at is not None:
-            limits.append(max(0, identity.expires_at - now))
+            limits.append(max(0, identity.expires_at - now_ms))
         self.lifetime_ms = min(limits, default=0)
-        self._expires_at = now + self.lifetime_ms if limits else None
+        self._expires_at = now_ms + self.lifetime_ms if limits else None
         self.by_token, self.raw, self._exchange = identity.by_token, False, None
         self._session.principal, self._session.authenticated = principal, True

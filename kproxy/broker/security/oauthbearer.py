@@ -50,7 +50,7 @@ class OAuthBearer:
         return b""
 
 
-def _read_identity(token: str, now: int) -> Identity | None:
+def _read_identity(token: str, now_ms: int) -> Identity | None:
     """Return the identity in an unsecured JSON Web Signature; None if it is invalid or expired."""
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
@@ -58,12 +58,12 @@ def _read_identity(token: str, now: int) -> Identity | None:
     header, claims = _decode_json(segments[0]), _decode_json(segments[1])
     if header.get("alg") != "none":
         return None
-    name, expires, issued = claims.get("sub"), claims.get("exp"), claims.get("iat", 0)
-    if not isinstance(name, str) or not name.strip() or not _is_time(expires) or not _is_time(issued):
+    name, expires_s, issued_s = claims.get("sub"), claims.get("exp"), claims.get("iat", 0)
+    if not isinstance(name, str) or not name.strip() or not _is_time(expires_s) or not _is_time(issued_s):
         return None
-    if not (issued * 1000 <= now < expires * 1000 and issued < expires):
+    if not (issued_s * 1000 <= now_ms < expires_s * 1000 and issued_s < expires_s):
         return None
-    return Identity(name, round(expires * 1000))
+    return Identity(name, round(expires_s * 1000))
 
 
 def _is_time(value: object) -> TypeGuard[float]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 _MAX_TOKENS: Final = 10_000
-_LATEST: Final = 2**63 - 1
+_MAX_TIME_MS: Final = 2**63 - 1
 _TABLE: Final = "delegation tokens"
 
 
@@ -77,7 +77,7 @@ class Tokens:
         return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
-        """Return a token's HMAC, which its users log in with as their password."""
+        """Return a token's HMAC, which serves as the password for logging in with it."""
         assert self._secret is not None
         return hmac.digest(self._secret.encode(), token.id.encode(), hashlib.sha512)
 
@@ -88,15 +88,21 @@ class Tokens:
             ApiError: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many tokens.
         """
         self.check_enabled()
-        now = self._cluster.clock.now()
-        self._delete_expired(now)
+        now_ms = self._cluster.clock.now()
+        self._delete_expired(now_ms)
         if len(self._by_id) >= _MAX_TOKENS:
             raise ApiError(Error.INVALID_REQUEST, f"there are {_MAX_TOKENS} tokens already")
-        max_lifetime = int(self._configs.broker("delegation.token.max.lifetime.ms"))
-        max_at = now + (min(max_lifetime, max_lifetime_ms) if max_lifetime_ms > 0 else max_lifetime)
-        expires_at = min(max_at, now + int(self._configs.broker("delegation.token.expiry.time.ms")))
+        allowed_lifetime_ms = int(self._configs.broker("delegation.token.max.lifetime.ms"))
+        max_at = now_ms + (min(allowed_lifetime_ms, max_lifetime_ms) if max_lifetime_ms > 0 else allowed_lifetime_ms)
+        expires_at = min(max_at, now_ms + int(self._configs.broker("delegation.token.expiry.time.ms")))
         token = DelegationToken(
-            new_uuid(), owner, requester, list(renewers), now, min(expires_at, _LATEST), min(max_at, _LATEST)
+            new_uuid(),
+            owner,
+            requester,
+            list(renewers),
+            now_ms,
+            min(expires_at, _MAX_TIME_MS),
+            min(max_at, _MAX_TIME_MS),
         )
         self._put(token)
         return token
@@ -109,13 +115,13 @@ class Tokens:
                 DELEGATION_TOKEN_OWNER_MISMATCH.
         """
         token = self._find_by_hmac(hmac)
-        now = self._cluster.clock.now()
-        if token.expired(now):
+        now_ms = self._cluster.clock.now()
+        if token.expired(now_ms):
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         if not token.belongs_to(principal):
             raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
-        max_period = int(self._configs.broker("delegation.token.expiry.time.ms"))
-        return self._expire_at(token, now + (min(max_period, period_ms) if period_ms > 0 else max_period))
+        max_period_ms = int(self._configs.broker("delegation.token.expiry.time.ms"))
+        return self._expire_at(token, now_ms + (min(max_period_ms, period_ms) if period_ms > 0 else max_period_ms))
 
     def expire(self, hmac: bytes, principal: str, period_ms: int) -> int:
         """Expire a token after a period, or immediately if the period is negative; return the new expiry time.
@@ -124,25 +130,25 @@ class Tokens:
             ApiError: See `renew`.
         """
         token = self._find_by_hmac(hmac)
-        now = self._cluster.clock.now()
+        now_ms = self._cluster.clock.now()
         if not token.belongs_to(principal):
             raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
         if period_ms < 0:
             self._forget(token)
-            return now
-        if token.expired(now):
+            return now_ms
+        if token.expired(now_ms):
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
-        return self._expire_at(token, now + period_ms)
+        return self._expire_at(token, now_ms + period_ms)
 
-    def _find_by_hmac(self, wanted_hmac: bytes) -> DelegationToken:
+    def _find_by_hmac(self, requested_hmac: bytes) -> DelegationToken:
         self.check_enabled()
         for token in self:
-            if hmac.compare_digest(self.hmac_of(token), wanted_hmac):
+            if hmac.compare_digest(self.hmac_of(token), requested_hmac):
                 return token
         raise ApiError(Error.DELEGATION_TOKEN_NOT_FOUND)
 
-    def _expire_at(self, token: DelegationToken, requested_at: int) -> int:
-        expires_at = min(token.max_at, requested_at)
+    def _expire_at(self, token: DelegationToken, requested_ms: int) -> int:
+        expires_at = min(token.max_at, requested_ms)
         self._put(replace(token, expires_at=expires_at))
         return expires_at
 
@@ -154,7 +160,7 @@ class Tokens:
         del self._by_id[token.id]
         self._cluster.journal.put(_TABLE, token.id, None)
 
-    def _delete_expired(self, now: int) -> None:
+    def _delete_expired(self, now_ms: int) -> None:
         retention_ms = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
-        for token in [token for token in self if token.expired(now - retention_ms)]:
+        for token in [token for token in self if token.expired(now_ms - retention_ms)]:
             self._forget(token)

@@ -75,17 +75,17 @@ def read_acknowledgements(
     Raises:
         ApiError: INVALID_REQUEST.
     """
-    end, acknowledgements = -1, []
+    previous_last, acknowledgements = -1, []
     for batch in batches:
         acknowledgement = Acknowledgement(batch["first_offset"], batch["last_offset"], batch["acknowledge_types"])
-        is_ordered = end <= acknowledgement.first <= acknowledgement.last
+        is_ordered = previous_last <= acknowledgement.first <= acknowledgement.last
         has_matching_types = len(acknowledgement.types) in (1, acknowledgement.last - acknowledgement.first + 1)
         has_known_types = all(0 <= kind <= (RENEW if supports_renewal else RENEW - 1) for kind in acknowledgement.types)
         if not (is_ordered and has_matching_types and has_known_types) or (
             RENEW in acknowledgement.types and not is_renewal
         ):
             raise ApiError(Error.INVALID_REQUEST)
-        end = acknowledgement.last
+        previous_last = acknowledgement.last
         acknowledgements.append(acknowledgement)
     return acknowledgements
 

@@ -45,7 +45,7 @@ class ShareMember:
 
     Attributes:
         epoch: The newest target epoch that it has reached.
-        previous_epoch: The epoch before that one: the response with the newest may have been lost.
+        previous_epoch: The epoch before `epoch`, also valid because the response with `epoch` may have been lost.
         topics: The names of topics that it subscribes to.
         assigned: The partitions assigned to it.
     """
@@ -77,7 +77,9 @@ class ShareGroup(Group):
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, frozenset[TopicIdPartition]] = {}
-        self._partitions: dict[str, int] = {}  # number of each subscribed topic's partitions at the start of the epoch
+        self._partitions: dict[
+            str, int
+        ] = {}  # subscribed topic id -> its number of partitions at the start of the epoch
         self._timers = Timers(context.clock)
         self._states = context.cluster.part(ShareStates)
         self._settings = context.cluster.part(ShareSettings)
@@ -95,8 +97,8 @@ class ShareGroup(Group):
         partition_count = sum(
             len(member.assigned) + len(self._target.get(member.id, ())) for member in self.members.values()
         )
-        topics = sum(50 + len(topic) for member in self.members.values() for topic in member.topics)
-        return 200 + 100 * partition_count + topics + 1000 * len(self.members)
+        topic_bytes = sum(50 + len(topic) for member in self.members.values() for topic in member.topics)
+        return 200 + 100 * partition_count + topic_bytes + 1000 * len(self.members)
 
     def heartbeat(self, heartbeat: ShareHeartbeat) -> Mapping[str, Any]:
         """Process a heartbeat, with which a member joins, stays alive or leaves; return the response.
@@ -204,7 +206,7 @@ class ShareGroup(Group):
         self._states.forget_all(self.id)
 
     def _find_or_create_member(self, heartbeat: ShareHeartbeat) -> ShareMember:
-        """Return the member that sent a heartbeat; a new one if it joins."""
+        """Return the member that sent a heartbeat, or a new member if it joins."""
         current = self.members.get(heartbeat.member_id)
         if current is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
@@ -263,9 +265,9 @@ class ShareGroup(Group):
         self.assignment_epoch = self.epoch
 
     def _reconcile(self, member: ShareMember) -> None:
-        topics = {topic.id for topic in self._existing_topics(member)}
+        topic_ids = {topic.id for topic in self._existing_topics(member)}
         member.assigned = frozenset(
-            partition for partition in self._target.get(member.id, ()) if partition[0] in topics
+            partition for partition in self._target.get(member.id, ()) if partition[0] in topic_ids
         )
         if member.epoch != self.assignment_epoch:
             member.previous_epoch, member.epoch = member.epoch, self.assignment_epoch

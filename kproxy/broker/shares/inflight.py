@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """Kafka's codes of record states."""
+    """Kafka's codes for record states."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -123,7 +123,7 @@ class AcquiredBatch:
         return run if run is not None and offset <= run.last else None
 
     def _is_inside(self, offset: int) -> bool:
-        """Whether an offset is inside a run, but not the first of it."""
+        """Whether an offset is inside a run, but not its first offset."""
         run = self.at(offset)
         return run is not None and run.first < offset
 

@@ -32,7 +32,7 @@ class SharePartition:
         partition: The topic partition.
         state: The stored state; its `start_offset` may still be unknown.
         start: The offset to start from.
-        states: Where changes of the state are stored.
+        states: Where changes to the state are stored.
         settings: The settings of share groups.
         clock: The broker's clock.
 
@@ -104,12 +104,12 @@ class SharePartition:
             batch_size: See `AcquireRequest`.
             strict: See `AcquireRequest`.
         """
-        until = self._clock.now() + self._settings.lock_ms(self._group)
+        lock_end_ms = self._clock.now() + self._settings.lock_ms(self._group)
         max_locks, max_deliveries = self._settings.max_locks(self._group), self._settings.max_deliveries(self._group)
-        request = AcquireRequest(member, records, batch_size, strict, until, max_locks, max_deliveries)
+        request = AcquireRequest(member, records, batch_size, strict, lock_end_ms, max_locks, max_deliveries)
         acquired = RecordAcquirer(self._records, batches, offset, request).acquire_all()
         if acquired:
-            self._schedule_expiry(until)
+            self._schedule_expiry(lock_end_ms)
         return acquired
 
     def archive(self, first: int, last: int) -> None:
@@ -122,14 +122,14 @@ class SharePartition:
         Raises:
             ApiError: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
-        until = (
+        renewed_until_ms = (
             self._clock.now() + self._settings.lock_ms(self._group)
             if self._settings.allows_renewal(self._group)
             else None
         )
         acknowledge(
             self._records,
-            AcknowledgementContext(member, until, self._settings.max_deliveries(self._group)),
+            AcknowledgementContext(member, renewed_until_ms, self._settings.max_deliveries(self._group)),
             acknowledgements,
         )
         self._store_and_advance()
@@ -149,21 +149,21 @@ class SharePartition:
             self._timer.cancel()
         self.changed.notify()
 
-    def _schedule_expiry(self, until: int) -> None:
+    def _schedule_expiry(self, lock_end_ms: int) -> None:
         if self._timer is not None:
-            if self._expires_at <= until:
+            if self._expires_at <= lock_end_ms:
                 return
             self._timer.cancel()
-        self._expires_at = until
-        self._timer = self._clock.schedule(until - self._clock.now(), self._expire)
+        self._expires_at = lock_end_ms
+        self._timer = self._clock.schedule(lock_end_ms - self._clock.now(), self._expire)
 
     def _expire(self) -> None:
         self._timer = None
-        now = self._clock.now()
-        self._release_runs(lambda run: run.until <= now)
+        now_ms = self._clock.now()
+        self._release_runs(lambda run: run.until <= now_ms)
         lock_ends = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
         if lock_ends:
-            self._schedule_expiry(max(min(lock_ends), now + 1))
+            self._schedule_expiry(max(min(lock_ends), now_ms + 1))
 
     def _release_runs(self, is_selected: Callable[[Run], bool]) -> None:
         """Make the selected acquired records available again, or archive those before the start offset."""
@@ -208,7 +208,7 @@ def _load_records(start: int, state: ShareState) -> AcquiredRecords:
 
 
 def _state_batches(records: AcquiredRecords) -> list[StateBatch]:
-    """Return the states to store: acquired records as before their acquisition, adjacent equal states merged."""
+    """Return the states to store: acquired records as they were before, adjacent equal states merged."""
     batches: list[StateBatch] = []
     for run in records.runs():
         is_acquired = run.state is RecordState.ACQUIRED

@@ -53,7 +53,7 @@ class ShareRead:
 
 
 class ShareReader:
-    """Reads for one ShareFetch; each call of `read` starts again.
+    """Reads for one ShareFetch; each call of `read` starts over.
 
     Attributes:
         reads: The data of the partitions that can be read.
@@ -86,8 +86,8 @@ class ShareReader:
                 self.refused[topic_id_partition] = api_error
         acquirable, remaining_bytes, at_least_one = self.acquirable, self.max_bytes, True
         for read in acquirable:
-            limit = min(remaining_bytes, self.max_bytes // len(acquirable))
-            self._read(read, limit, at_least_one=at_least_one)
+            byte_limit = min(remaining_bytes, self.max_bytes // len(acquirable))
+            self._read(read, byte_limit, at_least_one=at_least_one)
             at_least_one &= not read.batches
             remaining_bytes = max(0, remaining_bytes - read.size)
 
@@ -109,9 +109,9 @@ class ShareReader:
         for read in self.acquirable:
             acquired = self._acquire(read, remaining_records)
             remaining_records -= sum(run.last - run.first + 1 for run in acquired)
-            results[read.partition] = _result(read, acquired)
+            results[read.partition] = _acquired_result(read, acquired)
         return results | {
-            topic_id_partition: self._refusal(topic_id_partition, api_error)
+            topic_id_partition: self._error_result(topic_id_partition, api_error)
             for topic_id_partition, api_error in self.refused.items()
         }
 
@@ -121,19 +121,19 @@ class ShareReader:
         require(self._request, "READ", "TOPIC", topic.name)
         return self._topics.find_led_partition(self._request.node, topic, topic_id_partition[1])
 
-    def _read(self, read: ShareRead, limit: int, *, at_least_one: bool) -> None:
+    def _read(self, read: ShareRead, byte_limit: int, *, at_least_one: bool) -> None:
         share, log = read.share, read.log
         if share.next_offset < log.start_offset:
             share.move_start(log.start_offset)
         read.offset = share.next_offset
-        end = log.last_stable_offset if self._is_read_committed else log.high_watermark
-        read.batches = log.read(read.offset, end, limit, at_least_one=at_least_one)
+        end_offset = log.last_stable_offset if self._is_read_committed else log.high_watermark
+        read.batches = log.read(read.offset, end_offset, byte_limit, at_least_one=at_least_one)
 
-    def _acquire(self, read: ShareRead, records: int) -> list[AcquiredRange]:
+    def _acquire(self, read: ShareRead, max_records: int) -> list[AcquiredRange]:
         body = self._request.body
         is_strict = body.get("share_acquire_mode", 0) == _STRICT
         acquired = read.share.acquire(
-            body["member_id"], read.batches, read.offset, records, body["batch_size"], strict=is_strict
+            body["member_id"], read.batches, read.offset, max_records, body["batch_size"], strict=is_strict
         )
         if self._is_read_committed and acquired:
             for batch in aborted_batches(read.log, read.batches):
@@ -145,7 +145,7 @@ class ShareReader:
                 ]
         return acquired
 
-    def _refusal(self, topic_id_partition: TopicIdPartition, api_error: ApiError) -> dict[str, Any]:
+    def _error_result(self, topic_id_partition: TopicIdPartition, api_error: ApiError) -> dict[str, Any]:
         result: dict[str, Any] = {
             "partition_index": topic_id_partition[1],
             "error_code": api_error.error,
@@ -184,7 +184,7 @@ def _exclude(acquired: AcquiredRange, batch: StoredBatch) -> Iterator[AcquiredRa
         yield acquired._replace(first=max(acquired.first, batch.last_offset + 1))
 
 
-def _result(read: ShareRead, acquired: Sequence[AcquiredRange]) -> dict[str, Any]:
+def _acquired_result(read: ShareRead, acquired: Sequence[AcquiredRange]) -> dict[str, Any]:
     """Return a partition's result, with the batches that contain acquired records."""
     record_data = [
         batch.data

@@ -1,4 +1,4 @@
-"""Code shared by ShareFetch and ShareAcknowledge, for the member and its acknowledgements."""
+"""Code shared by ShareFetch and ShareAcknowledge: finds the member, and applies its acknowledgements."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def check_enabled(request: Request) -> None:
         raise ApiError(Error.UNSUPPORTED_VERSION)
 
 
-def requesting_member(request: Request) -> tuple[str, str]:
-    """Return the group and the member of a request.
+def authorized_group_and_member(request: Request) -> tuple[str, str]:
+    """Return the group id and the member id of a request, if its client may read the group.
 
     Raises:
         ApiError: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
     """
     check_enabled(request)
-    group, member = request.body["group_id"], request.body["member_id"]
-    if group is None:
+    group_id, member_id = request.body["group_id"], request.body["member_id"]
+    if group_id is None:
         raise ApiError(Error.INVALID_REQUEST)
-    require(request, "READ", "GROUP", group)
-    check_member_id(member)
-    return group, member
+    require(request, "READ", "GROUP", group_id)
+    check_member_id(member_id)
+    return group_id, member_id
 
 
 def check_member_id(member_id: str | None) -> None:
@@ -60,12 +60,12 @@ def end_on_disconnect(request: Request, key: tuple[str, str], session: ShareSess
 
 def end_session(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
     """End a session; records that the member has acquired on this broker become available to others."""
-    group, member = key
+    group_id, member_id = key
     if cluster.part(AllShareSessions).of(node).end(key, session):
         for topic_id_partition in session.partitions:
-            share = cluster.part(Shares).find_led(node, group, topic_id_partition)
+            share = cluster.part(Shares).find_led(node, group_id, topic_id_partition)
             if share is not None:
-                share.release(member)
+                share.release(member_id)
 
 
 async def apply_acknowledgements(request: Request) -> dict[TopicIdPartition, dict[str, Any]]:
@@ -89,7 +89,7 @@ def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, 
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).find_led(request.node, body["group_id"], (topic_id, index))
         if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
-            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
+            raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, even if another broker leads it
         if acknowledgements and share is not None:
             share.acknowledge(body["member_id"], acknowledgements)
     except ApiError as api_error:

@@ -43,7 +43,7 @@ class ShareState:
         leader_epoch: The epoch of the leader that last read it.
         start_offset: The offset of the first record that is not complete; -1 until a record has been delivered, and
             then acknowledged or released.
-        complete: Number of complete records from there on; -1 until then.
+        complete: Number of complete records from `start_offset` on; -1 while that is -1.
         batches: The state batches, sorted by offset.
         live: The open share partition.
     """
@@ -84,7 +84,7 @@ class ShareStates:
     def initialize(
         self, group: str, partition: TopicIdPartition, state_epoch: int, start_offset: int = UNKNOWN
     ) -> None:
-        """Start, or restart, a group in a partition.
+        """Set the initial state of a group in a partition, replacing any existing one.
 
         Args:
             group: The group id.
@@ -104,7 +104,7 @@ class ShareStates:
         self.store(group, partition, state)
 
     def store(self, group: str, partition: TopicIdPartition, state: ShareState) -> None:
-        """Store a state for a restart."""
+        """Store a state so that it survives a restart."""
         value = {
             "state_epoch": state.state_epoch,
             "start_offset": state.start_offset,

@@ -24,9 +24,9 @@ class AppendOnlyFile:
         self._directories = path.parents[:levels]
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._fd).st_size
-        self._synced = -1  # bytes known to be on disk; -1: not even the file name
-        self._syncing: asyncio.Future[None] | None = None
-        self._broken: OSError | None = None
+        self._synced_size = -1  # bytes known to be on disk; -1: not even the file name
+        self._sync_future: asyncio.Future[None] | None = None
+        self._fatal_error: OSError | None = None
 
     def append(self, data: bytes) -> None:
         """Pass bytes to the operating system.
@@ -34,8 +34,8 @@ class AppendOnlyFile:
         Raises:
             OSError: Nothing was written, e.g. the disk is full; or an earlier failure could not be undone.
         """
-        if self._broken is not None:
-            raise self._broken
+        if self._fatal_error is not None:
+            raise self._fatal_error
         try:
             view = memoryview(data)
             while view:
@@ -57,21 +57,21 @@ class AppendOnlyFile:
             OSError: The data may be lost; the file accepts no more.
         """
         target = self.size
-        while self._synced < target:
-            if self._broken is not None:
-                raise self._broken
-            if self._syncing is None:
-                self._syncing = self._sync()
-            await asyncio.shield(self._syncing)
+        while self._synced_size < target:
+            if self._fatal_error is not None:
+                raise self._fatal_error
+            if self._sync_future is None:
+                self._sync_future = self._sync()
+            await asyncio.shield(self._sync_future)
 
     def close(self) -> None:
         """Close the file, but only after an fsync that is in progress."""
-        if self._broken is None:
-            self._broken = OSError(f"{self.path} is closed")
-        if self._syncing is None:
+        if self._fatal_error is None:
+            self._fatal_error = OSError(f"{self.path} is closed")
+        if self._sync_future is None:
             os.close(self._fd)
         else:
-            self._syncing.add_done_callback(lambda _: os.close(self._fd))
+            self._sync_future.add_done_callback(lambda _: os.close(self._fd))
 
     def _sync(self) -> asyncio.Future[None]:
         """Start an fsync; return a future that completes once the outcome has been recorded here.
@@ -84,21 +84,21 @@ class AppendOnlyFile:
         finished: asyncio.Future[None] = loop.create_future()
 
         def record_outcome(future: asyncio.Future[None]) -> None:
-            self._syncing = None
+            self._sync_future = None
             if future.cancelled():
                 finished.cancel()
                 return
             error = future.exception()
             if error is None:
-                self._synced = size
+                self._synced_size = size
             elif isinstance(error, OSError):
-                self._broken = self._with_path(error)
+                self._fatal_error = self._with_path(error)
             else:
                 finished.set_exception(error)
                 return
             finished.set_result(None)
 
-        directories = self._directories if self._synced < 0 else ()
+        directories = self._directories if self._synced_size < 0 else ()
         loop.run_in_executor(None, _fsync, self._fd, directories).add_done_callback(record_outcome)
         return finished
 
@@ -106,7 +106,7 @@ class AppendOnlyFile:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:
-            self._broken = self._with_path(error)
+            self._fatal_error = self._with_path(error)
 
     def _with_path(self, error: OSError) -> OSError:
         return OSError(error.errno, error.strerror, str(self.path))

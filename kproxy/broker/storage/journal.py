@@ -51,18 +51,18 @@ class FileJournal:
         self.directory = directory
         self.changes = 0
         self._fsync = fsync
-        self._failed = failed
+        self._report_failure = failed
         self._path = directory / _NAME
         try:
             make_private(directory)
-            self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock_fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.fchmod(self._lock, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.fchmod(self._lock_fd, 0o600)
+                fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._tables = self._read()
                 self._file = self._rewrite()
             except BaseException:
-                os.close(self._lock)
+                os.close(self._lock_fd)
                 raise
         except BlockingIOError:
             raise DataDirectoryError(f"{directory} is in use by another process") from None
@@ -70,7 +70,7 @@ class FileJournal:
             raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
         #: The keys of entries that have not been written to the file; their values are in the tables.
         self._unwritten: dict[tuple[str, str], None] = {}
-        self._compact_at = self._file.size + _MAX_OBSOLETE_BYTES
+        self._compact_at_size = self._file.size + _MAX_OBSOLETE_BYTES
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         """Return the keys and values of a table's entries."""
@@ -105,7 +105,7 @@ class FileJournal:
                 await self._file.synced()
             except OSError as error:
                 write_error = error
-                self._failed(self._path, error)
+                self._report_failure(self._path, error)
         if write_error is not None:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {write_error.strerror}")
 
@@ -117,11 +117,11 @@ class FileJournal:
         """Close the file and release the directory."""
         self._write()
         self._file.close()
-        os.close(self._lock)
+        os.close(self._lock_fd)
 
     def _write(self) -> OSError | None:
         """Append pending lines; return the error if that failed."""
-        if self._file.size > self._compact_at:
+        if self._file.size > self._compact_at_size:
             self._compact()
         pending = list(self._unwritten)
         for start in range(0, len(pending), _CHUNK):
@@ -131,7 +131,7 @@ class FileJournal:
                 self._file.append(b"".join(lines))
             except OSError as error:
                 self._unwritten = dict.fromkeys(pending[start:])
-                self._failed(self._path, error)
+                self._report_failure(self._path, error)
                 return error
         self._unwritten.clear()
         return None
@@ -141,12 +141,12 @@ class FileJournal:
         try:
             old_file, self._file = self._file, self._rewrite()
         except OSError as error:
-            self._compact_at = self._file.size + _MAX_OBSOLETE_BYTES
-            self._failed(self._path, error)
+            self._compact_at_size = self._file.size + _MAX_OBSOLETE_BYTES
+            self._report_failure(self._path, error)
             return
         old_file.close()
         self._unwritten.clear()
-        self._compact_at = 2 * self._file.size + _MAX_OBSOLETE_BYTES
+        self._compact_at_size = 2 * self._file.size + _MAX_OBSOLETE_BYTES
 
     def _read(self) -> dict[str, dict[str, Value]]:
         tables: dict[str, dict[str, Value]] = {}

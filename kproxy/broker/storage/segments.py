@@ -66,15 +66,15 @@ class Segments:
             self._files.append(file)
             self._base_offsets.append(int(path.stem))
             data = path.read_bytes()
-            end = 0
+            valid_size = 0
             for batch in _complete_batches(data):
                 if next_offset is not None and batch.base_offset < next_offset:
                     break
                 next_offset = batch.last_offset + 1
-                end += len(batch.data)
+                valid_size += len(batch.data)
                 yield batch
-            if end < len(data):
-                file.cut(end)
+            if valid_size < len(data):
+                file.cut(valid_size)
                 for later_path in paths[index + 1 :]:
                     later_path.unlink()
                 return
@@ -102,7 +102,7 @@ class Segments:
             await file.synced()
 
     def delete_before(self, offset: int) -> None:
-        """Remove the files with only offsets before `offset`, except the newest file."""
+        """Remove the files that contain only offsets before `offset`; always keep the newest file."""
         removed_count = sum(base <= offset for base in self._base_offsets[1:])
         for file in self._files[:removed_count]:
             file.close()

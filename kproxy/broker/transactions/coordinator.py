@@ -76,19 +76,19 @@ class Transactions:
         """
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
             raise ApiError(Error.INVALID_TRANSACTION_TIMEOUT)
-        now = self._clock.now()
-        self._sweep(now)
+        now_ms = self._clock.now()
+        self._sweep(now_ms)
         transaction = self._by_id.get(transactional_id)
         if transaction is None:
             if len(self._by_id) >= _MAX_IDS:
                 raise ApiError(Error.INVALID_REQUEST, f"{_MAX_IDS} transactional ids are in use")
-            transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now)
+            transaction = Transaction(transactional_id, Producer(self._new_id(), -1), timeout_ms, now_ms)
             self._by_id[transactional_id] = transaction
         transaction.check_renewal(expected)
         if transaction.state is TransactionState.ONGOING:
             self._fence(transaction)
             raise ApiError(Error.CONCURRENT_TRANSACTIONS)
-        transaction.renew(timeout_ms, expected, self._new_id, now)
+        transaction.renew(timeout_ms, expected, self._new_id, now_ms)
         self._store_and_schedule(transaction)
         return transaction.producer
 
@@ -198,7 +198,7 @@ class Transactions:
     def _write_marker(self, transaction: Transaction, topic_partition: TopicPartition) -> bool:
         """Write the marker to a partition; return False if it must be retried."""
         partition = self._topics.partition(*topic_partition)
-        if partition is None:  # it has been deleted meanwhile
+        if partition is None:  # it has been deleted in the meantime
             return True
         if partition.leader < 0:
             return False
@@ -209,18 +209,18 @@ class Transactions:
             return api_error.error is not Error.KAFKA_STORAGE_ERROR
         return True
 
-    def _sweep(self, now: int) -> None:
+    def _sweep(self, now_ms: int) -> None:
         """Delete transactional ids that have not been used for a long time (transactional.id.expiration.ms)."""
-        if now - self._last_sweep < _SWEEP_MS:
+        if now_ms - self._last_sweep < _SWEEP_MS:
             return
-        self._last_sweep = now
-        cutoff = now - int(self._configs.broker("transactional.id.expiration.ms"))
-        idle = [
+        self._last_sweep = now_ms
+        cutoff_ms = now_ms - int(self._configs.broker("transactional.id.expiration.ms"))
+        idle_transactions = [
             transaction
             for transaction in self
             if not (transaction.completing or transaction.state is TransactionState.ONGOING)
         ]
-        for transaction in idle:
-            if transaction.updated_at <= cutoff:
+        for transaction in idle_transactions:
+            if transaction.updated_at <= cutoff_ms:
                 del self._by_id[transaction.id]
                 self._cluster.journal.put(_TABLE, transaction.id, None)

@@ -16,5 +16,5 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 def offsets_partition(cluster: Cluster, group: str) -> TopicPartition:
     """Return the partition of __consumer_offsets for a group."""
-    partitions = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
-    return OFFSETS_TOPIC, abs(java_hash(group)) % partitions
+    partition_count = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
+    return OFFSETS_TOPIC, abs(java_hash(group)) % partition_count

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-_BLOCK: Final = 1000  # ids reserved in the journal at a time; Kafka's ProducerIdsBlock
+_BLOCK_SIZE: Final = 1000  # ids reserved in the journal at a time; Kafka's ProducerIdsBlock
 
 
 class ProducerIds:
@@ -20,7 +20,7 @@ class ProducerIds:
     def new(self) -> int:
         """Return a new id."""
         if self._next == self._end:
-            self._end += _BLOCK
+            self._end += _BLOCK_SIZE
             self._journal.put("producer ids", "block", {"end": self._end})
         self._next += 1
         return self._next - 1

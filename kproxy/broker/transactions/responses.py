@@ -21,5 +21,5 @@ def coordinated_transactions(request: Request, transactional_id: str) -> Transac
 
 
 def error_for_version(error: Error, *, is_known: bool) -> Error:
-    """Return the error, but replace PRODUCER_FENCED by an older one if the request's version does not know it."""
+    """Return the error, or an older one for PRODUCER_FENCED if the request's version does not define that."""
     return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not is_known else error

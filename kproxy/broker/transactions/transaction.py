@@ -50,7 +50,7 @@ class Transaction:
         producer: The current producer; its epoch is -1 before the first one.
         timeout_ms: The producer's transaction timeout.
         state: See `TransactionState`.
-        previous_id: The producer id before the last step; a client that missed that response still uses it.
+        previous_id: The producer id before the last step; a client that missed the response still uses it.
         last_epoch: The epoch before the last increment that a producer requested; -1 if nobody may return with it.
         next_id: The producer id after this transaction, if the epochs of the current one are exhausted.
         partitions: The partitions in the transaction.
@@ -81,11 +81,11 @@ class Transaction:
     @property
     def exhausted(self) -> bool:
         """Whether the epochs of the current producer id are used up."""
-        return _exhausted(self.producer.epoch)
+        return _is_exhausted(self.producer.epoch)
 
     @property
     def successor(self) -> Producer:
-        """The producer once the transaction is complete."""
+        """The producer as it will be once the transaction is complete."""
         if self.version >= EPOCH_BUMP_VERSION and self.next_id != NO_PRODUCER:
             return Producer(self.next_id, 0)
         return self.producer
@@ -95,7 +95,7 @@ class Transaction:
         if self.completing:
             raise ApiError(Error.CONCURRENT_TRANSACTIONS)
         is_current = expected is None or self.producer.epoch == NO_PRODUCER or expected.id == self.producer.id
-        if not is_current and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
+        if not is_current and not (expected.id == self.previous_id and _is_exhausted(expected.epoch)):  # type: ignore[union-attr]
             raise ApiError(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
@@ -252,5 +252,5 @@ class Transaction:
 _PLAIN_FIELDS: Final = ("timeout_ms", "updated_at", "previous_id", "last_epoch", "next_id", "started_at", "version")
 
 
-def _exhausted(epoch: int) -> bool:
+def _is_exhausted(epoch: int) -> bool:
     return epoch >= _LAST_EPOCH - 1

@@ -62,9 +62,9 @@ def save_capture(session: BrowseSession, path: Path) -> Iterator[int]:
     if not frames:
         raise NoBytesError
     finished = False
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(file, "wb") as out:
+        with os.fdopen(fd, "wb") as out:
             parts = _file_parts(session, frames, _PCAPNG if path.suffix.lower() == ".pcapng" else _PCAP)
             for count, part in enumerate(parts):  # the first one is the header
                 out.write(part)
@@ -128,9 +128,9 @@ def _pcapng_record(at: int, packet: bytes) -> bytes:
     return _block(6, body)
 
 
-def _block(kind: int, body: bytes) -> bytes:
+def _block(block_type: int, body: bytes) -> bytes:
     length = 12 + len(body)
-    return struct.pack("<2I", kind, length) + body + struct.pack("<I", length)
+    return struct.pack("<2I", block_type, length) + body + struct.pack("<I", length)
 
 
 class _Format(NamedTuple):
@@ -172,13 +172,13 @@ def _packets(
         sender.sent = (sender.sent + len(segment)) & 0xFFFFFFFF
 
 
-def _parse_side(text: str, port: int) -> _Side:
+def _parse_side(address: str, default_port: int) -> _Side:
     """Parse an address such as ``10.0.0.1:9092`` or ``[::1]:9092``; use loopback for a host name or Unix socket."""
-    host, _, port_text = text.rpartition(":")
+    host, _, port_text = address.rpartition(":")
     try:
         return _Side(ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(port_text) & 0xFFFF)
     except ValueError:
-        return _Side(ipaddress.IPv4Address("127.0.0.1"), int(port_text) if port_text.isdecimal() else port)
+        return _Side(ipaddress.IPv4Address("127.0.0.1"), int(port_text) if port_text.isdecimal() else default_port)
 
 
 def _packet(sender: _Side, receiver: _Side, flags: int, data: bytes) -> bytes:
@@ -199,8 +199,8 @@ def _packet(sender: _Side, receiver: _Side, flags: int, data: bytes) -> bytes:
         0,
         0,
     )
-    pseudo = source.packed + destination.packed + struct.pack(">IHH", len(tcp) + len(data), 0, 6)
-    tcp = tcp[:16] + struct.pack(">H", _checksum(pseudo + tcp + data)) + tcp[18:]
+    pseudo_header = source.packed + destination.packed + struct.pack(">IHH", len(tcp) + len(data), 0, 6)
+    tcp = tcp[:16] + struct.pack(">H", _checksum(pseudo_header + tcp + data)) + tcp[18:]
     length = len(tcp) + len(data)
     if source.version == 6:
         ip = struct.pack(">IHBB", 6 << 28, length, 6, 64) + source.packed + destination.packed

@@ -27,20 +27,20 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
     """
     path = path.expanduser()
     rows = _rows_to_save(session)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     finished = False
     try:
         out = bytearray()
         for count, line in enumerate(_lines(session, rows), 1):
             out += line
             if len(out) > _WRITE_BYTES:
-                _write(file, out)
+                _write(fd, out)
             if not count % _SLICE:
                 yield min(count, len(rows))
-        _write(file, out)
+        _write(fd, out)
         finished = True
     finally:
-        os.close(file)
+        os.close(fd)
         if not finished:
             path.unlink(missing_ok=True)
     yield len(rows)
@@ -61,10 +61,10 @@ def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
     """Yield the lines of these rows in the order in which the store holds them."""
     index = session.index
     locations = sorted(
-        (index.places[side][row - index.first], index.sizes[side][row - index.first], row)
+        (index.locations[side][row - index.first], index.sizes[side][row - index.first], row)
         for row in rows
         for side in (0, 1)
-        if row >= index.first and index.places[side][row - index.first] >= 0
+        if row >= index.first and index.locations[side][row - index.first] >= 0
     )
     for location, size, row in locations:
         raw = session.source.store.read(location, size)
@@ -83,8 +83,8 @@ def _add_note(raw: bytes, note: Note) -> bytes:
         return raw + b"\n" if raw else b""
 
 
-def _write(file: int, out: bytearray) -> None:
+def _write(fd: int, out: bytearray) -> None:
     view = memoryview(bytes(out))
     out.clear()
     while view:
-        view = view[os.write(file, view) :]
+        view = view[os.write(fd, view) :]

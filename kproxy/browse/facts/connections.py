@@ -24,7 +24,7 @@ def client_ids(item: ConnectionSummary) -> str:
 
 
 def waiting_time_us(session: BrowseSession, item: ConnectionSummary) -> int | None:
-    """Return how long the oldest request has been waiting; None if no request is."""
+    """Return how long the oldest request has been waiting; None if no request is waiting."""
     return None if not item.in_flight or item.oldest is None else max(0, session.now - item.oldest.since) // 1000
 
 
@@ -56,5 +56,5 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
 
 
 def _closing(item: ConnectionSummary) -> str:
-    """Return how and by whom a connection was closed, e.g. ``fin by client``; at the end of a capture, by nobody."""
+    """Return how and by whom a connection was closed, e.g. ``fin by client``; no one at the end of a capture."""
     return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

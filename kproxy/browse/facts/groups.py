@@ -44,7 +44,7 @@ def facts(session: BrowseSession, group: GroupView) -> Facts:
 
 
 def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str, str, str]]:
-    """Yield for each member that holds records its label, ``holds 12 records``, and the records with their locks."""
+    """Yield, for each member that holds records, its label, ``holds 12 records``, and the records with their locks."""
     now = session.now
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
     for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):

@@ -23,6 +23,6 @@ def software(item: Client | ConnectionSummary) -> str:
 def downsample(counts: Sequence[int], width: int) -> list[int]:
     """Sum the counts into at most `width` bins."""
     bins = [0] * min(width, len(counts))
-    for number, count in enumerate(counts):
-        bins[number * len(bins) // len(counts)] += count
+    for index, count in enumerate(counts):
+        bins[index * len(bins) // len(counts)] += count
     return bins

@@ -19,7 +19,7 @@ def rows_in_view(session: BrowseSession, view: SessionView) -> list[TopicSummary
 
 
 def unread_partitions(session: BrowseSession, item: TopicSummary) -> list[PartitionSummary]:
-    """Return the partitions with records that no reader has fetched for a minute, longest first.
+    """Return the partitions with records that no reader has fetched for a minute, those unread longest first.
 
     Returns none if the topic has no readers. A consumer that has paused a partition looks the same as one that does not
     fetch it for any other reason.
@@ -46,26 +46,28 @@ def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
     return [
         ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
         ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
-        ("written", _traffic(item.produced, "requests")),
-        ("read", _traffic(item.fetched, "responses")),
-        ("lag", ", ".join(_reader(reader) for reader in topics.readers(key)[:max_items])),
-        ("delivery", _delivery(item)),
-        ("clients", "; ".join(_client(client) for client in topics.clients(key)[:max_items])),
-        ("by partition", "  ".join(_partition(partition) for partition in topics.partitions(key)[:max_items])),
+        ("written", _describe_traffic(item.produced, "requests")),
+        ("read", _describe_traffic(item.fetched, "responses")),
+        ("lag", ", ".join(_describe_reader(reader) for reader in topics.readers(key)[:max_items])),
+        ("delivery", _describe_delivery(item)),
+        ("clients", "; ".join(_describe_client(client) for client in topics.clients(key)[:max_items])),
+        ("by partition", "  ".join(_describe_partition(partition) for partition in topics.partitions(key)[:max_items])),
         (
             "not read",
-            ", ".join(_unread(summary, session.now) for summary in unread_partitions(session, item)[:max_items]),
+            ", ".join(
+                _describe_unread(summary, session.now) for summary in unread_partitions(session, item)[:max_items]
+            ),
         ),
         ("errors", names_and_counts(item.errors)),
     ]
 
 
-def _reader(reader: ReaderLag) -> str:
+def _describe_reader(reader: ReaderLag) -> str:
     """Describe a reader, e.g. ``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
     text = f"{'group ' if reader.is_group else ''}{reader.name} {reader.lag:,} (most {reader.lag_max:,})"
     if reader.age_ms is not None:
         text += f", {age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
-    return text + (f", delivery {_delivery(reader)}" if reader.delivery_us is not None else "")
+    return text + (f", delivery {_describe_delivery(reader)}" if reader.delivery_us is not None else "")
 
 
 def age(ms: int) -> str:
@@ -73,15 +75,15 @@ def age(ms: int) -> str:
     return f"-{duration(-ms * 1000)}" if ms < 0 else duration(ms * 1000)
 
 
-def _delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
+def _describe_delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str:
     """Return the time from Produce to Fetch, e.g. ``3.1 ms (most 20.0 ms)``."""
     if item.delivery_us is None or item.delivery_max_us is None:
         return ""
     return f"{duration(item.delivery_us)} (most {duration(item.delivery_max_us)})"
 
 
-def _client(client: TopicClient) -> str:
-    """Return e.g. ``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
+def _describe_client(client: TopicClient) -> str:
+    """Describe a client: ``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
     group = f" (group {client.group})" if client.group else ""
     traffic = []
     if client.produced_requests:
@@ -91,22 +93,22 @@ def _client(client: TopicClient) -> str:
     return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(traffic)}".rstrip()
 
 
-def _partition(summary: PartitionSummary) -> str:
+def _describe_partition(summary: PartitionSummary) -> str:
     """Describe a partition, e.g. ``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
     texts = [f"{size(summary.produced_bytes)} in"] if summary.produced_bytes else []
     texts += [f"{size(summary.fetched_bytes)} out"] if summary.fetched_bytes else []
     texts += [f"lag {summary.lag:,}"] if summary.lag else []
-    texts += [f"delivery {_delivery(summary)}"] if summary.delivery_us is not None else []
+    texts += [f"delivery {_describe_delivery(summary)}"] if summary.delivery_us is not None else []
     return f"[{summary.partition}] {', '.join(texts)}".rstrip()
 
 
-def _unread(summary: PartitionSummary, now: int) -> str:
-    """Return how much has not been read, and for how long, e.g. ``[3] 1.2 KB in 4.2 min``."""
+def _describe_unread(summary: PartitionSummary, now: int) -> str:
+    """Describe how much has not been read, and for how long, e.g. ``[3] 1.2 KB in 4.2 min``."""
     unread_us = (now - (summary.unread_since or now)) // 1000
     return f"[{summary.partition}] {size(summary.unread_bytes)} in {duration(unread_us)}"
 
 
-def _traffic(traffic: Traffic, frames: str) -> str:
+def _describe_traffic(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)

@@ -102,12 +102,12 @@ def _decode_with_best_layout(message: Message, line: FrameLine, request: Request
 
 def _diagnosis_of(message: Message, finding: FindingEntry) -> Diagnosis | None:
     """Return the diagnosis in a finding, if its edit can be applied."""
-    right = right_layout(message)
-    if finding.edit is None or right is None:
+    expected_layout = right_layout(message)
+    if finding.edit is None or expected_layout is None:
         return None
     with suppress(edits.EditError):
         edit = edits.parse(msgspec.to_builtins(finding.edit))
-        layout = None if edit.kind in edits.LOOSE_KINDS else edit.apply(right)
+        layout = None if edit.kind in edits.LOOSE_KINDS else edit.apply(expected_layout)
         start, end = finding.span or (0, 0)
         return Diagnosis(edit, finding.confidence or 0.0, finding.path or "", start, end, finding.message,
                          finding.hint or "", layout=layout)  # fmt: skip

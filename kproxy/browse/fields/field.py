@@ -116,16 +116,16 @@ class FieldView:
 
 def fields_at_offset(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
     """Return the fields that contain the byte at `offset`, outermost first, stopping at compressed fields."""
-    chain: list[FieldView] = []
+    path_fields: list[FieldView] = []
     while True:
         matches = [field for field in fields if field.start is not None and field.start <= offset < (field.end or 0)]
         if (
             not matches
-            or (chain and len(matches) > 1)
-            or sum(field_view.kind == MORE for field_view in chain) > MAX_PAGES
+            or (path_fields and len(matches) > 1)
+            or sum(field_view.kind == MORE for field_view in path_fields) > MAX_PAGES
         ):
-            return chain
-        chain.append(matches[0])
+            return path_fields
+        path_fields.append(matches[0])
         fields = matches[0].children
 
 
@@ -136,15 +136,15 @@ def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
     """
     names = parts(path)
     body = next((field for field in fields if field.name == "body"), None)
-    chain: list[FieldView] = []
+    path_fields: list[FieldView] = []
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
-        chain = [body]
+        path_fields = [body]
     for name in names:
-        found = _find_child(chain[-1].children if chain else fields, {name, f"[{name}]"})
-        if not found:
+        new_fields = _find_child(path_fields[-1].children if path_fields else fields, {name, f"[{name}]"})
+        if not new_fields:
             break
-        chain += found
-    return chain if chain != [body] or names == ["body"] else []
+        path_fields += new_fields
+    return path_fields if path_fields != [body] or names == ["body"] else []
 
 
 def _find_child(fields: list[FieldView], names: set[str]) -> list[FieldView]:

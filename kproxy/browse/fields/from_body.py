@@ -50,9 +50,9 @@ def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
         yield from _batches(value, path)
 
 
-def _struct(row: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
+def _struct(values: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
     fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
-    for name, value in row.items():
+    for name, value in values.items():
         yield _field(name, f"{path}.{name}" if path else name, value, fields_by_name.get(name), owner)
 
 

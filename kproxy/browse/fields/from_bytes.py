@@ -226,8 +226,8 @@ class WireFields:
 
 def _describe_batch(batch: Node) -> str | None:
     """Return the one-line description of a batch that has not been opened."""
-    values = {node.name: node for node in batch.children}
-    count, attributes = values.get("records_count"), values.get("attributes")
+    nodes_by_name = {node.name: node for node in batch.children}
+    count, attributes = nodes_by_name.get("records_count"), nodes_by_name.get("attributes")
     if count is None or attributes is None:
         return attributes.meaning if attributes else None
     return f"{count.value} record{'s' * (count.value != 1)}, {attributes.meaning}"

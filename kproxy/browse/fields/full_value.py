@@ -47,7 +47,7 @@ def _part(field: FieldView, form: Form) -> RecordPart:
 def _record(record: Record) -> Iterator[Row]:
     yield [("offset     ", "dim"), (str(record.offset), "name")]
     if record.timestamp is not None and record.timestamp >= 0:
-        yield [("timestamp  ", "dim"), (f"{_time(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
+        yield [("timestamp  ", "dim"), (f"{_time_text(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
     for name, value in record.headers[:_MAX_HEADERS]:
         yield from _value(f"header {safe(name)}", value)
     if (more_count := len(record.headers) - _MAX_HEADERS) > 0:
@@ -56,7 +56,7 @@ def _record(record: Record) -> Iterator[Row]:
     yield from _value("value", record.value)
 
 
-def _time(ms: int) -> str:
+def _time_text(ms: int) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
     except (ValueError, OverflowError, OSError):

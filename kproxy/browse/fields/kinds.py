@@ -8,7 +8,7 @@ from dissectors.wire.layout import CODES, Field
 _TYPE_OF_CODE = {code: name for name, code in CODES.items()}
 
 #: The default types of length prefixes, which are not shown; `compact` means `uvarint` (KIP-482).
-_USUAL = {"string": "int16", "bytes": "int32", "records": "int32"}
+_DEFAULT_LENGTHS = {"string": "int16", "bytes": "int32", "records": "int32"}
 
 #: Fields of a format 2 batch and of its records; source: Kafka's DefaultRecordBatch and DefaultRecord.
 BATCH = {name: _TYPE_OF_CODE[code] for name, code in HEADER_FIELDS} | {"records": "array of record"}
@@ -63,5 +63,5 @@ def kind_of_element(field: Field | None) -> str:
 def _describe_type(kind: str, length: str | None, *, nullable: bool) -> str:
     compact = "compact " if length == "uvarint" and kind != "struct" else ""
     # An edit has set a different length type.
-    unusual = f" with {length} length" if length not in (None, "uvarint", _USUAL.get(kind, length)) else ""
+    unusual = f" with {length} length" if length not in (None, "uvarint", _DEFAULT_LENGTHS.get(kind, length)) else ""
     return f"{compact}{'nullable ' if nullable else ''}{kind}{unusual}"

@@ -102,14 +102,14 @@ def records(field: FieldView, max_records: int = MAX_RECORDS) -> RecordsView:
     """Read the first `max_records` records of a field with record data, and no others. Never raises."""
     records: list[Record] = []
     problems: list[str] = []
-    more = counted = 0
+    more = counted_batches = 0
     for batch in _flatten(field.children):
         count, previous = _record_count(batch), len(records)
         records += islice(_records(batch, problems), max_records - previous)
         if len(records) == max_records:
             more += max(count - len(records) + previous, 0)
-            counted += 1
-        if counted > _MAX_COUNTED:
+            counted_batches += 1
+        if counted_batches > _MAX_COUNTED:
             return RecordsView(records, None, problems)
     return RecordsView(records, more, problems)
 
@@ -244,7 +244,7 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
 
 
 def _decoded_part(field: FieldView) -> RecordPart:
-    """Return a decoded key, value or header: text as it is, other data as JSON."""
+    """Return a decoded key, value or header: text unchanged, other data as JSON."""
     assert field.decoded is not None
     data = field.decoded["data"]
     text = data if isinstance(data, str) else msgspec.json.format(encode_json(data), indent=2).decode()

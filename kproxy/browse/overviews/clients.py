@@ -140,8 +140,8 @@ class Clients:
         if isinstance(line, StallLine):
             return
         if isinstance(line, FindingLine):
-            state = self._connections.get(line.connection_id)
-            client = state.client if state is not None else self._ended.get(line.connection_id)
+            open_connection = self._connections.get(line.connection_id)
+            client = open_connection.client if open_connection is not None else self._ended.get(line.connection_id)
             if client is not None:
                 client.findings.add((line,))
             return
@@ -267,7 +267,7 @@ class Clients:
             requests=state.requests,
             request_bytes=state.request_bytes,
             response_bytes=state.response_bytes,
-            apis=_apis(state.versions),
+            apis=_summarise_apis(state.versions),
             more_versions=state.more_versions,
             negotiates=negotiates,
             refusals=state.errors.responses,
@@ -306,7 +306,7 @@ def _record_removed_version(
         use.refused_by = line.server
 
 
-def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
+def _summarise_apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
     """Summarise the versions of each API, sorted by API name."""
     versions_by_key: dict[int, list[int]] = {}
     for key, version in versions:

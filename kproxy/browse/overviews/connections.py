@@ -109,7 +109,7 @@ class ConnectionsOverview:
             state.gap_bytes += line.bytes
 
     def _find_or_add_connection(self, line: Line, row: int, at: int) -> _State:
-        """Return the closed connection of a line, or a new one, if no open connection has its id."""
+        """Return the connection of a line if it is closed, or else a new one."""
         closed = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
         return closed or self._add_connection(line, row, at)
 

@@ -58,7 +58,7 @@ class Deliveries:
         return (read_at - requested_at) // 1000
 
     def read(self, batch: Batch, at: int) -> int | None:
-        """Return the time (us) from a batch's Produce request to `at` (ns), when it was read; None if unknown."""
+        """Record that a batch was read at `at` (ns); return the time (us) since its Produce request, if known."""
         written_at = self._written.get(batch)
         if written_at is None or written_at > at:
             self._early[batch] = at

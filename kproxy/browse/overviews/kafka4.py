@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dissectors.schemas import removed_versions
-from dissectors.schemas.oldest_clients import oldest_client
+from dissectors.schemas.oldest_clients import client_requirement
 
 #: Maximum number of servers kept per API on which a client used a removed version.
 MAX_SERVERS = 8
@@ -94,7 +94,7 @@ class RemovedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, its reason in a sentence, and the removed versions in use, those certain to fail first."""
+    """A verdict, its reason in a sentence, and the removed versions in use; those that will surely fail come first."""
 
     verdict: Kafka4Verdict
     reason: str
@@ -109,21 +109,21 @@ def judge(uses: list[RemovedApiUse], negotiates: bool, software: tuple[str | Non
         negotiates: Whether it sends ApiVersions on some connection.
         software: The software name and version it sent (KIP-511).
     """
-    oldest = oldest_client(*software)
+    requirement = client_requirement(*software)
     if not uses:
         reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
-        if oldest is not None and not oldest.is_met:
-            reason += f"; {oldest.sentence}"
+        if requirement is not None and not requirement.is_met:
+            reason += f"; {requirement.sentence}"
         return Judgement(Kafka4Verdict.WORKS, reason)
     assessments = sorted(
         ((use, *use.assess(negotiates)) for use in uses),
         key=lambda item: (item[1] is not Kafka4Verdict.REFUSED, item[0].api),
     )
-    use, verdict, text = assessments[0]
+    use, verdict, verdict_reason = assessments[0]
     more_apis = len(uses) - 1
     more_text = f" (and {more_apis} more API{'s' * (more_apis != 1)})" if more_apis else ""
-    reason = f"{use.sentence()}{more_text}; {text}"
-    if verdict is Kafka4Verdict.UNKNOWN and oldest is not None:
-        reason += f" ({oldest.sentence}{', which it is' if oldest.is_met else ''})"
+    reason = f"{use.sentence()}{more_text}; {verdict_reason}"
+    if verdict is Kafka4Verdict.UNKNOWN and requirement is not None:
+        reason += f" ({requirement.sentence}{', which it is' if requirement.is_met else ''})"
     old = tuple(RemovedVersion(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assessments)
     return Judgement(verdict, reason, old)

@@ -19,7 +19,7 @@ _REQUEST, _RESPONSE = 1, 2
 _ENDED = (RowState.UNANSWERED, RowState.UNSEEN)
 #: Minimum seconds between two restarts, and how many times longer a pause is than the counting before it.
 _PAUSE_S = 2.0
-_SHARE = 10
+_PAUSE_FACTOR = 10
 #: Maximum number of entries kept for discarded rows before they are deleted.
 _MAX_FORGOTTEN = 100_000
 
@@ -60,7 +60,7 @@ class MatchCounter:
         self._began = time.monotonic()
 
     def activate(self) -> MatchCounter:
-        """Return itself, and keep it up to date with the filter from now on."""
+        """Keep the counts up to date with the filter from now on, and return this counter."""
         if self._counted_choice != self._visible.choices:
             self._counted_choice = self._visible.choices
             self._counting_s = 0.0
@@ -85,7 +85,7 @@ class MatchCounter:
         if not self._active:
             return False, False
         began = time.perf_counter()
-        if self._stale and time.monotonic() - self._began > max(_PAUSE_S, _SHARE * self._counting_s):
+        if self._stale and time.monotonic() - self._began > max(_PAUSE_S, _PAUSE_FACTOR * self._counting_s):
             self._counting_s = 0.0
             self._restart()
         self._forget()

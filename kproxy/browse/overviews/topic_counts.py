@@ -112,7 +112,7 @@ class PartitionState:
             self.read_at, self.unread_bytes, self.unread_since = at, 0, 0
 
     def store(self, size: int, requested_at: int) -> None:
-        """Record that the broker has stored a batch. A Fetch response after its request may already have it."""
+        """Record that the broker has stored a batch. A Fetch response after its request may already contain it."""
         if requested_at > self.read_at:
             self.unread_bytes += size
             self.unread_since = self.unread_since or requested_at
@@ -120,7 +120,7 @@ class PartitionState:
 
 @dataclass(slots=True)
 class ClientState:
-    """Counters of a client: written, then read."""
+    """Counters of a client; each list has the count for writes, then the count for reads."""
 
     requests: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [0, 0])
@@ -167,7 +167,7 @@ def clamp_count(value: int | None) -> int:
 
 @dataclass(slots=True)
 class TopicState:
-    """Counters of a topic; `sides` are written, then read."""
+    """Counters of a topic; `sides` are the traffic written, then the traffic read."""
 
     key: str
     sides: tuple[TopicTraffic, TopicTraffic]
@@ -188,7 +188,7 @@ class TopicState:
             own_side.merge(other_side)
         for number, partition in other.partitions.items():
             own_partition = self.partitions.touch(number, PartitionState)
-            _add(own_partition.bytes, partition.bytes)
+            _add_counts(own_partition.bytes, partition.bytes)
             own_partition.records = [
                 max(a, b, a + b) for a, b in zip(own_partition.records, partition.records, strict=True)
             ]
@@ -204,9 +204,9 @@ class TopicState:
                 )
         for client_key, client in other.clients.items():
             own_client = self.clients.touch(client_key, ClientState)
-            _add(own_client.requests, client.requests)
-            _add(own_client.records, client.records)
-            _add(own_client.bytes, client.bytes)
+            _add_counts(own_client.requests, client.requests)
+            _add_counts(own_client.records, client.records)
+            _add_counts(own_client.bytes, client.bytes)
             if own_client.last_at <= client.last_at:
                 own_client.last_at, own_client.last_row = client.last_at, client.last_row
         for key, reader in other.readers.items():
@@ -260,7 +260,7 @@ class TopicState:
         ]
 
     def client_rows(self, groups: Mapping[ClientKey, str]) -> list[TopicClient]:
-        """Return the clients, most recent first; `groups` by host and client id."""
+        """Return the clients, most recent first; `groups` maps a host and client id to a group."""
         return [
             TopicClient(
                 client_id=client_key[1],
@@ -279,7 +279,7 @@ class TopicState:
         ]
 
 
-def _add(totals: list[int], counts: list[int]) -> None:
+def _add_counts(totals: list[int], counts: list[int]) -> None:
     for index, value in enumerate(counts):
         totals[index] += value
 

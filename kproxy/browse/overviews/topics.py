@@ -35,7 +35,7 @@ MAX_FETCHED = 32
 #: The zero topic id, which means none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
-#: Errors despite which the leader has stored the records: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+#: Errors after which the leader has stored the records anyway: REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
 _STORED = frozenset({7, 20})
 
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
@@ -113,7 +113,7 @@ class TopicsOverview:
             if entry.lag is not None:
                 self._record_lag(topic, entry, entry.lag, group, client, row, at)
             if entry.offsets or entry.ages_ms:
-                self._record_times(topic, entry, line.server, self._reader(topic, group, client), row, at)
+                self._record_times(topic, entry, line.server, self._touch_reader(topic, group, client), row, at)
         if not line.topics and not line.errors:
             for key in self._sessions.get(line.connection_id, ()):
                 if (topic_of_session := self._topics.get(key)) is not None:
@@ -271,20 +271,20 @@ class TopicsOverview:
     def _record_lag(
         self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, client: ClientKey, row: int, at: int
     ) -> None:
-        """Record the lag in a Fetch response under the first of its partitions, as it is the sum over all of them."""
-        reader = self._reader(topic, group, client)
+        """Record the lag in a Fetch response, which is the sum over its partitions, under the first of them."""
+        reader = self._touch_reader(topic, group, client)
         if not lag and not entry.bytes:
             reader.age_ms = None  # it has read everything
         lags = reader.lags
-        for number in (entry.partitions or (-1,)) if lag or reader.lag else ():
-            if number in lags or len(lags) < topic.partitions.max_size:
-                reader.lag += lag - lags.get(number, 0)
-                lags[number] = lag
+        for partition in (entry.partitions or (-1,)) if lag or reader.lag else ():
+            if partition in lags or len(lags) < topic.partitions.max_size:
+                reader.lag += lag - lags.get(partition, 0)
+                lags[partition] = lag
             lag = 0
         reader.lag_max = max(reader.lag_max, reader.lag)
         reader.last_at, reader.last_row = at, row
 
-    def _reader(self, topic: TopicState, group: str | None, client: ClientKey) -> ReaderState:
+    def _touch_reader(self, topic: TopicState, group: str | None, client: ClientKey) -> ReaderState:
         key = (group[:MAX_NAME_LENGTH], True) if group else (f"{client[1]} at {client[0]}", False)
         reader = topic.readers.get(key)
         if reader is None:
@@ -296,7 +296,7 @@ class TopicsOverview:
         errors_by_topic: dict[int, list[ErrorEntry]] = {}
         for error in errors:
             if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
-                continue  # one list contains the topics of several groups
+                continue  # `topics` has the topics of all groups, so only the first group's indexes are valid in it
             match = _TOPIC_INDEX.search(error.path)
             if match is not None and (index := int(match[1])) < len(line.topics):
                 errors_by_topic.setdefault(index, []).append(error)
@@ -307,9 +307,9 @@ class TopicsOverview:
             topic = self._touch_topic(entry, row, at)
             topic.errors.add(topic_errors)
             if line.api == "Produce":
-                self._take_back(topic, entry, topic_errors, client_of(line.client, line.client_id), at)
+                self._count_as_refused(topic, entry, topic_errors, client_of(line.client, line.client_id), at)
 
-    def _take_back(
+    def _count_as_refused(
         self, topic: TopicState, entry: TopicEntry, errors: list[ErrorEntry], client_key: ClientKey, at: int
     ) -> None:
         """Count record data as refused, in proportion if only some partitions were refused.

@@ -18,7 +18,7 @@ from kproxy.trace.formatting import safe
 
 #: The lowest latency of each level, in us; it doubles every two levels.
 BOUNDS: Final = tuple(ceil(2 ** (level / 2)) for level in range(76))
-#: Number of clients and of brokers, the busiest, that get a series of their own.
+#: How many of the busiest clients, and of the busiest brokers, get a series of their own.
 _MAX_NAMES: Final = 6
 #: Rows counted between two yields, in a few milliseconds.
 _STEP: Final = 4_096
@@ -27,10 +27,10 @@ _STEP: Final = 4_096
 def over_time(
     session: BrowseSession, view: SessionView, api: str, part_count: int
 ) -> Generator[None, None, dict[str, Any]]:
-    """Count in steps; a million rows take 2 s of CPU, and 31 MB for their latencies.
+    """Count the rows of a view in steps; a million rows take 2 s of CPU, and 31 MB for their latencies.
 
-    An exchange counts at the time when it was complete, which a filter on ``ts`` compares; a request without a response
-    counts at its own time.
+    An exchange counts at the time when it was complete, which is what a filter on ``ts`` compares; a request without
+    a response counts at its own time.
 
     Args:
         session: The session.
@@ -71,7 +71,7 @@ def over_time(
     errors, unanswered = [0] * part_count, [0] * part_count
     latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
-    keys = {key for key in apis if not api or _name(key) == api}
+    keys = {key for key in apis if not api or _api_label(key) == api}
     for number, row in enumerate(rows):
         if not number % _STEP:
             yield
@@ -122,14 +122,14 @@ def completed_at(index: RowIndex, entry: int) -> int:
     return index.at[entry] // 1000 + max(index.latency[entry], 0)
 
 
-def _name(api_key: int) -> str:
+def _api_label(api_key: int) -> str:
     return api_name(api_key) if api_key >= 0 else "?"
 
 
 def _count_by_name(apis: Counter[int]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for key, count in apis.items():
-        counts[_name(key)] += count
+        counts[_api_label(key)] += count
     return counts
 
 

@@ -89,14 +89,14 @@ TIMELINES: Final[Mapping[str, Callable[[BrowseSession, SessionView], list[Timeli
 
 
 def timeline_json(
-    timelines: Sequence[TimelinePicture], session: BrowseSession, numbers: Mapping[int, int] | None = None
+    timelines: Sequence[TimelinePicture], session: BrowseSession, numbers_by_row: Mapping[int, int] | None = None
 ) -> dict[str, Any]:
-    """Return timelines as JSON values, with times in us. `numbers`, if given, replaces rows of the index."""
+    """Return timelines as JSON values, with times in us. `numbers_by_row`, if given, replaces the row numbers."""
     spans = [span for timeline in timelines for lane in timeline.lanes for span in lane.spans]
     end = max((span.end or session.now for span in spans), default=0)
 
     def span_json(span: TimelineSpan) -> list[Any]:
-        row = span.row if numbers is None else numbers.get(span.row)
+        row = span.row if numbers_by_row is None else numbers_by_row.get(span.row)
         end_us = None if span.end is None else span.end // 1000
         return [span.begin // 1000, end_us, span.kind, safe(span.text), row]
 

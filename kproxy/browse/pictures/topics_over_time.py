@@ -18,7 +18,7 @@ from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
 
 #: The direction of a frame's records, by API key: Produce, Fetch, ShareFetch.
 _DIRECTIONS: Final = {0: "produced", 1: "fetched", 78: "fetched"}
-#: Number of topics (the busiest) and partitions (those with the highest lag) that get a series of their own.
+#: How many of the busiest topics, and of the partitions with the highest lag, get a series of their own.
 _MAX_TOPICS: Final = 6
 _MAX_PARTITIONS: Final = 8
 #: Rows processed between two yields, in a few milliseconds: if only times are read, and if lines are parsed.
@@ -32,7 +32,7 @@ TopicKey = tuple[str, str]
 def topics_over_time(
     session: BrowseSession, view: SessionView, part_count: int
 ) -> Generator[None, None, dict[str, Any]]:
-    """Count in steps; each Produce, Fetch or ShareFetch exchange takes 8 us of CPU, because its lines are parsed.
+    """Count the rows of a view in steps; each exchange with records takes 8 us of CPU, because its lines are parsed.
 
     Args:
         session: The session.
@@ -73,7 +73,7 @@ def topics_over_time(
                 continue
         part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
         for topic in _topics(session, row):
-            key = _key(topic)
+            key = _topic_key(topic)
             if topic.bytes:
                 sizes[direction].setdefault(key, Counter())[part] += topic.bytes
             if topic.lag is not None:
@@ -85,10 +85,11 @@ def topics_over_time(
         "width": width,
         "parts": part_count,
         "series": {
-            name: _series(topics, _highest(totals[name], _MAX_TOPICS), part_count, 0) for name, topics in sizes.items()
+            name: _series(topics, _highest_keys(totals[name], _MAX_TOPICS), part_count, 0)
+            for name, topics in sizes.items()
         },
         "lag": _series(
-            lags, _highest({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), part_count
+            lags, _highest_keys({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), part_count
         ),
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
     }
@@ -103,21 +104,21 @@ def _topics(session: BrowseSession, row: int) -> Sequence[TopicEntry]:
     return ()
 
 
-def _key(topic: TopicEntry) -> TopicKey:
+def _topic_key(topic: TopicEntry) -> TopicKey:
     if topic.topic is not None:
         return "topic", topic.topic[:MAX_NAME_LENGTH]
     return "topic_id", (topic.topic_id or "")[:MAX_NAME_LENGTH]
 
 
-def _highest(values: dict[Any, int], count: int) -> list[Any]:
+def _highest_keys(values: dict[Any, int], count: int) -> list[Any]:
     return sorted(values, key=lambda key: (-values[key], key))[:count]
 
 
 def _series(
-    values: dict[Any, Any], keys: Sequence[tuple[Any, ...]], parts: int, otherwise: int | None = None
+    values: dict[Any, Any], keys: Sequence[tuple[Any, ...]], part_count: int, default: int | None = None
 ) -> dict[str, Any]:
     return {
         "names": [[key[0], safe(key[1]), *key[2:]] for key in keys],
-        "values": [[values[key].get(part, otherwise) for part in range(parts)] for key in keys],
+        "values": [[values[key].get(part, default) for part in range(part_count)] for key in keys],
         "others": len(values) - len(keys),
     }

@@ -53,7 +53,7 @@ def time_of(ts: str) -> int:
 class RowIndex:
     """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
-    `by_time` is None until a line is earlier than a line before it: a connection is only reported once its protocol is
+    `by_time` is None until a line is earlier than a preceding one: a connection is only reported once its protocol is
     known, and captures are read one after the other.
 
     The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row. `requests` are the
@@ -75,12 +75,12 @@ class RowIndex:
         self.severity = array("b")  # index into `SEVERITIES`
         self.errors = array("b")  # whether the response has an error
         self.connection_events = array("b")  # whether the row opens or closes a connection
-        self.places = (array("q"), array("q"))  # of the request's (or event's) and the response's line; or -1
+        self.locations = (array("q"), array("q"))  # of the request's (or event's) line and of the response's; or -1
         self.sizes = (array("I"), array("I"))  # bytes of these lines
         self.connections = Names()
         self.clients = Names()
         self.servers: dict[int, str] = {}  # by connection
-        self.now = 0  # the latest time in any line, ns
+        self.latest_at = 0  # the latest time in any line, ns
         self.changed: set[int] = set()  # rows added or changed; the reader clears it
         self.requests: Collection[int] = ()
         self._pairing: RequestPairing[int] = RequestPairing()
@@ -92,17 +92,17 @@ class RowIndex:
 
     def add(self, line: Line, location: int, size: int, at: int) -> int:
         """Add the next line, `size` bytes at `location`, with time `at` (ns); return its row number."""
-        if at > self.now:
-            self.now = at
+        if at > self.latest_at:
+            self.latest_at = at
         connection = self.connections.number(line.connection_id)
         self.requests = ()
         if isinstance(line, ResponseLine):
             return self._add_response(line, connection, location, size, at)
-        level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
+        level, state, api, frame_bytes, client = 0, RowState.EVENT, -1, 0, 0
         if isinstance(line, RequestLine):
             state = RowState.ONE_WAY if line.acks == 0 else RowState.WAITING
             api = -1 if line.api_key is None else line.api_key
-            length = line.size
+            frame_bytes = line.size
             client = self.clients.number(line.client_id or "")
             self.servers[connection] = line.server
             level = _worst_level(line)
@@ -112,15 +112,15 @@ class RowIndex:
             level = _LEVEL.get(line.severity, 0)
             self._mark_request(line, level)
         elif isinstance(line, GapLine):
-            length = line.bytes
+            frame_bytes = line.bytes
             self._end_requests(line, RowState.UNSEEN)
         elif isinstance(line, OpenLine | CloseLine):
             self._end_requests(line, RowState.UNANSWERED)
-        row = self._add_row(at, api, length, connection, client, state, level, 0)
-        self.places[0].append(location)
+        row = self._add_row(at, api, frame_bytes, connection, client, state, level, 0)
+        self.locations[0].append(location)
         self.sizes[0].append(size)
         self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
-        self.places[1].append(-1)
+        self.locations[1].append(-1)
         self.sizes[1].append(0)
         return row
 
@@ -134,9 +134,9 @@ class RowIndex:
             client = self.clients.number(line.client_id or "")
             self.servers[connection] = line.server
             row = self._add_row(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
-            self.places[0].append(-1)
+            self.locations[0].append(-1)
             self.sizes[0].append(0)
-            self.places[1].append(location)
+            self.locations[1].append(location)
             self.sizes[1].append(size)
             self.latency[-1] = _latency(line)
         else:
@@ -146,7 +146,7 @@ class RowIndex:
             self.size[entry] = _clamp_size(self.size[entry] + line.size)
             self.severity[entry] = max(self.severity[entry], level)
             self.errors[entry] = bool(line.errors)
-            self.places[1][entry] = location
+            self.locations[1][entry] = location
             self.sizes[1][entry] = size
             self.changed.add(row)
         return row
@@ -174,7 +174,7 @@ class RowIndex:
         return row
 
     def _mark_request(self, line: FindingLine, level: int) -> None:
-        """Raise the severity of a waiting request's row to that of a finding about the request."""
+        """Raise the severity of a waiting request's row to the severity of a finding about the request."""
         if line.direction != "request" or line.offset is None:
             return
         row = self._pairing.find(line.connection_id, line.offset)
@@ -190,7 +190,7 @@ class RowIndex:
                 self.changed.add(row)
 
     def time(self, row: int) -> int:
-        """Return the time of a row in ns since the epoch: -1 for a discarded row, the latest time for a future row."""
+        """Return a row's time in ns since the epoch: -1 if discarded, the latest possible one for a future row."""
         if row < self.first:
             return -1
         return self.at[row - self.first] if row < self.end else _LATEST
@@ -209,14 +209,14 @@ class RowIndex:
 
     def forget(self, location: int) -> None:
         """Discard the oldest rows whose lines are before `location`."""
-        first, second = self.places
+        request_locations, response_locations = self.locations
         count = 0
-        while count < len(first) and max(first[count], second[count]) < location:
+        while count < len(request_locations) and max(request_locations[count], response_locations[count]) < location:
             count += 1
         if not count:
             return
         for column in (self.at, self.latency, self.size, self.api, self.connection, self.client, self.state,
-                       self.severity, self.errors, self.connection_events, *self.places, *self.sizes):  # fmt: skip
+                       self.severity, self.errors, self.connection_events, *self.locations, *self.sizes):  # fmt: skip
             del column[:count]
         if self.by_time is not None:
             self.by_time.forget(self.first + count)

@@ -44,7 +44,7 @@ class StorePart:
         if self.head is None:
             self._lines = None
         else:
-            self.time = _time(self.head[1])
+            self.time = _timestamp(self.head[1])
 
     @property
     def is_read(self) -> bool:
@@ -54,9 +54,9 @@ class StorePart:
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the new lines, with their locations in the `MergedStore`."""
-        number = self.number << _SHIFT
+        number_bits = self.number << _SHIFT
         for location, line in self.store.new_lines():
-            yield number | location, line
+            yield number_bits | location, line
 
 
 class MergedStore:
@@ -117,7 +117,7 @@ class MergedStore:
 
 
 def _merge(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
-    """Yield the parts' lines by time, until a part has to be waited for."""
+    """Yield the parts' lines by time, until it would have to wait for a part."""
     for part in parts:
         if part.head is None:
             part.advance()
@@ -139,7 +139,7 @@ def _merge(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
             heappop(heads)
 
 
-def _time(line: bytes) -> bytes:
+def _timestamp(line: bytes) -> bytes:
     """Return the `ts` of a line, which sorts as text; a line without one sorts first."""
     key_start = line.find(_TS, 0, 100)
     start = key_start + len(_TS)

@@ -46,7 +46,7 @@ def row_matcher(
     """
     readers = _make_reader(store), _make_reader(store)
     decoder = _decoder(row_filter)
-    matches, locations, sizes = row_filter.matches, index.places, index.sizes
+    matches, locations, sizes = row_filter.matches, index.locations, index.sizes
     searches_text = row_filter.searches_text
 
     def matches_row(row: int) -> bool:
@@ -62,7 +62,7 @@ def row_matcher(
                     continue  # discarded, or another process changed the file
         if not lines:
             return False
-        line = reduce(_join, lines)
+        line = reduce(_join_lines, lines)
         if (note := note_columns(row)) is not None:
             line = {**line, **note}
         return matches(_LineWithFrames(line, raw_lines) if searches_text else line)
@@ -102,7 +102,7 @@ def _decode_bytes(value: Any) -> Any:
     return bytes(value).decode(errors="replace") if isinstance(value, (bytes, memoryview)) else value
 
 
-def _join(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
+def _join_lines(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
     exchange = dict(request) | {name: value for name, value in response.items() if value is not None}
     for name in ("findings", "repeats"):
         if (request_items := request.get(name)) and (response_items := response.get(name)):
@@ -125,7 +125,7 @@ def _decoder(row_filter: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
 
 
 def _make_reader(store: Store) -> Callable[[int, int], bytes]:
-    """Return a function like `Store.read` that reads ahead, which suits consecutive lines."""
+    """Return a function like `Store.read` that reads ahead, which is efficient for consecutive lines."""
     chunk_start, data = 0, b""
 
     def read(location: int, size: int) -> bytes:

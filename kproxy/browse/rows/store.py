@@ -41,14 +41,14 @@ class LineReader:
     """Splits a growing file into lines. An incomplete last line is held back; an overlong line is skipped.
 
     Args:
-        file: Its descriptor; the file may grow, but existing bytes must not change.
+        fd: The file's descriptor; the file may grow, but existing bytes must not change.
     """
 
     LONGEST = 64 << 20  # bytes of a line: a frame of 8 MiB in base64, with its body
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, fd: int) -> None:
         self.complete = False  # the file is complete: the last line may lack a newline
-        self._file = file
+        self._fd = fd
         self._offset = 0
         self._rest = bytearray()
 
@@ -59,14 +59,14 @@ class LineReader:
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the next complete lines with their offsets."""
-        while data := os.pread(self._file, _CHUNK, self._offset):
+        while data := os.pread(self._fd, _CHUNK, self._offset):
             line_start = self._offset - len(self._rest)
             self._offset += len(data)
-            complete = data.rfind(b"\n") + 1
-            lines = (bytes(self._rest) + data[:complete]).split(b"\n")[:-1] if complete else []
-            if complete:
+            complete_bytes = data.rfind(b"\n") + 1
+            lines = (bytes(self._rest) + data[:complete_bytes]).split(b"\n")[:-1] if complete_bytes else []
+            if complete_bytes:
                 self._rest.clear()
-            self._rest += data[complete:]
+            self._rest += data[complete_bytes:]
             if len(self._rest) > self.LONGEST:
                 self._rest.clear()
             for line in lines:
@@ -74,23 +74,23 @@ class LineReader:
                     yield line_start, line
                 line_start += len(line) + 1
         if self.complete and self._rest:
-            last = bytes(self._rest)
+            last_line = bytes(self._rest)
             self._rest.clear()
-            yield self._offset - len(last), last
+            yield self._offset - len(last_line), last_line
 
 
 class FileStore:
     """An uncompressed trace file, which may still grow.
 
     Args:
-        file: Its descriptor, closed with the store.
+        fd: The file's descriptor, closed with the store.
     """
 
     first = 0
 
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._lines = LineReader(file)
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lines = LineReader(fd)
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
@@ -98,12 +98,12 @@ class FileStore:
 
     def read(self, location: int, size: int) -> bytes:
         """See `Store`."""
-        return os.pread(self._file, size, location)
+        return os.pread(self._fd, size, location)
 
     @property
     def progress(self) -> tuple[int, int]:
         """See `Store`."""
-        return self._lines.offset, os.fstat(self._file).st_size
+        return self._lines.offset, os.fstat(self._fd).st_size
 
     def end(self) -> None:
         """Note that the file is complete."""
@@ -111,7 +111,7 @@ class FileStore:
 
     def close(self) -> None:
         """See `Store`."""
-        os.close(self._file)
+        os.close(self._fd)
 
 
 class Spool:
@@ -126,7 +126,7 @@ class Spool:
         self._keep = keep
         self._segment = segment
         self._segment_starts: deque[int] = deque()
-        self._files: deque[int] = deque()
+        self._fds: deque[int] = deque()
         self._end = 0
         self._taken = 0
         self._rest = bytearray()
@@ -142,21 +142,21 @@ class Spool:
         Raises:
             OSError: The disk is full.
         """
-        complete = data.rfind(b"\n") + 1
-        if not complete:
+        complete_bytes = data.rfind(b"\n") + 1
+        if not complete_bytes:
             self._rest += data
             if len(self._rest) > LineReader.LONGEST:
                 self._rest.clear()
             return
-        lines = bytes(self._rest) + data[:complete]
-        if not self._files or self._end - self._segment_starts[-1] >= self._segment:
+        lines = bytes(self._rest) + data[:complete_bytes]
+        if not self._fds or self._end - self._segment_starts[-1] >= self._segment:
             self._begin_segment()
         view = memoryview(lines)
         offset = self._end - self._segment_starts[-1]
         while view:
-            written_bytes = os.pwrite(self._files[-1], view, offset)
+            written_bytes = os.pwrite(self._fds[-1], view, offset)
             view, offset = view[written_bytes:], offset + written_bytes
-        self._rest = bytearray(data[complete:])
+        self._rest = bytearray(data[complete_bytes:])
         self._end += len(lines)
 
     def end(self) -> None:
@@ -170,10 +170,10 @@ class Spool:
 
     def _begin_segment(self) -> None:
         with tempfile.TemporaryFile(prefix="kproxy-", dir=_directory()) as file:
-            self._files.append(os.dup(file.fileno()))
+            self._fds.append(os.dup(file.fileno()))
         self._segment_starts.append(self._end)
         while self._keep is not None and self._end - self._segment_starts[0] > self._keep:
-            os.close(self._files.popleft())
+            os.close(self._fds.popleft())
             self._segment_starts.popleft()
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
@@ -181,11 +181,11 @@ class Spool:
         while self._taken < self._end:
             self._taken = max(self._taken, self.first)
             size = _CHUNK
-            while not (complete := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
+            while not (complete_bytes := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
                 if len(data) < size:
                     return  # another process truncated the file
                 size *= 8  # a long line
-            for line in data[:complete].split(b"\n")[:-1]:
+            for line in data[:complete_bytes].split(b"\n")[:-1]:
                 location = self._taken
                 self._taken += len(line) + 1
                 if line:
@@ -193,11 +193,11 @@ class Spool:
 
     def read(self, location: int, size: int) -> bytes:
         """See `Store`; the range must not cross the end of a segment."""
-        if location < self.first or not self._files:
+        if location < self.first or not self._fds:
             return b""
         number = bisect_right(self._segment_starts, location) - 1
         end = self._segment_starts[number + 1] if number + 1 < len(self._segment_starts) else self._end
-        return os.pread(self._files[number], min(size, end - location), location - self._segment_starts[number])
+        return os.pread(self._fds[number], min(size, end - location), location - self._segment_starts[number])
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -206,8 +206,8 @@ class Spool:
 
     def close(self) -> None:
         """See `Store`."""
-        while self._files:
-            os.close(self._files.pop())
+        while self._fds:
+            os.close(self._fds.pop())
         self._segment_starts.clear()
 
 

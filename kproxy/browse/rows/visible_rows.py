@@ -12,8 +12,8 @@ from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.sort import sort_rows
 from kproxy.filters import Filter
 
-#: Re-sorting may take at most one part in this many of the time.
-_SHARE = 20
+#: How many times longer the pause after a sort is than the sort itself.
+_PAUSE_FACTOR = 20
 
 
 class Order(StrEnum):
@@ -134,11 +134,11 @@ class VisibleRows:
         return is_unfinished or self._sort(deadline)
 
     def _sort(self, deadline: float) -> bool:
-        """Re-sort if rows have changed; the longer that takes, the less often. Return whether work remains."""
+        """Re-sort if rows have changed; the longer sorts take, the fewer there are. Return whether work remains."""
         if self._sorting is None or self._sorting_from != self._index.first:
             if not self._stale or (self.order is Order.TIME and not self.reverse):
                 return False
-            if not self.is_unsorted and time.perf_counter() - self._sorted_at < _SHARE * self._sort_took:
+            if not self.is_unsorted and time.perf_counter() - self._sorted_at < _PAUSE_FACTOR * self._sort_took:
                 return False
             self._start_sort()
         began = time.perf_counter()
@@ -179,7 +179,7 @@ class VisibleRows:
         return index.size.__getitem__ if self.order is Order.SIZE else self._latency
 
     def _latency(self, entry: int) -> int:
-        latency = self._index.waited(self._index.first + entry, self._index.now)
+        latency = self._index.waited(self._index.first + entry, self._index.latest_at)
         return -1 if latency is None else latency
 
     def _is_match(self, row: int) -> bool:
@@ -205,11 +205,11 @@ class VisibleRows:
         return self._by_time() if self._sorted is None else self._sorted
 
     def _by_time(self) -> Sequence[int]:
-        """Return the rows by time, whatever the sort order."""
+        """Return the rows by time, regardless of the sort order."""
         if self._rows is not None:
             return self._rows.rows
-        in_order, index = self._index.by_time, self._index
-        return range(index.first, index.end) if in_order is None else in_order.rows
+        rows_by_time, index = self._index.by_time, self._index
+        return range(index.first, index.end) if rows_by_time is None else rows_by_time.rows
 
     def has(self, row: int) -> bool:
         """Whether a row is visible."""
@@ -225,8 +225,8 @@ class VisibleRows:
             except ValueError:
                 return 0
         row = max(self._index.first, min(row, self._index.end - 1))
-        in_order = self._index.by_time if self._rows is None else self._rows
-        return max(0, row - self._index.first) if in_order is None else in_order.position(row)
+        rows_by_time = self._index.by_time if self._rows is None else self._rows
+        return max(0, row - self._index.first) if rows_by_time is None else rows_by_time.position(row)
 
 
 def _rank_key(ranks: Sequence[int], numbers: array[int]) -> Callable[[int], int]:

@@ -20,7 +20,7 @@ class DissectedSource(Source):
     Args:
         name: The name shown to the user.
         arguments: Files and options for that command.
-        stdin: Descriptor for the child's standard input, if it reads that; closed here once the child has it.
+        stdin: Descriptor for the child's standard input, if it reads it; closed here once the child has it.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], *, stdin: int | None = None) -> None:

@@ -18,9 +18,9 @@ _PIECE: Final = 4096
 _STEP: Final = 4 << 20
 
 
-def is_compressed(file: int) -> bool:
+def is_compressed(fd: int) -> bool:
     """Whether an open file is gzip or zstd."""
-    return os.pread(file, 4, 0).startswith((GZIP_MAGIC, ZSTD_MAGIC))
+    return os.pread(fd, 4, 0).startswith((GZIP_MAGIC, ZSTD_MAGIC))
 
 
 class UnpackedFile:
@@ -29,28 +29,28 @@ class UnpackedFile:
     `damage` is a sentence about why the rest is not available, None if there is no problem.
 
     Args:
-        file: Its descriptor, closed by `close`.
+        fd: The file's descriptor, closed by `close`.
     """
 
-    def __init__(self, file: int) -> None:
+    def __init__(self, fd: int) -> None:
         self.spool = Spool()
         self.damage: str | None = None
-        self._file = file
+        self._fd = fd
         self._offset = 0
-        self._gzip = os.pread(file, 2, 0) == GZIP_MAGIC
+        self._gzip = os.pread(fd, 2, 0) == GZIP_MAGIC
         self._stream = self._new_stream()
 
     @property
     def remaining_bytes(self) -> int:
         """Estimated number of bytes still to unpack, assuming the same compression ratio."""
-        unpacked, remaining = self.spool.progress[1], os.fstat(self._file).st_size - self._offset
+        unpacked, remaining = self.spool.progress[1], os.fstat(self._fd).st_size - self._offset
         return unpacked * remaining // self._offset if self._offset and self.damage is None else 0
 
     def step(self) -> bool:
-        """Unpack the next part; return whether there was any. Blocks, so call it in a thread."""
+        """Unpack the next part; return whether there was one. Blocks, so call it in a thread."""
         unpacked = 0
         while self.damage is None and unpacked < _STEP:
-            if not (data := os.pread(self._file, _PIECE, self._offset)):
+            if not (data := os.pread(self._fd, _PIECE, self._offset)):
                 break
             self._offset += len(data)
             try:
@@ -84,4 +84,4 @@ class UnpackedFile:
 
     def close(self) -> None:
         """Close the file; the spool stays."""
-        os.close(self._file)
+        os.close(self._fd)

@@ -25,7 +25,7 @@ _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
 
 
 def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, reads_keys: bool = True) -> Source:
-    """Open a source; blocks.
+    """Open a source; this blocks.
 
     Args:
         names: Files and directories, or ``-``, or one address or control socket of a running proxy; if empty, the
@@ -38,7 +38,7 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
         UserError: The source cannot be opened.
     """
     if not names:
-        return _running_proxy(keep)
+        return _open_running_proxy(keep)
     if len(names) == 1:
         [name] = names
         path = Path(name.removeprefix("unix:"))
@@ -47,9 +47,9 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
         if path.is_fifo():  # kproxy tui <(...)
             return DissectedSource(name, ["-", *options], stdin=os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         if path.is_socket():
-            return _proxy_at_socket(path, keep)
+            return _open_proxy_at_socket(path, keep)
         if _ADDRESS.fullmatch(name) and not path.exists():
-            return _proxy_at(name, keep)
+            return _open_proxy(name, keep)
     if "-" in names:
         raise UserError("'-' (standard input) cannot be combined with other sources")
     are_traces = [_is_trace(name) for name in names]
@@ -58,15 +58,15 @@ def open_source(names: Sequence[str], options: Sequence[str], *, keep: int, read
     return DissectedSource(files_name(names), [*options, "--", *names])
 
 
-def _running_proxy(keep: int) -> Source:
+def _open_running_proxy(keep: int) -> Source:
     try:
         listeners = find_only().greeting.listeners
     except ControlError as error:
         raise _user_error(error) from None
-    return _proxy_at(listeners[0].listen, keep)
+    return _open_proxy(listeners[0].listen, keep)
 
 
-def _proxy_at(address: str, keep: int) -> Source:
+def _open_proxy(address: str, keep: int) -> Source:
     try:
         find(address)
     except ControlError as error:
@@ -80,19 +80,19 @@ def _user_error(error: ControlError) -> UserError:
     return UserError(str(error))
 
 
-def _proxy_at_socket(path: Path, keep: int) -> Source:
+def _open_proxy_at_socket(path: Path, keep: int) -> Source:
     """Open the proxy that listens on a Unix socket, or whose control socket it is."""
     try:
-        return _proxy_at(f"unix:{path}", keep)
+        return _open_proxy(f"unix:{path}", keep)
     except UserError:
         pass
 
-    async def reach() -> None:
+    async def try_connecting() -> None:
         async with connect(path):
             pass
 
     try:
-        asyncio.run(reach())
+        asyncio.run(try_connecting())
     except ControlError as error:
         raise UserError(str(error)) from None
     return ProxySource(str(path), lambda: path, keep=keep)
@@ -102,21 +102,21 @@ def _open_stdin(*, reads_keys: bool) -> int:
     """Return a descriptor of the piped input; with `reads_keys`, standard input becomes the terminal."""
     if sys.stdin.isatty():
         raise UserError("'-' needs a pipe, e.g. tcpdump -i lo -w - port 9092 | kproxy tui -")
-    piped = os.dup(0)
+    piped_fd = os.dup(0)
     if not reads_keys:
-        return piped
+        return piped_fd
     try:
-        terminal = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+        terminal_fd = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        os.close(piped)
+        os.close(piped_fd)
         raise UserError("no terminal to read keys from; kproxy dissect - works without one") from None
-    os.dup2(terminal, 0)
-    os.close(terminal)
-    return piped
+    os.dup2(terminal_fd, 0)
+    os.close(terminal_fd)
+    return piped_fd
 
 
 def _is_trace(name: str) -> bool:
-    """Whether the name is that of a trace file, or of a directory with only trace files; false for a capture."""
+    """Whether a name denotes a trace file, or a directory that has only trace files; false for a capture."""
     path = Path(name)
     if path.is_dir():
         if not (paths := input_files(path)):

@@ -39,7 +39,7 @@ class _File:
 
 
 class TraceSource(Source):
-    """Trace files, including those in directories: by hour, and by time within an hour.
+    """Trace files, including those in directories, read by hour, and by time within an hour.
 
     New files are picked up, and growing files are followed. A renamed file keeps its inode, so it is not read twice.
     """
@@ -56,8 +56,8 @@ class TraceSource(Source):
         """See `Source`."""
         while True:
             began = time.monotonic()
-            for path, file in await asyncio.to_thread(self._open_new_files):
-                self._add_file(path, file)
+            for path, fd in await asyncio.to_thread(self._open_new_files):
+                self._add_file(path, fd)
             elapsed = time.monotonic() - began
             await self._unpack()
             self._update_phase()
@@ -85,15 +85,15 @@ class TraceSource(Source):
             with suppress(OSError):  # the directory has been deleted meanwhile
                 yield from trace_files(path) if path.is_dir() else [path]
 
-    def _add_file(self, path: Path, file: int) -> None:
+    def _add_file(self, path: Path, fd: int) -> None:
         group = "/".join(part for part in path.parts if part.startswith(("date=", "hour=")))
-        if is_compressed(file):
-            packed = UnpackedFile(file)
-            self._active.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
+        if is_compressed(fd):
+            packed = UnpackedFile(fd)
+            self._active.append(_File(path, fd, packed, self._merged.add(packed.spool, group, filling=True)))
             self._packed.append(packed)
         else:
-            uncompressed = FileStore(file)
-            self._active.append(_File(path, file, uncompressed, self._merged.add(uncompressed, group)))
+            uncompressed = FileStore(fd)
+            self._active.append(_File(path, fd, uncompressed, self._merged.add(uncompressed, group)))
 
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
@@ -107,10 +107,10 @@ class TraceSource(Source):
 
     def _update_phase(self) -> None:
         """Close finished files and update the phase."""
-        growing = False
+        any_growing = False
         for file in tuple(self._active):
             if file.is_growing():
-                growing = True
+                any_growing = True
             elif not file.complete:
                 file.complete = True
                 file.content.end()
@@ -118,10 +118,10 @@ class TraceSource(Source):
                 self._merged.deactivate(file.part)
                 self._active.remove(file)
         read_bytes, total_bytes = self.store.progress
-        if growing and self.phase is SourcePhase.LIVE:
+        if any_growing and self.phase is SourcePhase.LIVE:
             return  # new files may appear
         self.phase = (
-            SourcePhase.READING if read_bytes < total_bytes else SourcePhase.LIVE if growing else SourcePhase.ENDED
+            SourcePhase.READING if read_bytes < total_bytes else SourcePhase.LIVE if any_growing else SourcePhase.ENDED
         )
         self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 

@@ -56,12 +56,12 @@ class ProxySource(Source):
 
     async def run(self) -> None:
         """See `Source`."""
-        pause = _FIRST_PAUSE_S
+        pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 async with connect(await asyncio.to_thread(self._locate)) as client:
                     await self._start_watching(client)
-                    pause = _FIRST_PAUSE_S
+                    pause_s = _FIRST_PAUSE_S
                     async for line in client:
                         self._add_line(line)
                 reason = "it has ended"
@@ -76,8 +76,8 @@ class ProxySource(Source):
             if (end_reason := self._end_reason()) is not None:
                 self.phase, self.sentence = SourcePhase.ENDED, end_reason
                 return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _end_reason(self) -> str | None:
         """Return why the proxy will not come back, if known."""
@@ -89,7 +89,7 @@ class ProxySource(Source):
             greeting.pid,
             greeting.started,
         )
-        restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
+        restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # so its backlog is new
         client.on_listeners = lambda: self._show_listeners(client.greeting)
         client.on_late = self._add_late_response
         client.watch_silence(self._show_silence)
@@ -103,7 +103,7 @@ class ProxySource(Source):
             self.messages.append(f"trace: {greeting.trace}")
 
     def _show_listeners(self, greeting: Greeting) -> None:
-        self.name = _name(greeting)
+        self.name = _display_name(greeting)
 
     def _show_silence(self, silent: bool) -> None:
         self.sentence = NOT_RESPONDING if silent else ""
@@ -113,11 +113,12 @@ class ProxySource(Source):
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
-        lost = timestamp(self._lost_at)
+        lost_ts = timestamp(self._lost_at)
         if not is_same:
             for connection in self._open.values():
-                closed = CloseLine(v=FORMAT, ts=lost, connection_id=connection.connection_id, client=connection.client,
-                                   server=connection.server, by="proxy", how="lost")  # fmt: skip
+                closed = CloseLine(v=FORMAT, ts=lost_ts, connection_id=connection.connection_id,
+                                   client=connection.client, server=connection.server,
+                                   by="proxy", how="lost")  # fmt: skip
                 self._spool.append(encode_line(closed))
             self._open.clear()
         reason = (
@@ -125,7 +126,7 @@ class ProxySource(Source):
             if is_same
             else f"the proxy ended: the following rows are from a new one, process {greeting.pid}"
         )
-        gap = GapLine(v=FORMAT, ts=lost, connection_id="", direction="both", bytes=0, reason=reason)
+        gap = GapLine(v=FORMAT, ts=lost_ts, connection_id="", direction="both", bytes=0, reason=reason)
         self._spool.append(encode_line(gap))
 
     def _add_line(self, line: bytes) -> None:
@@ -143,7 +144,7 @@ class ProxySource(Source):
             self.late.pop(parsed.connection_id, None)
 
 
-def _name(greeting: Greeting) -> str:
+def _display_name(greeting: Greeting) -> str:
     pairs = greeting.pairs
     return ", ".join(pairs[:2]) + (f" and {len(pairs) - 2} more" if len(pairs) > 2 else "")
 

@@ -36,8 +36,8 @@ class Source(ABC):
     """A source of trace lines.
 
     `name` is shown to the user; `phase` and `sentence` are its state, `messages` its warnings so far. `is_stream` is
-    true if the user wants to see the newest rows first. `late` has the last report about the oldest waiting request
-    of a connection, by connection id.
+    true if the user wants to see the newest rows first. `late` maps a connection id to the last report about
+    the connection's oldest waiting request.
     """
 
     is_stream = False

@@ -1,4 +1,4 @@
-"""The table of connections, and that of brokers, which sums the connections to each address."""
+"""The table of connections, and the table of brokers, which sums the connections to each address."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 def brokers(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of the addresses that clients connect to."""
-    by_server: dict[str, list[ConnectionSummary]] = {}
+    summaries_by_server: dict[str, list[ConnectionSummary]] = {}
     for summary in facts.rows_in_view(session, view):
-        by_server.setdefault(summary.server, []).append(summary)
+        summaries_by_server.setdefault(summary.server, []).append(summary)
     about = "Brokers by the address that clients reach, with the traffic of all connections to each."
-    rows = [_broker(name, summaries) for name, summaries in by_server.items()]
+    rows = [_broker_row(name, summaries) for name, summaries in summaries_by_server.items()]
     return OverviewTable("Brokers", about, _BROKER_COLUMNS, rows, "-requests")
 
 
@@ -103,7 +103,7 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
     return OverviewRow(item.connection_id, values, filter_text, facts=facts.facts(session, item), marks=marks)
 
 
-def _broker(name: str, summaries: list[ConnectionSummary]) -> OverviewRow:
+def _broker_row(name: str, summaries: list[ConnectionSummary]) -> OverviewRow:
     errors: Counter[str] = Counter()
     for summary in summaries:
         errors.update(dict(summary.errors))

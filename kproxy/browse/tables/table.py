@@ -79,11 +79,11 @@ class OverviewTable:
     more: str = ""
 
 
-def table_json(table: OverviewTable, numbers: dict[int, int] | None = None) -> dict[str, Any]:
-    """Return a table as JSON values; texts are safe to show. `numbers`, if given, replaces rows of the index."""
+def table_json(table: OverviewTable, numbers_by_row: dict[int, int] | None = None) -> dict[str, Any]:
+    """Return a table as JSON values; texts are safe to show. `numbers_by_row`, if given, replaces the row numbers."""
 
     def number(row: int | None) -> int | None:
-        return row if numbers is None or row is None else numbers.get(row)
+        return row if numbers_by_row is None or row is None else numbers_by_row.get(row)
 
     def json_value(value: Any, kind: ColumnKind) -> Any:
         if kind is ColumnKind.SPANS:

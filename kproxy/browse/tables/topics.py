@@ -54,8 +54,8 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
     live, name = session.source.live, item.topic or item.topic_id or ""
     values = [
         name or "?",
-        *_traffic(item.produced, live=live),
-        *_traffic(item.fetched, live=live),
+        *_traffic_values(item.produced, live=live),
+        *_traffic_values(item.fetched, live=live),
         item.fetched.empty,
         item.lag,
         item.lag_max,
@@ -69,6 +69,6 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
     return OverviewRow(name, values, filter_text, facts=facts.facts(session, item, _MAX_SHOWN), marks=marks)
 
 
-def _traffic(traffic: Traffic, *, live: bool) -> list[object]:
+def _traffic_values(traffic: Traffic, *, live: bool) -> list[object]:
     over_time = spark(traffic.minute if live else traffic.all_time)
     return [traffic.records, traffic.records_rate, over_time, traffic.bytes]

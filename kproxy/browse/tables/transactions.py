@@ -66,7 +66,7 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
         item.fenced,
         item.longest_ns // 1000 or None,
         item.problem(now),
-        [_span(span, start, now) for span in spans],
+        [_time_span(span, start, now) for span in spans],
     ]
     marks = [(f"{span.outcome.value} transaction of {timestamp(span.begun_at)[11:23]}", span.row)
              for span in reversed(spans[-_MAX_SHOWN:])]  # fmt: skip
@@ -74,7 +74,7 @@ def _row(session: BrowseSession, item: TransactionRow, start: int) -> OverviewRo
     return OverviewRow(item.key, values, filter_text, item.row, facts.facts(session, item), marks)
 
 
-def _span(span: TransactionSpan, start: int, now: int) -> TimeSpan:
+def _time_span(span: TransactionSpan, start: int, now: int) -> TimeSpan:
     ended_at = now if span.ended_at is None else span.ended_at
     total_time = max(now - start, 1)
     begin, length = 1000 * (span.begun_at - start) // total_time, 1000 * (ended_at - span.begun_at) // total_time

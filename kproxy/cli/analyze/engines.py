@@ -1,4 +1,4 @@
-"""Chooses the engine of a command: Sail beside this process, Spark, or no engine for `convert`."""
+"""Chooses the engine of a command: Sail in a process of its own, Spark, or no engine for `convert`."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def _spark_requirement(args: argparse.Namespace, *, converts: bool) -> str:
         return "--follow is a stream"
     if args.repair:
         return "--repair rewrites a table"
-    if args.where and (part := _spark_only_part(args.where)):
-        return part
+    if args.where and (reason := _spark_only_part(args.where)):
+        return reason
     if args.format in _SPARK_FORMATS:
         return f"--format {args.format}"
     paths = [*args.traces, *([args.out] if args.out else [])]
     for path in paths:
         if urlsplit(path).scheme not in ("", "file"):
             return f"{path} is not a local path"
-    if form := next(filter(None, map(_format_of_table, [args.out or ""] if converts else args.traces)), ""):
-        return f"a table of {form}"
+    if table_format := next(filter(None, map(_format_of_table, [args.out or ""] if converts else args.traces)), ""):
+        return f"a table of {table_format}"
     return ""
 
 
@@ -123,7 +123,7 @@ def _format_of_table(path: str) -> str:
     for record in Path(path.removeprefix("file:"), "_files").glob("batch=*/*.json"):
         with suppress(OSError):
             text = record.read_text()
-            return next((form for form in _SPARK_FORMATS if f'"format":"{form}"' in text), "")
+            return next((table_format for table_format in _SPARK_FORMATS if f'"format":"{table_format}"' in text), "")
     return ""
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kproxy.spark.streaming.execution import RunningQueries
     from kproxy.spark.streaming.queries import Span
 
-#: The number of partitions of the state, and of files per table and batch. The amount of data is small.
+#: The number of partitions of the state, and of files per table and batch: few, because there is little data.
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 _WINDOW, _LATE = "1m", "30s"
 _MIN_WINDOW_US = 1_000_000
@@ -59,7 +59,7 @@ def check_follow(args: argparse.Namespace) -> None:
 
 
 def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
-    """Return the windows of the queries. They overlap `on_terminal`."""
+    """Return the windows of the queries. They overlap only `on_terminal`."""
     from kproxy.spark.streaming.queries import Span
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
@@ -79,7 +79,7 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
     on_terminal = not args.out and args.format in (None, "table") and sys.stdout.isatty()
     span = _span(args, on_terminal=on_terminal)
     query_names = args.job or names()
-    output, notes = (
+    output, stream_warnings = (
         _output(args, query_names, span, on_terminal=on_terminal),
         StreamWarnings(query_names[0], args.late or _LATE),
     )
@@ -96,9 +96,9 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
                     screen.refresh()
                     continue
                 screen.handle(event)
-                notes.handle(event)
+                stream_warnings.handle(event)
             screen.refresh()
-            notes.close()
+            stream_warnings.close()
     if args.out and set(query_names) & set(ROLLING):
         say(f"incomplete windows are written to {args.out} when you run --follow on it again")
 
@@ -167,14 +167,14 @@ def _description(args: argparse.Namespace, span: Span) -> str:
     """Describe the query. A later run on the same directory must match the description stored with the tables."""
     from kproxy.trace.formatting import duration
 
-    local = (urlsplit(path).scheme == "" for path in args.traces)
+    are_local = (urlsplit(path).scheme == "" for path in args.traces)
     paths = (
-        str(Path(path).absolute()) if is_local else path for path, is_local in zip(args.traces, local, strict=True)
+        str(Path(path).absolute()) if is_local else path for path, is_local in zip(args.traces, are_local, strict=True)
     )
     filter_options = f" --where '{args.where}'" if args.where else ""
     filter_options += f" --sample {args.sample}" if args.sample is not None else ""
-    times = f" --window {duration(span.window)} --late {duration(span.late)}"
-    return f"{' '.join(paths)}{filter_options}{times} --format {args.format or 'parquet'}"
+    time_options = f" --window {duration(span.window)} --late {duration(span.late)}"
+    return f"{' '.join(paths)}{filter_options}{time_options} --format {args.format or 'parquet'}"
 
 
 @contextmanager

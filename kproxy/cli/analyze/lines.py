@@ -103,14 +103,14 @@ def warn_unread(damage: InputDamage, batch: TableBatch) -> None:
 
     if batch.corrupt:
         report = damage if batch.corrupt > sum(map(_has_incomplete_end, batch.corrupt_files)) else warn
-        some = f", as in {safe(batch.example)}" if batch.example else ""
+        example = f", as in {safe(batch.example)}" if batch.example else ""
         files = f"; {_join_limited(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
         report(
-            f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{some}{files}"
+            f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{example}{files}"
         )
     if batch.damaged:
-        count = f"{batch.damaged_files} of {len(batch.files)} files could not be read completely"
-        warn(f"{count}: {_join_limited(batch.damaged, '; ')}")
+        damage_text = f"{batch.damaged_files} of {len(batch.files)} files could not be read completely"
+        warn(f"{damage_text}: {_join_limited(batch.damaged, '; ')}")
 
 
 def _has_incomplete_end(uri: str) -> bool:

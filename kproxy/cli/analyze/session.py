@@ -43,7 +43,7 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
     from kproxy.filters import FilterError
     from kproxy.outputs.stderr import say
 
-    # Started before pyspark is imported, which takes as long as the start of the engine.
+    # Started before pyspark is imported: the import takes as long as the start of the engine.
     embedded = EmbeddedEngine(memory()) if choice.engine == EMBEDDED else None
     if choice.why:
         name = f"embedded ({version()})" if embedded else "Spark"
@@ -66,8 +66,9 @@ def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         interrupted = True
-        engine.kill()  # so that cleaning up in the engine fails at once ...
-        sys.unraisablehook = lambda _: None  # ... which pyspark's iterators would report
+        # Kill the engine so that cleanup fails at once, and silence the errors that pyspark's iterators then report.
+        engine.kill()
+        sys.unraisablehook = lambda _: None
         raise KeyboardInterrupt
 
     old_handler = signal.signal(signal.SIGINT, interrupt)
@@ -87,10 +88,10 @@ def _embedded_session(engine: EmbeddedEngine) -> Iterator[SparkSession]:
 
 def embedded_error(engine: EmbeddedEngine, error: Exception) -> str:
     """Return a sentence about an error of the embedded engine."""
-    lost = _LOST in str(error)
-    if engine.has_died or (lost and engine.ends(within=5)):
+    is_connection_lost = _LOST in str(error)
+    if engine.has_died or (is_connection_lost and engine.ends(within=5)):
         return f"the embedded engine died, probably out of memory; {_MORE_MEMORY}"
-    if lost:
+    if is_connection_lost:
         return f"the embedded engine has closed its connection; {_MORE_MEMORY}"
     return f"{version()}: {cause_of(error)}"
 
@@ -149,4 +150,4 @@ def cause_of(error: Exception) -> str:
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
     messages = (line for line in lines if line and not line.startswith("An error occurred while calling"))
     message = _JAVA_CLASS.sub("", next(messages, type(error).__name__))[:400]
-    return f"{message}; {_PACKAGE_HINT}" if any(sign in message for sign in _NO_PACKAGE) else message
+    return f"{message}; {_PACKAGE_HINT}" if any(code in message for code in _NO_PACKAGE) else message

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kproxy.spark.ingest.lines import Lines
 
-#: gRPC's error if the server is gone, which therefore makes no other table either.
+#: The status of gRPC if the server is gone, so that no other table can be made either.
 _SERVER_GONE = "StatusCode.UNAVAILABLE"
 
 
@@ -41,19 +41,19 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
 
     names = args.job or [name for name in jobs.names() if args.out or name not in jobs.STORED]
     period = Period(selection.since, selection.until)
-    with_history = period
+    period_with_history = period
     if selection.since is not None and args.history and (args.html or "anomalies" in names):
-        with_history = Period(selection.since - args.history, selection.until)
+        period_with_history = Period(selection.since - args.history, selection.until)
     if selection.sample is not None:
         say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(
-                spark, args.traces, capture_options(args), period=with_history, where=condition(selection),
+                spark, args.traces, capture_options(args), period=period_with_history, where=condition(selection),
                 on_batch=partial(warn_unread, damage), on_empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
-            rows = lines.rows if with_history == period else lines.rows.where(period.column())
+            rows = lines.rows if period_with_history == period else lines.rows.where(period.column())
             stack.enter_context(shared_results(rows, jobs.names() if args.html else names))
         options = {"time_zone": args.time_zone, "since": selection.since if args.history else None}
         own_jobs = {"anomalies": partial(jobs.find("anomalies").run, lines.rows, **options)}
@@ -61,18 +61,18 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
             _write_report(spark, replace(lines, rows=rows), own_jobs, args)
             if not args.out:
                 return
-        failed: dict[str, str] = {}
+        errors_by_job: dict[str, str] = {}
         for position, (job, table) in enumerate(jobs.plan_jobs(names, rows, own_jobs), start=1):
-            waiting = progress(spark, f"{job.name} ({position} of {len(names)})")
+            progress_display = progress(spark, f"{job.name} ({position} of {len(names)})")
             try:
-                _write_table(table, job.name, args, waiting, has_several_clusters=len(lines.clusters) > 1)
+                _write_table(table, job.name, args, progress_display, has_several_clusters=len(lines.clusters) > 1)
             except ENGINE_ERRORS as error:  # the other tables may succeed
                 if _SERVER_GONE in str(error):
                     raise
-                failed[job.name] = cause_of(error)
-    if failed:
-        engine, failed_names = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(failed)
-        raise UserError(f"{engine} could not make {failed_names}: {next(iter(failed.values()))}")
+                errors_by_job[job.name] = cause_of(error)
+    if errors_by_job:
+        engine, failed_names = "the embedded engine" if is_embedded(spark) else "Spark", ", ".join(errors_by_job)
+        raise UserError(f"{engine} could not make {failed_names}: {next(iter(errors_by_job.values()))}")
 
 
 def _write_report(
@@ -96,22 +96,22 @@ def _write_table(
     make_table: Callable[[], DataFrame],
     name: str,
     args: argparse.Namespace,
-    waiting: AbstractContextManager[None],
+    progress_display: AbstractContextManager[None],
     *,
     has_several_clusters: bool,
 ) -> None:
-    """Write a table, showing progress with `waiting`. As text, it omits the cluster column if there is one cluster."""
+    """Write a table while `progress_display` is shown. As text, it has a cluster column only for several clusters."""
     from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table
 
     if args.out:
-        with waiting:
+        with progress_display:
             write_files(make_table(), f"{args.out}/{name}", args.format or "parquet")
     elif args.format in ("json", "csv"):
-        with nullcontext() if sys.stdout.isatty() else waiting:  # a terminal cannot show both at once
+        with nullcontext() if sys.stdout.isatty() else progress_display:  # a terminal cannot show both at once
             write_json(make_table(), name, sys.stdout) if args.format == "json" else write_csv(make_table(), sys.stdout)
     else:
-        with waiting:
+        with progress_display:
             table = make_table() if has_several_clusters else make_table().drop(CLUSTER)
             rows = first_rows(table, args.rows)
         write_table(table, name, rows, args.rows, sys.stdout)

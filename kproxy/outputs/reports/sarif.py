@@ -32,17 +32,17 @@ def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) 
     """Return the SARIF log with one run. `notes` are sentences about the inputs, e.g. that one is truncated."""
     sorted_causes = causes.sorted_causes()
     codes = {cause.finding.code: cause.finding for cause in sorted_causes}
-    ordered = sorted(codes)
+    sorted_codes = sorted(codes)
     driver = {
         "name": "kproxy",
         "version": __version__,
-        "rules": [_rule(codes[code]) for code in ordered],
+        "rules": [_rule(codes[code]) for code in sorted_codes],
     }
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(analysed, notes)}],
         "artifacts": [_artifact(name, analysed) for name in causes.files],
-        "results": [_result(cause, ordered.index(cause.finding.code)) for cause in sorted_causes],
+        "results": [_result(cause, sorted_codes.index(cause.finding.code)) for cause in sorted_causes],
         "properties": {"analysed": {"files": len(analysed.files)} | analysed.total.as_json()},
     }
     return encode_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}) + b"\n"

@@ -22,12 +22,12 @@ def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
         for row in rows(cause):
             file.write(paint(row) + "\n")
         file.write("\n")
-    count = Counter(cause.finding.severity for cause in verdict)
+    severity_counts = Counter(cause.finding.severity for cause in verdict)
     worst_first = sorted(RANK, key=lambda severity: -RANK[severity])
     totals = ", ".join(
-        f"{count[severity]} info" if severity == "info" else _plural(count[severity], severity)
+        f"{severity_counts[severity]} info" if severity == "info" else _plural(severity_counts[severity], severity)
         for severity in worst_first
-        if count[severity]
+        if severity_counts[severity]
     )
     if totals or not analysed.has_no_frames:
         file.write(f"{totals or 'no findings'}\n")

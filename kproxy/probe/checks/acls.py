@@ -26,12 +26,12 @@ async def round_trip(target: Target) -> None:
 
     Provisioning tools compare the described ACLs with the wanted ones; an ACL that a filter misses stays in force.
     """
-    async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
-        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
+    async with target.connection() as connection, _created_acl(target, connection, _LITERAL) as acl:
+        await _expect_described(target, connection, _acl_filter(acl["resource_name"], _LITERAL), [acl])
         delete_response = await _delete_acl(target, connection, acl["resource_name"])
-        if [_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
+        if [_described_fields(acl, acl) for acl in delete_response.body["filter_results"][0]["matching_acls"]] != [acl]:
             raise delete_response.failure("DeleteAcls does not return exactly the ACL that it deletes")
-        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
+        await _expect_described(target, connection, _acl_filter(acl["resource_name"], _LITERAL), [])
 
 
 @check("acls/prefixed", "KIP-290", _AUTHORIZER, writes=True)
@@ -40,10 +40,10 @@ async def match_filter(target: Target) -> None:
 
     Tools use MATCH to list who may use a topic; an ACL that they miss is access that nobody knows of.
     """
-    async with target.connection() as connection, _acl(target, connection, _PREFIXED) as acl:
+    async with target.connection() as connection, _created_acl(target, connection, _PREFIXED) as acl:
         name = acl["resource_name"] + "-longer"
-        await _expect_described(target, connection, _filter(name, _MATCH), [acl])
-        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
+        await _expect_described(target, connection, _acl_filter(name, _MATCH), [acl])
+        await _expect_described(target, connection, _acl_filter(acl["resource_name"], _LITERAL), [])
 
 
 @check("acls/unknown-resource-type", "KIP-140", _REQUEST)
@@ -54,7 +54,7 @@ async def unknown_resource_type(target: Target) -> None:
     """
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
     async with target.connection() as connection:
-        request = target.frame(connection, "DescribeAcls", version, **_filter(None, _ANY, _UNKNOWN))
+        request = target.frame(connection, "DescribeAcls", version, **_acl_filter(None, _ANY, _UNKNOWN))
         connection.send(request)
         response = await target.receive_refusal(connection, "DescribeAcls with an unknown resource type")
         if response is not None and response[12:14] == bytes(2):
@@ -63,7 +63,7 @@ async def unknown_resource_type(target: Target) -> None:
 
 
 @asynccontextmanager
-async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> AsyncIterator[dict[str, Any]]:
+async def _created_acl(target: Target, connection: BrokerConnection, pattern: int) -> AsyncIterator[dict[str, Any]]:
     """Create an ACL for a made-up principal, host and topic, and delete it at the end."""
     name = target.new_name("acl")
     acl = {"resource_type": _TOPIC, "resource_name": name, "pattern_type": pattern, "principal": "User:kproxy-probe",
@@ -85,7 +85,7 @@ async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> As
 
 async def _delete_acl(target: Target, connection: BrokerConnection, name: str) -> BrokerResponse:
     version = min(_VERSION, target.version("DeleteAcls", _VERSION))
-    response = await target.ask(connection, "DeleteAcls", version, filters=[_filter(name, _ANY)])
+    response = await target.ask(connection, "DeleteAcls", version, filters=[_acl_filter(name, _ANY)])
     expect(response.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
     return response
 
@@ -97,7 +97,7 @@ async def _expect_described(
     version = min(_VERSION, target.version("DescribeAcls", _VERSION))
 
     def described_acls(answer: BrokerResponse) -> list[dict[str, Any]]:
-        return [_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
+        return [_described_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
 
     response = await poll_until(
         target,
@@ -111,13 +111,13 @@ async def _expect_described(
         )
 
 
-def _filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict[str, object]:
+def _acl_filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict[str, object]:
     return {"resource_type_filter": resource_type, "resource_name_filter": name, "pattern_type_filter": pattern,
             "principal_filter": None, "host_filter": None, "operation": _ANY, "permission_type": _ANY}  # fmt: skip
 
 
-def _fields(resource: Mapping[str, Any], acl: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a described ACL in the form that `_acl` yields."""
+def _described_fields(resource: Mapping[str, Any], acl: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a described ACL in the form that `_created_acl` yields."""
     return {
         **{name: resource[name] for name in ("resource_type", "resource_name", "pattern_type")},
         **{name: acl[name] for name in ("principal", "host", "operation", "permission_type")},

@@ -85,18 +85,25 @@ async def two_members(target: Target) -> None:
         members = {entry["member_id"] for entry in join_responses[leader].body["members"]}
         if members != {first_id, second_id}:
             raise join_responses[leader].failure(f"the leader gets the members {sorted(members)}")
-        plan = {first_id: b"assignment of one", second_id: b"assignment of two"}
+        expected_assignments = {first_id: b"assignment of one", second_id: b"assignment of two"}
         async with asyncio.TaskGroup() as tasks:
             synced = {
                 member: tasks.create_task(
-                    _sync_group(coordinator, connection, group, member, generation, plan if member == leader else {})
+                    _sync_group(
+                        coordinator,
+                        connection,
+                        group,
+                        member,
+                        generation,
+                        expected_assignments if member == leader else {},
+                    )
                 )
                 for member, connection in ((first_id, first), (second_id, second))
             }
         for member, task in synced.items():
-            if task.result().body["assignment"] != plan[member]:
+            if task.result().body["assignment"] != expected_assignments[member]:
                 raise task.result().failure(
-                    f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
+                    f"the assignment is {task.result().body['assignment']!r}, not {expected_assignments[member]!r}"
                 )
         await _leave_group(coordinator, second, group, second_id)
         await _wait_for_rebalance(coordinator, first, group, first_id, generation)
@@ -210,10 +217,15 @@ async def _join_group(target: Target, connection: BrokerConnection, group: str, 
 
 
 async def _sync_group(
-    target: Target, connection: BrokerConnection, group: str, member: str, generation: int, plan: dict[str, bytes]
+    target: Target,
+    connection: BrokerConnection,
+    group: str,
+    member: str,
+    generation: int,
+    member_assignments: dict[str, bytes],
 ) -> BrokerResponse:
     assignments: list[dict[str, Any]] = [
-        {"member_id": member_id, "assignment": data} for member_id, data in plan.items()
+        {"member_id": member_id, "assignment": data} for member_id, data in member_assignments.items()
     ]
     response = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
                                 generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip

@@ -127,13 +127,13 @@ async def _check_offsets(target: Target, first_version: int, expected: Mapping[i
             data = records.encode([{"records": [{"key": None, "value": b"v", "timestamp": written_at}]}])
             expect((await topic.produce(data))["error_code"], Error.NONE, "Produce")
         for version in range(max(lowest, first_version), newest + 1):
-            for timestamp, (offset, time) in expected.items():
+            for timestamp, (offset, expected_timestamp) in expected.items():
                 description = f"ListOffsets v{version} of timestamp {timestamp}"
                 result = await topic.offset(timestamp, version)
                 expect(result["error_code"], Error.NONE, description)
-                if result["offset"] != offset or time not in (None, result["timestamp"]):
+                if result["offset"] != offset or expected_timestamp not in (None, result["timestamp"]):
                     raise CheckFailed(
                         f"{description} returns offset {result['offset']} and timestamp {result['timestamp']} instead "
                         "of offset "
-                        f"{offset}" + ("" if time is None else f" and timestamp {time}")
+                        f"{offset}" + ("" if expected_timestamp is None else f" and timestamp {expected_timestamp}")
                     )

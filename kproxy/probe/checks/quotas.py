@@ -122,12 +122,12 @@ async def _expect_throttled(
             started_at = time.monotonic()
             return await limited_target.ask(connection, api, version, **values), 1000 * (time.monotonic() - started_at)
 
-    response, took_ms = await poll_until(target, send_timed, lambda timed: timed[0].body["throttle_time_ms"] > 0)
+    response, elapsed_ms = await poll_until(target, send_timed, lambda timed: timed[0].body["throttle_time_ms"] > 0)
     throttle_ms = response.body["throttle_time_ms"]
     if throttle_ms <= 0:
         raise response.failure(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
-    if took_ms >= throttle_ms:
-        raise response.failure(f"{api} with a throttle time of {throttle_ms} ms is held back for {took_ms:.0f} ms")
+    if elapsed_ms >= throttle_ms:
+        raise response.failure(f"{api} with a throttle time of {throttle_ms} ms is held back for {elapsed_ms:.0f} ms")
 
 
 @asynccontextmanager

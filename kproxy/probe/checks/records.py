@@ -19,7 +19,7 @@ _LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.
 _VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
 _FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
 _BEFORE_ZSTD = 6  # version of Produce
-_CLOCK_TOLERANCE = 0.05  # seconds by which clocks may disagree
+_CLOCK_TOLERANCE_S = 0.05  # seconds by which clocks may disagree
 
 
 @family
@@ -36,12 +36,12 @@ def codec_checks() -> Iterator[Check]:
 async def _round_trip(codec: str, target: Target) -> None:
     if codec == "zstd":
         target.version("Produce", 7)  # KIP-110
-    now = time.time_ns() // 1_000_000
+    now_ms = time.time_ns() // 1_000_000
     produced_records: list[dict[str, Any]] = [
-        {"key": b"key", "value": b"value" * 50, "headers": [{"key": "h", "value": b"\x00\xff"}], "timestamp": now},
-        {"key": None, "value": None, "headers": [], "timestamp": now + 1},
-        {"key": b"", "value": b"", "headers": [{"key": "", "value": None}], "timestamp": now + 2},
-        {"key": "schlüssel".encode(), "value": b"\x00" * 100, "headers": [], "timestamp": now + 3},
+        {"key": b"key", "value": b"value" * 50, "headers": [{"key": "h", "value": b"\x00\xff"}], "timestamp": now_ms},
+        {"key": None, "value": None, "headers": [], "timestamp": now_ms + 1},
+        {"key": b"", "value": b"", "headers": [{"key": "", "value": None}], "timestamp": now_ms + 2},
+        {"key": "schlüssel".encode(), "value": b"\x00" * 100, "headers": [], "timestamp": now_ms + 3},
     ]
     data = records.encode([{"records": produced_records, "compression": codec, "partition_leader_epoch": -1}])
     async with scratch_topic(target) as topic:
@@ -161,10 +161,10 @@ async def max_wait(target: Target) -> None:
     async with scratch_topic(target) as topic:
         started_at = time.monotonic()
         fetch_result = await topic.fetch(max_wait_ms=400)
-        elapsed = time.monotonic() - started_at
+        elapsed_s = time.monotonic() - started_at
         expect(fetch_result["error_code"], Error.NONE, "Fetch at the end")
-        if elapsed < 0.4 - _CLOCK_TOLERANCE:
-            raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * elapsed:.0f} ms without records")
+        if elapsed_s < 0.4 - _CLOCK_TOLERANCE_S:
+            raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * elapsed_s:.0f} ms without records")
 
 
 @check("records/min-bytes", _FETCH, writes=True)

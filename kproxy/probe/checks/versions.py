@@ -40,7 +40,7 @@ async def ranges(target: Target) -> None:
 
     Clients choose their versions from this list.
     """
-    response = await _api_versions(target, target.version("ApiVersions"))
+    response = await _send_api_versions(target, target.version("ApiVersions"))
     listed = response.body["api_keys"]
     for api_key in listed:
         if not 0 <= api_key["min_version"] <= api_key["max_version"]:
@@ -62,7 +62,7 @@ async def same_in_every_version(target: Target) -> None:
     newest = target.version("ApiVersions")
     lists = {}
     for version in range(newest + 1):
-        response = await _api_versions(target, version)
+        response = await _send_api_versions(target, version)
         lists[version] = {key["api_key"]: (key["min_version"], key["max_version"]) for key in response.body["api_keys"]}
         if lists[version] != lists[0]:
             key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
@@ -105,7 +105,7 @@ async def _check_rejected(target: Target, key: int, version: int) -> None:
     await target.expect_still_serving()
 
 
-async def _api_versions(target: Target, version: int) -> BrokerResponse:
+async def _send_api_versions(target: Target, version: int) -> BrokerResponse:
     async with target.connection() as connection:
         values = {"client_software_name": "kproxy", "client_software_version": "1"} if version > 2 else {}
         return await target.ask(connection, "ApiVersions", version, **values)

@@ -157,13 +157,13 @@ def _load_ca(context: ssl.SSLContext, option: str, path: Path) -> None:
         raise TlsFileError(f"{option} {path}: {_error_text(error)}; use a PEM file that OpenSSL reads") from None
 
 
-def _check_pem(option: str, path: Path, mark: bytes, kind: str) -> None:
+def _check_pem(option: str, path: Path, marker: bytes, kind: str) -> None:
     try:
         content = path.read_bytes()
     except OSError as error:
         raise TlsFileError(f"{option} {path}: {error.strerror}; choose another file") from None
-    if mark not in content:
-        raise TlsFileError(f"{option} {path} has no PEM {kind}: use a file with a -----BEGIN ...{mark.decode()} line")
+    if marker not in content:
+        raise TlsFileError(f"{option} {path} has no PEM {kind}: use a file with a -----BEGIN ...{marker.decode()} line")
 
 
 def _error_text(error: ssl.SSLError) -> str:

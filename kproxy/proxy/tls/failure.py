@@ -86,7 +86,7 @@ def tls_error(
     name = error.reason or ""
     detail = name.replace("_", " ").lower() or "unknown"
     if "ALERT" in name or name.endswith("UNRECOGNIZED_NAME"):
-        alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
+        alert = next((reason for suffix, reason in _BY_ALERT.items() if name.endswith(suffix)), TlsReason.OTHER)
         if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java's alert if there is no certificate
             alert = TlsReason.CERTIFICATE_REQUIRED
         if own_certificate is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own_certificate.flaw(names)):

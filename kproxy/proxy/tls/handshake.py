@@ -18,7 +18,11 @@ _READ_BYTES: Final = 32 * 1024
 
 
 async def shake_hands(
-    sock: socket.socket, context: ssl.SSLContext, server_name: str | None = None, *, within: float = HANDSHAKE_TIMEOUT_S
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    server_name: str | None = None,
+    *,
+    timeout_s: float = HANDSHAKE_TIMEOUT_S,
 ) -> TlsStream:
     """Establish TLS on a non-blocking socket, which the caller still owns.
 
@@ -26,7 +30,7 @@ async def shake_hands(
         sock: A connected socket from which nothing has been read.
         context: The context of a server or a client.
         server_name: For a client: the name to send as SNI and to expect in the certificate.
-        within: Timeout in seconds for the whole handshake.
+        timeout_s: The timeout for the whole handshake.
 
     Raises:
         TlsError: TLS cannot be established. The alert and the end of the stream have been sent to the peer.
@@ -37,7 +41,7 @@ async def shake_hands(
         raise TlsError(TlsReason.OTHER, detail=f"{server_name!r} cannot be the name of a server: {error}") from None
     progress = _Progress()
     try:
-        async with asyncio.timeout(within):
+        async with asyncio.timeout(timeout_s):
             await _exchange(sock, stream, progress)
     except TimeoutError:
         raise TlsError(TlsReason.TIMEOUT, silent=progress.silent) from None

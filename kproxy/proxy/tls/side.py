@@ -67,8 +67,8 @@ class TlsSide(Side):
             self._connection.pass_on(self, plaintext, time.time_ns())
         if self.gone:
             return
-        if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
-            self.lose(failed)
+        if (answer := stream.data_to_send()) and (send_error := super().send(answer)) is not None:
+            self.lose(send_error)
         elif stream.failure is not None:
             error = tls_error(stream.failure, anonymous=stream.anonymous, own_certificate=stream.own)
             self._connection.tls_failed(self, error)
@@ -83,5 +83,5 @@ class TlsSide(Side):
 
     def _send_close_notify(self) -> None:
         """Send close_notify, unless it would hide a truncation on the other side."""
-        if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
-            super().send(goodbye)  # a failure appears when the socket is shut down or closed
+        if not (self.gone or self.peer.truncated) and (close_notify := self._stream.end()):
+            super().send(close_notify)  # a failure appears when the socket is shut down or closed

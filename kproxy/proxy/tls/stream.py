@@ -28,7 +28,7 @@ class TlsStream:
 
     Attributes:
         established: Whether the handshake is complete.
-        closed: Whether the peer has sent close_notify, its last message. Without it, what it sent may be truncated.
+        closed: Whether the peer has sent close_notify, its last message. Without it, received data may be truncated.
         failure: The error that ended the connection.
         plaintext: Whether the peer's first bytes are not TLS.
         own: The certificate that this end sends, if it has one.
@@ -138,8 +138,8 @@ def keep_requested_name(context: ssl.SSLContext) -> None:
     """Make a server's context store the host name that each client requests, in `TlsStream.requested_name`."""
     context.sslobject_class = _SslObject
 
-    def keep(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
+    def store_name(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
         if isinstance(tls, _SslObject):
             tls.requested_name = name
 
-    context.sni_callback = keep
+    context.sni_callback = store_name

@@ -21,7 +21,7 @@ _USED_BY: Final[dict[Callable[[DataFrame], DataFrame], frozenset[str]]] = {
 
 @contextmanager
 def shared_results(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
-    """Let the `wanted` jobs over `lines` share results within the context; Spark recognises them in the plans itself.
+    """Let the `wanted` jobs over `lines` share results within the context; Spark itself recognises them in the plans.
 
     A result is computed when it is first needed, and kept in memory if possible, otherwise on disk.
     """

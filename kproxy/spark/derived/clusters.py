@@ -60,7 +60,7 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
             CLUSTER, F.lit(cluster_names[0] if cluster_names else None).cast("string")
         ), cluster_names
     schema = f"_watcher string, _server string, {CLUSTER} string"
-    rows = lines.sparkSession.createDataFrame([(*place, name) for place, name in names.items()], schema)
+    rows = lines.sparkSession.createDataFrame([(*location, name) for location, name in names.items()], schema)
     is_same_server = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
     return lines.join(F.broadcast(rows), is_same_server, "left").drop("_watcher", "_server"), cluster_names
 
@@ -84,7 +84,7 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
     """
     reported: dict[ServerLocation, Counter[str]] = defaultdict(Counter)
     addresses_by_server: dict[ServerLocation, set[str]] = defaultdict(set)  # including the server itself
-    members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
+    cluster_ids: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
     for sighting in sightings:
         location = sighting.place
         own_addresses = {_canonical_address(address) for address in (location.server, *sighting.brokers)}
@@ -92,13 +92,13 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
         reported[location].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
         if sighting.cluster_id:
             for address in own_addresses:
-                members[location.watcher, address].add(sighting.cluster_id)
-                members[None, address].add(sighting.cluster_id)
+                cluster_ids[location.watcher, address].add(sighting.cluster_id)
+                cluster_ids[None, address].add(sighting.cluster_id)
     cluster_by_server = {location: max(sorted(ids), key=ids.__getitem__) for location, ids in reported.items() if ids}
     for scope in ("watcher", "any"):
         for location in addresses_by_server.keys() - cluster_by_server.keys():
             watcher = location.watcher if scope == "watcher" else None
-            ids = set().union(*(members.get((watcher, address), ()) for address in addresses_by_server[location]))
+            ids = set().union(*(cluster_ids.get((watcher, address), ()) for address in addresses_by_server[location]))
             if len(ids) == 1:
                 cluster_by_server[location] = ids.pop()
     clusters_by_watcher: dict[str, set[str]] = defaultdict(set)
@@ -134,7 +134,7 @@ def _group_by_address(
         for key in own_addresses | watcher:
             parents[root(key)] = root(_canonical_address(location.server))
     lowest_addresses: dict[str, str] = {}
-    for location in sorted(addresses_by_server, key=lambda place: place.server):
+    for location in sorted(addresses_by_server, key=lambda candidate: candidate.server):
         lowest_addresses.setdefault(root(_canonical_address(location.server)), location.server)
     return {location: lowest_addresses[root(_canonical_address(location.server))] for location in addresses_by_server}
 

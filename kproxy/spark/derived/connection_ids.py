@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 #: The start of a run, as `kproxy.trace.connection_ids.start_part` writes it. Older traces do not have it.
 _START: Final = "-[0-9]{8}T[0-9]{9}"
 
-#: The end of a file's path: the date and hour of a trace, and the name. The folder before it has one proxy, or several.
+#: The end of a file's path: the date and hour of a trace, and the name. Its parent is the folder of one proxy or more.
 FILE_NAME_PATTERN: Final = r"(/date=[^/]*)?(/hour=[^/]*)?/[^/]*$"
 
 

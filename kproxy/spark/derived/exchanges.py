@@ -51,7 +51,7 @@ def _pair(frames: DataFrame) -> DataFrame:
     A response names its request by offset, except in older traces, where equal `_KEY` columns identify an exchange.
     """
     request_struct, response_struct = F.struct("offset", "request"), F.struct("request_offset", "answer")
-    sides = frames.groupBy(*_KEY).agg(
+    frames_by_key = frames.groupBy(*_KEY).agg(
         F.array_sort(F.collect_list(F.when(F.col("request").isNotNull(), request_struct))).alias("asked"),
         F.array_sort(F.collect_list(F.when(F.col("answer").isNotNull(), response_struct))).alias("answers"),
     )
@@ -60,7 +60,7 @@ def _pair(frames: DataFrame) -> DataFrame:
     own_responses = F.filter(
         "answers", lambda answer: lacks_offsets | (answer["request_offset"] == F.col("one.offset"))
     )
-    expanded = sides.withColumn("one", F.explode(requests))
+    expanded = frames_by_key.withColumn("one", F.explode(requests))
     return expanded.select(
         *_KEY, F.col("one.request").alias("request"), F.get(own_responses, F.lit(0))["answer"].alias("answer")
     )

@@ -88,7 +88,7 @@ def with_lives(events: DataFrame, joins: Column) -> DataFrame:
 
     Args:
         events: From `group_events`, with heard_us, the time to sort by.
-        joins: Which events show the generation, or epoch, that the group has reached.
+        joins: Whether an event shows the generation, or epoch, that the group has reached.
     """
     group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))

@@ -1,4 +1,4 @@
-"""Latencies as counts in log-linear buckets, which add up over any time: minutes give the percentiles of weeks.
+"""Latencies as counts in log-linear buckets. Counts of minutes can be added up, even to the percentiles of weeks.
 
 A bucket is named by its lower bound, a latency in which all but the highest six bits are zero. So a power of two has
 32 buckets, and a bound is at most 3.1 % below the latencies in its bucket; below 64 µs it is exact.
@@ -30,7 +30,7 @@ def _width(latency: Column) -> Column:
 
 
 def percentiles(facts: DataFrame, *by: str, shares: Sequence[float] = SHARES) -> DataFrame:
-    """Return percentiles of latency over any rows of the table `facts`, of an hour or of a year.
+    """Return percentiles of latency over any rows of the table `facts`, whether of an hour or of a year.
 
     Args:
         facts: Rows of the table; uses latencies, and the columns of `by`. Rows with a topic count the same latencies as
@@ -40,7 +40,7 @@ def percentiles(facts: DataFrame, *by: str, shares: Sequence[float] = SHARES) ->
 
     Returns:
         The columns of `by`, responses, and for each share a column such as p50_us, p99_us or p999_us (double, µs): the
-        middle of the bucket that contains the latency at this rank (nearest rank), so at most 1.6 % from it. Sorted by
+        middle of the bucket that contains the latency at this rank (nearest rank), so at most 1.6 % off. Sorted by
         `by`.
     """
     counts = (

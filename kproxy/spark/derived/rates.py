@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name
 from kproxy.spark.sentences import host
 
-#: Requests per minute on one connection from which the rate is high: ten per second.
+#: The number of requests per minute on one connection that counts as a high rate: ten per second.
 BUSY: Final = 600
 
 

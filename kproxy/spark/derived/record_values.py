@@ -42,7 +42,7 @@ def record_values(lines: DataFrame) -> DataFrame:
     records = decoded.select(*identifying_columns, "client", "topics", F.explode(entries).alias("entry")).select(
         *identifying_columns,
         "client",
-        F.coalesce("entry.name", _topic_name_of(F.col("entry.id")), "entry.id").alias("topic"),
+        F.coalesce("entry.name", _topic_name(F.col("entry.id")), "entry.id").alias("topic"),
         F.explode("entry.records").alias("record"),
     )
     parts = records.select(*identifying_columns, "client", "topic", F.inline(_record_parts(F.col("record"))))
@@ -65,11 +65,11 @@ def record_values(lines: DataFrame) -> DataFrame:
     )
 
 
-def _topic_entry(entry: Column, name: str, partitions: str) -> Column:
+def _topic_entry(entry: Column, name_key: str, partitions_key: str) -> Column:
     """Return a topic of the body as a struct of its name, its id, and its records."""
-    batches = F.flatten(F.array_compact(F.transform(entry[partitions], lambda partition: partition["records"])))
+    batches = F.flatten(F.array_compact(F.transform(entry[partitions_key], lambda partition: partition["records"])))
     records = F.flatten(F.array_compact(F.transform(batches, lambda batch: batch["records"])))
-    return F.struct(entry[name].alias("name"), entry["topic_id"].alias("id"), records.alias("records"))
+    return F.struct(entry[name_key].alias("name"), entry["topic_id"].alias("id"), records.alias("records"))
 
 
 def _record_parts(record: Column) -> Column:
@@ -96,6 +96,6 @@ def _json_member(name: str) -> Column:
     return F.get_json_object(F.col("value"), f"$.{name}")
 
 
-def _topic_name_of(topic_id: Column) -> Column:
+def _topic_name(topic_id: Column) -> Column:
     """Return the topic name that the line has for a topic id."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

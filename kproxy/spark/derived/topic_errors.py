@@ -22,7 +22,7 @@ def errors_about_topics() -> Column:
 def topic_index(error: Column) -> Column:
     """Return the index in `topics` of an error's topic, null if the error is not about a topic."""
     path = error["path"]
-    # One list has the topics of all groups.
+    # `topics` has the topics of all groups, so only indexes within the first group are valid in it.
     is_of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")
     index = F.nullif(F.regexp_extract(path, _TOPIC_PATH, 1), F.lit("")).cast("int")
     return F.when(~is_of_other_group & (index < F.size("topics")), index)

@@ -34,8 +34,8 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
 
     Connections with the same id are told apart by their open lines. The id of each then has the time of that line as
     its second to last part: ``vm-1-1`` becomes ``vm-1-20261121T031737801-1``. A line belongs to the connection whose
-    open line is in its file, else in its folder, else anywhere; of several, to the last one opened before it. Ids that
-    do not repeat stay as they are.
+    open line is in its file, else in its folder, else anywhere; among several, to the last one opened before it. Ids
+    that do not repeat stay as they are.
 
     Args:
         lines: Rows of ROW.
@@ -53,10 +53,10 @@ def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFr
     )
     rows = []
     for row in repeated_ids:
-        name: str = row["connection_id"]
-        ids = identify_connections(name, (Opened(*row) for row in row["opened"]))
+        connection_id: str = row["connection_id"]
+        ids = identify_connections(connection_id, (Opened(*row) for row in row["opened"]))
         if len({id_ for _, id_ in ids}) > 1:
-            rows.append((name, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
+            rows.append((connection_id, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
     if not rows:
         return wanted
     ids_by_name = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
@@ -72,12 +72,12 @@ def identify_connections(connection_id: str, opened: Iterable[Opened]) -> Sequen
     """
     source, _, number = connection_id.rpartition("-")
     ids: list[tuple[Opened, str]] = []
-    for connection in sorted(opened, key=lambda line: (line.us, line.file or "")):
+    for open_line in sorted(opened, key=lambda line: (line.us, line.file or "")):
         previous = ids[-1] if ids else None
-        if previous is not None and connection.midstream and connection[3:] == previous[0][3:]:
-            ids.append((connection, previous[1]))
+        if previous is not None and open_line.midstream and open_line[3:] == previous[0][3:]:
+            ids.append((open_line, previous[1]))
         else:
-            ids.append((connection, f"{source}-{start_part(connection.us * 1000)}-{number}"))
+            ids.append((open_line, f"{source}-{start_part(open_line.us * 1000)}-{number}"))
     return ids
 
 

@@ -24,7 +24,7 @@ def column_of(field: FilterField) -> Column:
     if field.name == "marked":
         return F.coalesce(value, F.lit(False))
     if "kind" in field.columns and field.name != "kind":
-        # Omitted from lines where it is 0 or false; one kind of line has it.
+        # Such a field is omitted from lines where it is 0 or false; only one kind of line has it.
         [kind] = [kind for kind, line in KINDS.items() if field.name in line.__struct_fields__]
         return F.coalesce(value, F.when(F.col("kind") == kind, F.lit(False if field.kind is Kind.FLAG else 0)))
     return value
@@ -41,13 +41,13 @@ def _nested_entries_column(entries: str, key: str) -> Callable[[], Column]:
 def _finding_column(*keys: str, repeated: Sequence[str] = ()) -> Callable[[], Column]:
     """Return a function that returns the values of `keys` in a line's findings, and of `repeated` in its repeats."""
 
-    def read() -> Column:
+    def build_column() -> Column:
         own_values = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))
         entries = [F.coalesce(_entries_column("findings", key)(), F.array()) for key in keys]
         entries += [F.coalesce(_entries_column("repeats", key)(), F.array()) for key in repeated]
         return F.array_compact(F.concat(*entries, F.coalesce(own_values, F.array())))
 
-    return read
+    return build_column
 
 
 def _software_column() -> Column:

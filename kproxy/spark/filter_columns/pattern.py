@@ -69,7 +69,7 @@ def _java_atom(atom: str, flags: re.RegexFlag) -> str:
 
 @functools.cache
 def _java_class(source: str, flags: re.RegexFlag) -> str:
-    """Return a Java class of all characters that a Python atom matches when tested; the syntaxes differ too much."""
+    """Return a Java character class for a Python atom, found by testing every character, as the syntaxes differ."""
     runs = (match.span() for match in re.compile(f"(?:{source})+", flags).finditer(_all_characters()))
     ranges = [rf"\x{{{_code_point(start):x}}}-\x{{{_code_point(end - 1):x}}}" for start, end in runs]
     return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"

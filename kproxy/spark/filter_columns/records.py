@@ -18,22 +18,22 @@ _parse_cached = functools.lru_cache(maxsize=100)(parse)
 
 
 def record_condition(node: Comparison | Presence) -> Column:
-    """Return the condition for a comparison or presence of a field of kind RECORD; it is never null."""
+    """Return the condition for a comparison or presence check on a RECORD field; never null."""
     text = str(Filter(node))
     return F.udf(lambda body: _matches(text, None, body), T.BooleanType())(F.col("body"))
 
 
 def text_condition(node: Text) -> Column:
-    """Return the condition that a line contains a text; it is never null."""
+    """Return the condition that a line contains a text; never null."""
     text = str(Filter(node))
     columns = F.to_json(F.struct(*sorted(COLUMNS - {"body"})))
     return F.udf(lambda line, body: _matches(text, line, body), T.BooleanType())(columns, F.col("body"))
 
 
-def _matches(text: str, columns: str | None, body: str | None) -> bool:
-    line = {} if columns is None else msgspec.json.decode(columns)
+def _matches(filter_text: str, columns_json: str | None, body_json: str | None) -> bool:
+    line = {} if columns_json is None else msgspec.json.decode(columns_json)
     try:
-        line["body"] = None if body is None else msgspec.json.decode(body)
+        line["body"] = None if body_json is None else msgspec.json.decode(body_json)
     except (msgspec.DecodeError, RecursionError):
         line["body"] = None
-    return _parse_cached(text).matches(line)
+    return _parse_cached(filter_text).matches(line)

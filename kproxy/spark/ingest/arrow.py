@@ -15,11 +15,11 @@ from kproxy.spark.ingest.schema import TEXT, TRACE
 from kproxy.trace.encoding import encode_json, parse_line
 from kproxy.trace.lines import FORMAT
 
-_BATCH_LINES = 4096
-_BATCH_BYTES = 8 << 20
+_CHUNK_LINES = 4096
+_CHUNK_BYTES = 8 << 20
 #: Fewer lines than this are parsed one by one if they cannot be parsed together.
 _FEW_LINES = 32
-#: Characters kept of a text that is not a line.
+#: The maximum number of characters kept of a text that is not a line.
 MAX_CORRUPT = 4096
 
 
@@ -33,12 +33,12 @@ class Batches:
         self._has_all = set(TRACE.names) <= self._types.keys()
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
-        for portion in _portions(texts):
-            yield from self._portion_batches(portion, file)
+        """Yield the batches for lines (bytes) of one file and sentences about damage (str)."""
+        for chunk in _chunks(texts):
+            yield from self._chunk_batches(chunk, file)
 
-    def _portion_batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Parse lines together if possible; if a line is special, divide them to parse most of the others together."""
+    def _chunk_batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+        """Parse lines together if possible; if a line prevents it, split them so that most still are."""
         lines = [text for text in texts if isinstance(text, bytes)] if self._has_all else []
         if len(lines) < len(texts):
             yield from self._batches(texts, file)
@@ -48,11 +48,11 @@ class Batches:
             yield from self._batches(lines, file)
         else:
             half = len(lines) // 2
-            yield from self._portion_batches(lines[:half], file)
-            yield from self._portion_batches(lines[half:], file)
+            yield from self._chunk_batches(lines[:half], file)
+            yield from self._chunk_batches(lines[half:], file)
 
     def of_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
-        """Yield batches, given a block of whole lines of one file."""
+        """Yield the batches for a block of whole lines of one file."""
         if self._has_all and (table := parse_block(block)) is not None:
             yield from self._with_file(table, file)
         else:
@@ -103,30 +103,30 @@ class Batches:
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
     """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parse_texts`."""
     schema = arrow_schema(TEXT)
-    for portion in _portions(texts):
-        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in portion]
+    for chunk in _chunks(texts):
+        values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in chunk]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)
 
 
-def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
-    portion: list[bytes | str] = []
+def _chunks(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
+    chunk: list[bytes | str] = []
     size = 0
     for text in texts:
-        portion.append(text)
+        chunk.append(text)
         size += len(text)
-        if len(portion) == _BATCH_LINES or size >= _BATCH_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+        if len(chunk) == _CHUNK_LINES or size >= _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-def _fit_value(value: Any, kind: T.DataType) -> Any:
+def _fit_value(value: Any, data_type: T.DataType) -> Any:
     """Convert a JSON value for its column: values without fixed fields become text."""
-    if isinstance(kind, T.StringType):
+    if isinstance(data_type, T.StringType):
         return value if value is None or isinstance(value, str) else encode_json(value).decode()
-    if isinstance(kind, T.ArrayType):
-        return [_fit_value(element, kind.elementType) for element in value] if value else value
-    if isinstance(kind, T.StructType) and value is not None:
-        return {field.name: _fit_value(value.get(field.name), field.dataType) for field in kind}
+    if isinstance(data_type, T.ArrayType):
+        return [_fit_value(element, data_type.elementType) for element in value] if value else value
+    if isinstance(data_type, T.StructType) and value is not None:
+        return {field.name: _fit_value(value.get(field.name), field.dataType) for field in data_type}
     return value

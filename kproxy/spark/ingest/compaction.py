@@ -1,4 +1,4 @@
-"""Merges small batches of a local Parquet table: each costs time in every read, however few lines it has."""
+"""Merges small batches of a local Parquet table: each costs time in every read, no matter how few lines it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kproxy.errors import UserError
 from kproxy.spark.ingest import local_table
-from kproxy.spark.ingest.convert import TableBatch, batches, check_table, duplicate_files, next_number, record_of
+from kproxy.spark.ingest.convert import TableBatch, batches, check_table, duplicate_files, next_number, to_record
 from kproxy.spark.ingest.local_files import local_output
 from kproxy.spark.ingest.local_tables import METADATA
 from kproxy.spark.ingest.locks import lock_local_table
@@ -23,7 +23,7 @@ from kproxy.spark.ingest.table_storage import PARQUET
 #: Batches with fewer bytes are merged.
 _SMALL: Final = 64 << 20
 #: Rows in memory at once.
-_ROWS: Final = 65_536
+_CHUNK_ROWS: Final = 65_536
 
 
 def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list[TableBatch]:
@@ -56,7 +56,7 @@ def compact(table: str, *, on_wait: Callable[[], object] = lambda: None) -> list
             sum(batch.lines for batch in small_batches), sum(batch.corrupt for batch in small_batches), PARQUET,
             staged=staged_folder.name, replaces=[batch.number for batch in small_batches],
         )  # fmt: skip
-        local_table.write_record(folder, merged.number, record_of(merged))
+        local_table.write_record(folder, merged.number, to_record(merged))
         local_table.finish(folder)
         return small_batches
 
@@ -76,8 +76,8 @@ def _merge(folders: Sequence[Path], target: Path) -> None:
         pass
 
 
-def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
-    hour_folder, paths = hour
+def _merge_hour(target: Path, hour_files: tuple[Path, Sequence[Path]]) -> None:
+    hour_folder, paths = hour_files
     (target / hour_folder).mkdir(parents=True)
     writers: list[pq.ParquetWriter] = []
     try:
@@ -91,7 +91,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
                         target / hour_folder / name, schema, compression="zstd", store_schema=False
                     )
                     writers.append(writer)
-                for batch in file.iter_batches(_ROWS):
+                for batch in file.iter_batches(_CHUNK_ROWS):
                     writer.write_batch(batch.cast(schema))
     finally:
         for writer in writers:
@@ -99,7 +99,7 @@ def _merge_hour(target: Path, hour: tuple[Path, Sequence[Path]]) -> None:
 
 
 def _utc_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of rows with times in UTC: times that Spark wrote have no zone in Parquet (INT96)."""
+    """Return the schema with times in UTC: times that Spark wrote have no zone in Parquet (INT96)."""
     utc = pa.timestamp("us", tz="UTC")
     fields = (field.with_type(utc) if pa.types.is_timestamp(field.type) else field for field in schema)
     return pa.schema(list(fields), METADATA)

@@ -56,7 +56,7 @@ _RECORD = T.StructType(
 
 #: Batches written without a lock have numbers in this range. Spark reads them as 32-bit integers.
 _FIRST_UNLOCKED, _LAST_UNLOCKED = 1 << 30, (1 << 31) - 1
-#: In the path of a data file, its batch, and the part of its name that all files of one write share.
+#: Matches the path of a data file: its batch number, and the part of its name that all files of one write share.
 _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 
 
@@ -65,8 +65,8 @@ class TableBatch:
     """A batch of a table: its number, the sizes of its files by URI, and the numbers of lines and of other texts.
 
     `form` is parquet, delta or iceberg, the same for all batches of a table. `staged` is the name of its directory
-    before it was part of the table, `replaces` the numbers of the batches whose rows it has. Only set for a new batch:
-    `example`, one of the other texts with its file; `corrupt_files`, the files with such texts; and `damaged`,
+    before it was part of the table, `replaces` the numbers of the batches whose rows it contains. Only set for a new
+    batch: `example`, one of the other texts with its file; `corrupt_files`, the files with such texts; and `damaged`,
     sentences about the `damaged_files` (a number), which could not be read completely.
     """
 
@@ -123,8 +123,8 @@ def _batch_from_record(number: int, record: Mapping[str, Any]) -> TableBatch:
     )  # fmt: skip
 
 
-def record_of(batch: TableBatch) -> dict[str, Any]:
-    """Return the record of a batch, with the fields of `_RECORD`."""
+def to_record(batch: TableBatch) -> dict[str, Any]:
+    """Convert a batch to its record, with the fields of `_RECORD`."""
     return {
         "files": [{"uri": uri, "size": size} for uri, size in batch.files.items()],
         "lines": batch.lines, "corrupt": batch.corrupt, "format": batch.form,
@@ -193,7 +193,7 @@ def _convert_locally(
         batch = TableBatch(
             number, {file.uri: file.size for file in group}, form=PARQUET, staged=staged.name, **batch_counts
         )
-        local_table.write_record(folder, number, record_of(batch))
+        local_table.write_record(folder, number, to_record(batch))
         local_table.finish(folder)
         new_batches.append(batch)
         on_batch(batch)
@@ -240,7 +240,7 @@ def _write_batch(
     options: CaptureOptions,
     where: Column | None,
 ) -> dict[str, Any]:
-    """Write the lines of files as a batch, only those that satisfy `where`; return the counts of all lines."""
+    """Write the lines of files that satisfy `where` as a batch; return the counts of all lines."""
     rows = read_files(spark, files, options)
     observation = Observation()
     rows = with_dates(rows.observe(observation, *counts(), *bad_files()))
@@ -252,13 +252,13 @@ def _write_batch(
 
 def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
     """Make a batch part of its table, after its rows were written."""
-    record = spark.createDataFrame([record_of(batch)], _RECORD)
+    record = spark.createDataFrame([to_record(batch)], _RECORD)
     record.coalesce(1).write.mode("overwrite").json(f"{table}/_files/batch={batch.number}")
 
 
 def with_dates(rows: DataFrame) -> DataFrame:
     """Convert rows of ROW to TABLE: add the date and hour of `ts` in UTC, independent of the session's time zone."""
-    # Engines divide doubles, which hold the microseconds of a day, but not those of a far year.
+    # Engines divide as doubles, which represent the microseconds of a day exactly, but not those of a distant year.
     at = F.unix_micros("ts")
     time_of_day_us = F.pmod(at, F.lit(_DAY_US))
     return rows.withColumns(
@@ -284,13 +284,13 @@ def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], boo
     if not table_batches:
         return spark.createDataFrame([], TABLE)
     check_table(spark, table, table_batches)
-    surplus = duplicate_files(table_batches)
-    unique_batches = [batch for batch in table_batches if batch.number not in surplus]
-    parts = [_read(spark, table, unique_batches, may_have)] if unique_batches else []
-    for number, files in surplus.items():
+    duplicates_by_batch = duplicate_files(table_batches)
+    unique_batches = [batch for batch in table_batches if batch.number not in duplicates_by_batch]
+    frames = [_read(spark, table, unique_batches, may_have)] if unique_batches else []
+    for number, files in duplicates_by_batch.items():
         rows = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have)
-        parts.append(rows.where(~F.col("file").isin(*files)))
-    return reduce(DataFrame.unionAll, parts).where(F.col("date").isNotNull())
+        frames.append(rows.where(~F.col("file").isin(*files)))
+    return reduce(DataFrame.unionAll, frames).where(F.col("date").isNotNull())
 
 
 def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
@@ -318,18 +318,18 @@ def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[
 
 
 def duplicate_files(batches: Sequence[TableBatch]) -> dict[int, set[str]]:
-    """Return, by batch, the files that an earlier batch also has: two runs without a lock have converted them."""
+    """Return, by batch number, the files that an earlier batch also has, because two runs without a lock read them."""
     seen_uris: set[str] = set()
-    surplus = {}
+    duplicates_by_batch = {}
     for batch in batches:
         if files := batch.files.keys() & seen_uris:
-            surplus[batch.number] = files
+            duplicates_by_batch[batch.number] = files
         seen_uris |= batch.files.keys()
-    return surplus
+    return duplicates_by_batch
 
 
 def check_table(spark: SparkSession | None, table: str, batches: Sequence[TableBatch]) -> None:
-    """Check whether the batches of a table are valid.
+    """Check that the batches of a table are valid.
 
     Raises:
         UserError: A batch has duplicate lines.
@@ -350,7 +350,7 @@ def batches_written_twice(spark: SparkSession | None, table: str, batches: Seque
     for path in paths:
         if (match := _WRITTEN.search(path)) is not None:
             writes.setdefault(int(match[1]), set()).add(match[2])
-    return {number for number, names in writes.items() if len(names) > 1}
+    return {number for number, write_ids in writes.items() if len(write_ids) > 1}
 
 
 def _duplicates_sentence(table: str) -> str:

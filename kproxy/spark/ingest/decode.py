@@ -54,7 +54,7 @@ def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
     except FileNotFoundError:
         if not growing:
             raise
-        file = Path(final_path(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its name by now
+        file = Path(final_path(str(path))).open("rb")  # noqa: SIM115  # closed below; it has its final name by now
     with file:
         yield from decode(file, str(path), options, growing=growing)
 

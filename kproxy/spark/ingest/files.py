@@ -19,7 +19,7 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW, TRACE, is_complete_line
 
 _BAD_COLUMN = "_bad"
-#: The most characters of an example.
+#: The maximum length of an example.
 EXAMPLE_CHARACTERS = 200
 _JSON = {
     "columnNameOfCorruptRecord": _BAD_COLUMN,
@@ -27,7 +27,7 @@ _JSON = {
     "allowNonNumericNumbers": "false",
     "maxStringLen": str((1 << 31) - 1),  # frames may be long
 }
-#: Files that Python reads are divided into tasks of about this size, and into a minimum number to use all cores.
+#: Files that Python reads are divided into tasks of about this size, and into at least this many, to use all cores.
 _TASK_BYTES, _MIN_TASKS = 32 << 20, 8
 
 
@@ -40,19 +40,21 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
     plain_paths = [file.path for file in files if file.plain]
     local_files = [file for file in files if not file.plain and file.is_local]
     remote_paths = [file.path for file in files if not file.plain and not file.is_local]
-    parts = []
+    frames = []
     if plain_paths:
-        parts.append(
+        frames.append(
             parse_texts(spark.read.text(plain_paths).select("value", F.col("_metadata.file_path").alias("file")))
         )
     if local_files:
-        names = spark.createDataFrame([(file.uri,) for file in local_files], "uri string").coalesce(1)
-        tasks = max(_MIN_TASKS, sum(file.size for file in local_files) // _TASK_BYTES)
-        parts.append(names.repartition(min(len(local_files), tasks)).mapInArrow(partial(_decode_named, options), ROW))
+        uri_rows = spark.createDataFrame([(file.uri,) for file in local_files], "uri string").coalesce(1)
+        task_count = max(_MIN_TASKS, sum(file.size for file in local_files) // _TASK_BYTES)
+        frames.append(
+            uri_rows.repartition(min(len(local_files), task_count)).mapInArrow(partial(_decode_named, options), ROW)
+        )
     if remote_paths:
         opened = spark.read.format("binaryFile").load(remote_paths).select("_metadata.file_path", "content")
-        parts.append(opened.mapInArrow(partial(_decode_opened, options), ROW))
-    return reduce(DataFrame.unionAll, parts)
+        frames.append(opened.mapInArrow(partial(_decode_opened, options), ROW))
+    return reduce(DataFrame.unionAll, frames)
 
 
 def parse_texts(texts: DataFrame) -> DataFrame:
@@ -60,12 +62,12 @@ def parse_texts(texts: DataFrame) -> DataFrame:
     schema = T.StructType([*TRACE.fields, T.StructField(_BAD_COLUMN, T.StringType())])
     line = F.from_json("value", schema, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
-    is_sound = (
+    is_valid = (
         F.col("line")[_BAD_COLUMN].isNull()
         & is_complete_line(F.col("line"))
         & F.startswith(F.ltrim("value"), F.lit("{"))
     )
-    corrupt = F.when(~is_sound, F.substring("value", 1, MAX_CORRUPT))
+    corrupt = F.when(~is_valid, F.substring("value", 1, MAX_CORRUPT))
     rows = rows.select("line", "file", corrupt.alias("corrupt"))
     is_line = F.col("corrupt").isNull()
     damage = F.lit(None).cast("string").alias("damage")
@@ -93,9 +95,9 @@ def bad_files() -> list[Column]:
     ]
 
 
-def _decode_named(options: CaptureOptions, names: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decode_named(options: CaptureOptions, uri_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     batches = Batches(ROW)
-    for batch in names:
+    for batch in uri_batches:
         for [uri] in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield from batches.of(decode_file(uri, options), uri)
 

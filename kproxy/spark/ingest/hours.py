@@ -25,13 +25,13 @@ def next_hour(read_sizes: Mapping[str, int], sizes: Mapping[str, int]) -> dict[s
 
     Otherwise, when traces of several proxies are followed, lines of one would come long after later lines of another.
     """
-    grown_paths = {name for name, size in sizes.items() if size > read_sizes.get(name, 0)}
+    grown_paths = {path for path, size in sizes.items() if size > read_sizes.get(path, 0)}
     first_hour = min(map(_sort_key, grown_paths), default="")
     ends = {
-        name: size if name in grown_paths and _sort_key(name) <= first_hour else read_sizes.get(name, 0)
-        for name, size in sizes.items()
+        path: size if path in grown_paths and _sort_key(path) <= first_hour else read_sizes.get(path, 0)
+        for path, size in sizes.items()
     }
-    return {name: size for name, size in sorted(ends.items()) if size}
+    return {path: size for path, size in sorted(ends.items()) if size}
 
 
 def _sort_key(path: str) -> str:

@@ -45,7 +45,7 @@ def find_files(
     growing: bool = False,
     on_empty: Callable[[str], object] = lambda path: None,
 ) -> list[File]:
-    """Return the files of traces and captures at or below paths and globs, without duplicates, sorted by URI.
+    """Return the traces and captures that paths and globs name or contain, without duplicates, sorted by URI.
 
     With `growing`, traces that are being written in local directories are included. `on_empty` is called with the path
     of each file of 0 bytes; these files are left out. Without a classic session of Spark, all paths are local.
@@ -67,12 +67,12 @@ def find_files(
     ]
 
 
-def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], object]) -> list[File]:
+def _list_files(spark: SparkSession | None, path: str, on_empty: Callable[[str], object]) -> list[File]:
     if (root := local_input(spark, path)) is not None:
         with contextlib.suppress(OSError):  # Spark reports it
-            return _list_local(root, empty)
+            return _list_local(root, on_empty)
     if spark is None or is_embedded(spark):
-        return _list_by_python(path, empty)
+        return _list_by_python(path, on_empty)
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
@@ -84,19 +84,19 @@ def _list_files(spark: SparkSession | None, path: str, empty: Callable[[str], ob
     explicit_uri = _explicit_uri(path)
     for empty_path in sorted({_readable_path(uri) for uri in all_uris} - {_readable_path(uri) for uri, _, _ in rows}):
         if is_input(empty_path):
-            empty(empty_path)
+            on_empty(empty_path)
     return [
         File(uri, file_path, length) for uri, file_path, length in rows if is_input(file_path) or uri == explicit_uri
     ]
 
 
-def _list_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
+def _list_by_python(path: str, on_empty: Callable[[str], object]) -> list[File]:
     root = local_output(None, path)
     if root is None:
         raise UserError(f"{path}: only Spark reads such a path: pass --engine spark")
     try:
         matches = [root] if root.exists() else glob_paths(path)
-        files = [file for match in matches for file in _list_local(match, empty)]
+        files = [file for match in matches for file in _list_local(match, on_empty)]
     except OSError as error:
         raise UserError(f"{error.filename or path}: {error.strerror}") from None
     if not matches:
@@ -104,19 +104,19 @@ def _list_by_python(path: str, empty: Callable[[str], object]) -> list[File]:
     return files
 
 
-def _list_local(root: Path, empty: Callable[[str], object]) -> list[File]:
-    """List the same local files as Spark, which would run a job for each path."""
+def _list_local(root: Path, on_empty: Callable[[str], object]) -> list[File]:
+    """List the same local files as Spark would, but without a job for each path."""
     entries = sorted(files_below(root))
     for path, size in entries:
         if not size and is_input(path.name):
-            empty(str(path.absolute()))
+            on_empty(str(path.absolute()))
     explicit_uri = _explicit_uri(str(root))
     files = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in entries if size]
     return [file for file in files if is_input(file.path) or file.uri == explicit_uri]
 
 
 def _explicit_uri(path: str) -> str | None:
-    """Return the URI of a local file that was given explicitly, whatever its name, if it is readable."""
+    """Return the URI of a local file that was given explicitly although its name is not that of an input."""
     local = _as_local_path(path)
     if local is None or is_input(local.name) or not local.is_file():
         return None
@@ -138,7 +138,7 @@ def _as_local_path(path: str) -> Path | None:
 
 
 def _growing(path: str) -> list[File]:
-    """Return the traces at or below a path that are being written; Spark skips them as hidden files."""
+    """Return the traces at or under a path that are being written; Spark skips them as hidden files."""
     local = _as_local_path(path)
     if local is None:
         return []

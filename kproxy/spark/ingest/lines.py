@@ -26,7 +26,7 @@ from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.session.embedded_engine import is_embedded
 
 _HOUR = timedelta(hours=1)
-#: Connections are divided into this many parts, of which a sample has some.
+#: Connections are divided into this many parts; a sample consists of some of them.
 _SAMPLE_PARTS = 1_000_000
 
 
@@ -126,7 +126,7 @@ def open_lines(
             spark.createDataFrame([], TABLE)
         ]
         rows, clusters = clustered(reduce(DataFrame.unionAll, all_frames).where(period.column()))
-        # Ids are made unique after the filter, in which a user writes the ids that are in the trace.
+        # Ids are made unique after filtering, because a user's filter names the ids that are in the trace.
         yield Lines(with_unique_ids(rows, rows if where is None else _filter_rows(rows, where)), clusters)
 
 
@@ -134,5 +134,5 @@ def _filter_rows(rows: DataFrame, where: Column) -> DataFrame:
     """Return the rows that satisfy a condition."""
     if not is_embedded(rows.sparkSession):
         return rows.where(where)
-    # Sail 0.7.2 fails if it moves a function of lists into the reader of Parquet; it moves nothing below `explode`.
+    # Sail 0.7.2 fails if it pushes a list function down into its Parquet reader; it pushes nothing below `explode`.
     return rows.withColumn("_chosen", computed_once(where)).where("_chosen").drop("_chosen")

@@ -14,7 +14,7 @@ from pyspark.sql.utils import is_remote
 
 from kproxy.spark.session.embedded_engine import is_embedded
 
-#: Characters of Hadoop's globs.
+#: Special characters in Hadoop's globs.
 _GLOB = frozenset("*?[]{}\\")
 
 
@@ -36,7 +36,7 @@ def local_output(spark: SparkSession | None, path: str) -> Path | None:
 
 
 def uses_local_files(spark: SparkSession | None) -> bool:
-    """Whether an engine uses the files on this machine, unlike a Spark Connect server. None is Python itself."""
+    """Whether an engine uses the files on this machine, unlike a Spark Connect server. None means Python itself."""
     return spark is None or not is_remote() or is_embedded(spark)
 
 
@@ -53,7 +53,7 @@ def glob_paths(pattern: str) -> list[Path]:
 
 
 def files_below(root: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the files at or below a path, with their sizes in bytes, except hidden files, which Spark also skips.
+    """Yield the files at or under a path, with their sizes in bytes, except hidden files, which Spark also skips.
 
     Raises:
         OSError: A directory cannot be read, or a file was deleted meanwhile.

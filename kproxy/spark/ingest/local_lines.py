@@ -19,7 +19,7 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.ingest.table_storage import PARQUET
 
-#: The most bytes of files, and of their rows in memory.
+#: Maximum sizes in bytes: of the files, and of their rows in memory.
 FILE_BYTES, ARROW_BYTES = 4 << 20, 16 << 20
 
 

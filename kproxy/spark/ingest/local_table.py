@@ -57,11 +57,11 @@ def write_record(folder: Path, number: int, record: dict[str, Any]) -> None:
 
 def batch_folder(folder: Path, number: int, staged: str | None) -> Path:
     """Return the directory with the rows of a batch; it may not have its final name yet."""
-    final = folder / f"batch={number}"
-    if staged is None or final.exists():
-        return final
+    final_folder = folder / f"batch={number}"
+    if staged is None or final_folder.exists():
+        return final_folder
     staged_path = folder / _STAGING / staged
-    return staged_path if staged_path.exists() else final  # renamed meanwhile
+    return staged_path if staged_path.exists() else final_folder  # renamed meanwhile
 
 
 def finish(folder: Path) -> None:

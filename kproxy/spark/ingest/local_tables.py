@@ -26,15 +26,15 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.process_pool import run_tasks
 from kproxy.spark.ingest.schema import ROW
 
-#: The most and the fewest bytes of traces per task: a process takes about as long to start as to read the fewest.
+#: The maximum and minimum size of a task: reading the minimum takes about as long as starting a process.
 _TASK_BYTES, _MIN_TASK_BYTES = 64 << 20, 8 << 20
-#: How many times longer a compressed or captured byte takes.
+#: How many times longer a byte of a compressed trace or of a capture takes.
 _SLOWDOWN = 10
 #: Bytes of a block, which is parsed at once, and of the rows that a task keeps in memory before it writes them.
 _BLOCK_BYTES, _BUFFER_BYTES = 4 << 20, 128 << 20
 _NO_HOUR: Final = "date=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
 
-#: Without it, Spark assumes that the file uses the calendar of Spark 2, and refuses times before 1582.
+#: Without this metadata, Spark assumes that the file uses the calendar of Spark 2, and refuses times before 1582.
 METADATA: Final = {"org.apache.spark.version": pyspark.__version__}
 
 
@@ -90,7 +90,7 @@ def write_files(files: Sequence[File], folder: Path, options: CaptureOptions) ->
 
 
 def _split_into_tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
-    """Divide files into tasks of similar size, in order, so that a task writes few hours."""
+    """Divide files into tasks of similar size, in order, so that each task writes only a few hours."""
     share = sum(map(_weight, files)) // (2 * len(os.sched_getaffinity(0)))
     max_bytes = min(_TASK_BYTES, max(_MIN_TASK_BYTES, share))
     task: list[Piece] = []

@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 
 _NAME = "_lock"
 _PAUSE_S = 0.2
-#: The locks that this process holds, which POSIX would grant a second time.
+#: The locks that this process holds; POSIX would grant them to it a second time.
 _HELD: Final = set[Path]()
 
 
@@ -69,16 +69,16 @@ def lock_table(spark: SparkSession, table: str, on_wait: Callable[[], object]) -
     jvm.java.io.File(folder).mkdirs()
     file = jvm.java.io.RandomAccessFile(f"{folder}/{_NAME}", "rw")
     try:
-        if not _try_lock(file):
+        if not _try_java_lock(file):
             on_wait()
-            while not _try_lock(file):
+            while not _try_java_lock(file):
                 time.sleep(_PAUSE_S)
         yield True
     finally:
         file.close()
 
 
-def _try_lock(file: Any) -> bool:
+def _try_java_lock(file: Any) -> bool:
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -92,14 +92,14 @@ def _try_lock(file: Any) -> bool:
 def local_folder(spark: SparkSession, path: str) -> str | None:
     """Return the path of a local directory, as given to Spark; None if it is not local."""
     jvm: Any = spark._jvm
-    hadoop = jvm.org.apache.hadoop.fs.Path(path)
-    system = hadoop.getFileSystem(spark._jsc.hadoopConfiguration())
-    qualified = system.makeQualified(hadoop).toUri()
+    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+    file_system = hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration())
+    qualified = file_system.makeQualified(hadoop_path).toUri()
     return str(qualified.getPath()) if qualified.getScheme() == "file" else None
 
 
 def delete(spark: SparkSession, path: str) -> None:
     """Delete a directory on any file system that Spark supports."""
     jvm: Any = spark._jvm
-    hadoop = jvm.org.apache.hadoop.fs.Path(path)
-    hadoop.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop, True)
+    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+    hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop_path, True)

@@ -14,7 +14,7 @@ _BLOCK = 1 << 16
 
 
 def sizes_by_path(directory: str) -> dict[str, int]:
-    """Return the sizes of the complete lines of the traces in a directory, by their final relative path.
+    """Return the total size of the complete lines of each trace in a directory, by its final relative path.
 
     Compressed traces are included once they are complete. Traces that are renamed meanwhile are included.
 
@@ -37,7 +37,7 @@ def sizes_by_path(directory: str) -> dict[str, int]:
 
 
 def _complete_size(path: Path) -> int:
-    """Return the end of the last complete line, in bytes."""
+    """Return the byte offset at which the last complete line ends."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         while end:

@@ -1,4 +1,4 @@
-"""A pool of processes for tasks in pure Python and Arrow. They end with this process, however it ends.
+"""A pool of processes for tasks in pure Python and Arrow. They end with this process, no matter how it ends.
 
 The pools of `multiprocessing` fork this process, which may have threads (of gRPC, of a notebook), or import its main
 module again, which a user's script may not be prepared for.

@@ -1,4 +1,4 @@
-"""Repairs a table with duplicate lines, written by several runs of convert at once."""
+"""Repairs a table with duplicate lines, written by several runs of convert at the same time."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def repair(spark: SparkSession, table: str, *, on_wait: Callable[[], object] = l
         for batch in batches:
             by_number.setdefault(batch.number, []).append(batch)
         duplicated_numbers = {number for number, records_of_number in by_number.items() if len(records_of_number) > 1}
-        invalid = duplicated_numbers | batches_written_twice(spark, table, batches)
+        invalid_numbers = duplicated_numbers | batches_written_twice(spark, table, batches)
         used_numbers, kept_files, results = set(by_number), set[str](), []
         for number in sorted(
-            by_number, key=lambda number: (number in invalid, number)
+            by_number, key=lambda number: (number in invalid_numbers, number)
         ):  # valid batches keep their files
             files = {uri for batch in by_number[number] for uri in batch.files}
-            if number in invalid or files & kept_files:
+            if number in invalid_numbers or files & kept_files:
                 new_number = next_number(used_numbers, has_lock=has_lock)
                 used_numbers.add(new_number)
                 results.append(_rewrite(spark, table, by_number[number], new_number, kept_files))

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from kproxy.trace.lines import FORMAT, KINDS, Timestamp
 
 _TIMESTAMP = inspect.type_info(Timestamp)
-_PLAIN: dict[type[inspect.Type], type[T.DataType]] = {
+_SIMPLE_TYPES: dict[type[inspect.Type], type[T.DataType]] = {
     inspect.StrType: T.StringType,
     inspect.IntType: T.LongType,
     inspect.FloatType: T.DoubleType,
@@ -40,7 +40,7 @@ def _spark_type(info: inspect.Type) -> T.DataType:
         if any(isinstance(field, inspect.StructType) and field.cls is info.cls for field in fields.values()):
             return T.StringType()  # recursive, which Spark schemas cannot express, so also JSON text
         return T.StructType([T.StructField(name, _spark_type(field)) for name, field in fields.items()])
-    return _PLAIN[type(info)]()
+    return _SIMPLE_TYPES[type(info)]()
 
 
 def _without_null(info: inspect.Type) -> inspect.Type:

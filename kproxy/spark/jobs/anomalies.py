@@ -25,7 +25,7 @@ _MIN_WEEKS = 3
 #: Minimum observed seconds in an hour for its rate to be compared.
 _MIN_SECONDS = 600
 #: Minimum observed seconds in a slot on another day for the slot to count.
-_MIN_OF_SLOT = 60
+_MIN_SLOT_SECONDS = 60
 #: Minimum responses for a share or a 99th percentile.
 _MIN_RESPONSES = 100
 #: Threshold in deviations. With a minimum deviation of a tenth, differences below half of the usual are never reported.
@@ -139,7 +139,7 @@ def _deviation(usual: Column) -> Column:
 
 
 def _spread(numbers: str, center: str) -> Column:
-    """Return the typical deviation of an array from a number: robust, as it is a median."""
+    """Return the typical deviation of an array's numbers from `center`: a median, which is robust."""
     return _median(F.transform(numbers, lambda number: F.abs(number - F.col(center)))) * _MAD
 
 
@@ -167,7 +167,7 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     )
     observable_slots = (
         items.select(*_ITEM, "first", F.explode("all").alias("source"))
-        .join(F.broadcast(_observed(lines)), "source")
+        .join(F.broadcast(_observed_seconds(lines)), "source")
         .where(F.col("slot") >= F.col("first"))
         .drop("first")
     )
@@ -198,14 +198,14 @@ def _rates(lines: DataFrame, calendar: _Calendar) -> DataFrame:
     )
     return _with_other_days(
         hours, calendar, ("hour", "seconds", "parts"), lambda other: _rate_in_same_parts(F.col("day"), other),
-        kinds=True
+        same_kind_only=True
     ).select(
         *_ITEM, "day.hour", F.lit("rate").alias("measure"), (requests / F.col("day.seconds")).alias("actual"),
         F.col("day.seconds").alias("amount"), "others", "weeks",
     ).where(F.col("amount") >= _MIN_SECONDS)  # fmt: skip
 
 
-def _observed(lines: DataFrame) -> DataFrame:
+def _observed_seconds(lines: DataFrame) -> DataFrame:
     """Return how many seconds of each slot each source observed."""
     frame = observed_durations(lines, source(across_runs=True), _SLOT * _US)
     return frame.select(
@@ -224,7 +224,7 @@ def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
 
     def add(sums: Column, entry: Column) -> Column:
         own_part, other_part = entry["value"], other_day["parts"][entry["key"]]
-        is_known = F.coalesce(other_part["seconds"] >= _MIN_OF_SLOT, F.lit(False))
+        is_known = F.coalesce(other_part["seconds"] >= _MIN_SLOT_SECONDS, F.lit(False))
         expected = F.when(is_known, other_part["requests"] * own_part["seconds"] / other_part["seconds"]).otherwise(
             own_part["requests"]
         )
@@ -240,7 +240,7 @@ def _rate_in_same_parts(day: Column, other_day: Column) -> Column:
 
 
 def _response_measures(lines: DataFrame, calendar: _Calendar) -> DataFrame:
-    """Return the error share and 99th percentile of each item in each hour with enough responses and on other days."""
+    """Return the error share and p99 of each item in each hour with enough responses, and those of other days."""
     hours = _response_hours(lines)
 
     def measure(name: str, actual: Column, amount: Column) -> Column:
@@ -283,7 +283,7 @@ def _response_hours(lines: DataFrame) -> DataFrame:
 
 def _with_other_days(
     hours: DataFrame, calendar: _Calendar, day: Sequence[str], value: Callable[[Column], Column], *extra_columns: str,
-    kinds: bool = False,
+    same_kind_only: bool = False,
 ) -> DataFrame:  # fmt: skip
     """Return each hour as `day`, with the values of the same local hour of other days.
 
@@ -293,7 +293,7 @@ def _with_other_days(
         day: The columns that make up the struct `day`.
         value: Returns the value of another day, null if it has none.
         extra_columns: Further columns that items have.
-        kinds: Whether working days and weekends are compared with their kind only.
+        same_kind_only: Whether working days and weekends are compared only with their own kind.
 
     Returns:
         Items, `extra_columns`, `day`, `others` (values of other days), and `weeks` (those of the same day of the week).
@@ -304,15 +304,15 @@ def _with_other_days(
     others = F.transform(
         F.filter("days", is_other), lambda day: F.struct(day["date"].alias("date"), value(day).alias("value"))
     )
-    with_value = F.filter(others, lambda day: day["value"].isNotNull())
-    same_kind = F.filter("known", is_same_kind) if kinds else F.col("known")
+    known_days = F.filter(others, lambda day: day["value"].isNotNull())
+    same_kind = F.filter("known", is_same_kind) if same_kind_only else F.col("known")
     return (
         hours.withColumn("local", calendar.local(F.col("hour"))) .groupBy(*_ITEM, *extra_columns,
                          F.pmod("local",
                                 F.lit(_DAY))) .agg(F.collect_list(F.struct(F.floor(F.col("local") / _DAY).alias("date"),
                          *day)).alias("days")) .where(F.size("days") > _MIN_WEEKS) .select(*_ITEM, *extra_columns,
                          "days", F.explode("days").alias("day")) .where(calendar.is_reported(F.col("day.hour")))
-        .withColumn("known", computed_once(with_value))
+        .withColumn("known", computed_once(known_days))
         .select(
             *_ITEM, *extra_columns, "day",
             F.transform(same_kind, _day_value).alias("others"),
@@ -388,7 +388,7 @@ def _median(numbers: Column) -> Column:
 
 
 def sorted_sum(fractions: Column) -> Column:
-    """Return the sum of an array in sorted order: the order in which tasks deliver would change the last digit."""
+    """Return the sum of an array in sorted order: the order in which tasks finish would change the last digit."""
     return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, fraction: so_far + fraction)
 
 

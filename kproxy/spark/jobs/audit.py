@@ -24,7 +24,7 @@ ADMINISTRATIVE: Final = (
 )  # fmt: skip
 #: The errors that a broker returns to a principal without the permission.
 DENIALS: Final = tuple(error.name for error in Error if error.name.endswith("_AUTHORIZATION_FAILED"))
-#: The most clients, and the most hosts, that a row lists.
+#: The maximum number of clients, and of hosts, that a row lists.
 _MAX_NAMED: Final = 10
 
 

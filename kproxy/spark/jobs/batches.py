@@ -48,7 +48,7 @@ def batches(lines: DataFrame) -> DataFrame:
         "entry.compression",
     )
     uncompressed_bytes = F.when(F.col("compression") == F.array(F.lit("none")), F.col("bytes"))
-    # One row per batch, of which the first also counts for its request. Sail ignores the weight in `percentile`.
+    # One row per batch; the first row of an entry also counts for its request. Sail ignores the weight in `percentile`.
     batch_count = F.least(F.col("batches"), F.lit(_MAX_BATCHES)).cast("int")
     mean_sizes = F.array_repeat(F.col("bytes") / F.col("batches"), batch_count)
 

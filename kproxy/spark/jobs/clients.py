@@ -80,7 +80,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
 
 
 def _version_rows(lines: DataFrame) -> DataFrame:
-    """Return one row per client, without an API, and one for each API version that it uses."""
+    """Return one row per client with a null API, and one for each API version that it uses."""
     version = F.struct("api_key", "api", "api_version")
     return (
         uses(lines)
@@ -185,7 +185,7 @@ def _client_reason(release: str) -> Column:
 
 
 def _kip_requirement() -> tuple[Column, Column, Column]:
-    """Return the library, its oldest working release, and whether the client's is as new; null if not in KIP-896."""
+    """Return the library, its oldest working release, and whether the client's is that new; null if not in KIP-896."""
     wrapped_version = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
     library = F.when(wrapped_version.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
     release = F.regexp_extract(F.coalesce(wrapped_version, "software_version"), RELEASE, 1)

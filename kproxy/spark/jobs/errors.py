@@ -48,8 +48,10 @@ def errors(lines: DataFrame) -> DataFrame:
                     computed_once(F.split(F.nullif("topics", F.lit("")), _SEPARATOR))) .withColumn("errors",
                     computed_once(F.from_json("errors", _ERRORS)))
     )  # fmt: skip
-    response_errors = F.array_distinct(F.transform("errors", lambda error: _error(error, F.lit(None))))
-    topic_errors = F.array_distinct(F.transform(errors_about_topics(), lambda error: _error(error, topic_index(error))))
+    response_errors = F.array_distinct(F.transform("errors", lambda error: _error_struct(error, F.lit(None))))
+    topic_errors = F.array_distinct(
+        F.transform(errors_about_topics(), lambda error: _error_struct(error, topic_index(error)))
+    )
     # The null added to a response's errors counts the response itself.
     all_errors = F.array_append(F.concat(array_or_empty(response_errors), array_or_empty(topic_errors)), F.lit(None))
     response_views = F.array(
@@ -92,6 +94,6 @@ def errors(lines: DataFrame) -> DataFrame:
     ).orderBy(position_in(_ORDER, "by"), F.desc("responses"), "value", "error", "code", "cluster")
 
 
-def _error(entry: Column, topic: Column) -> Column:
+def _error_struct(entry: Column, topic: Column) -> Column:
     """Return an error in a response as a struct; `topic` is the index of the topic that it is about, or null."""
     return F.struct(entry["code"].alias("code"), entry["name"].alias("name"), topic.cast("int").alias("topic"))

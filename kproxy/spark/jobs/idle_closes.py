@@ -11,7 +11,7 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.jobs import job
 
-_IDLE_US, _AWAKE_US = IDLE_AFTER // 1000, STALE_WITHIN // 1000
+_IDLE_US, _RACE_WINDOW_US = IDLE_AFTER // 1000, STALE_WITHIN // 1000
 
 
 @job("idle connections: when and by whom they are closed, and requests lost to it")
@@ -44,7 +44,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     ended_connections = connections(lines).where(F.col("by").isin("client", "server"))
     silence = F.unix_micros("closed_at") - F.unix_micros("last_at")
     idle_rows = ended_connections.where((F.col("unanswered") == 0) & (silence >= _IDLE_US)).select(
-        *_by_client(), silence.alias("idle_us"), F.lit(None).cast("string").alias("api"),
+        *_client_columns(), silence.alias("idle_us"), F.lit(None).cast("string").alias("api"),
         F.lit(None).cast("timestamp").alias("raced_at"), "connection_id",
     )  # fmt: skip
     all_rows = idle_rows.unionByName(_races(lines, ended_connections))
@@ -64,7 +64,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     )
 
 
-def _by_client() -> list[Column | str]:
+def _client_columns() -> list[Column | str]:
     return [
         "cluster",
         client_name().alias("client"),
@@ -75,19 +75,19 @@ def _by_client() -> list[Column | str]:
 
 
 def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
-    """Return the first unanswered request of each connection, if it came after an idle time and close to the end."""
+    """Return the first unanswered request of each connection, if sent after an idle time and just before the close."""
     asked_us = F.unix_micros("ts")
     candidates = ended_connections.where(
         (F.col("by") == "server")
         & (F.col("unanswered") > 0)
-        & (F.unix_micros("closed_at") - F.unix_micros("last_at") <= _AWAKE_US)
+        & (F.unix_micros("closed_at") - F.unix_micros("last_at") <= _RACE_WINDOW_US)
     )
     frames = lines.where(F.col("kind").isin("request", "response")).select(
         "connection_id", "kind", "ts", "api", "acks", "offset"
     )
     previous = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
     # Closes are few; without a broadcast, Spark would sort all frames to join them.
-    closes = F.broadcast(candidates.select("connection_id", *_by_client(), "asked_at", "closed_at"))
+    closes = F.broadcast(candidates.select("connection_id", *_client_columns(), "asked_at", "closed_at"))
     candidate_frames = frames.join(closes, "connection_id")
     unanswered_requests = candidate_frames.withColumn("before", previous).where(
         (F.col("kind") == "request")
@@ -99,7 +99,7 @@ def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
     )
     idle = asked_us - F.unix_micros("before")
     return first_requests.where(
-        (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked_us <= _AWAKE_US)
+        (F.col("place") == 1) & (idle >= _IDLE_US) & (F.unix_micros("closed_at") - asked_us <= _RACE_WINDOW_US)
     ).select(
         "cluster", "client", "host", "broker", "closed_by", idle.alias("idle_us"), "api", F.col("ts").alias("raced_at"),
         "connection_id",

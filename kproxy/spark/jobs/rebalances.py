@@ -60,7 +60,7 @@ def rebalances(lines: DataFrame) -> DataFrame:
 
 
 def _generations(events: DataFrame) -> DataFrame:
-    """Return generations of the classic protocol: all members join, then all get their assignment."""
+    """Return the generations of the classic protocol: all members join, then all get their assignment."""
     ok, error = F.col("ok"), F.col("error")
     notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*REJOIN_ERRORS)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
@@ -87,13 +87,13 @@ def _generations(events: DataFrame) -> DataFrame:
     has_left_first = (F.col("left.asked_us") < F.col("joined.asked_us")) & F.coalesce(
         F.size(F.array_except("before", "leavers")) > 0, F.lit(True)
     )
-    facts = {
+    conditions = {
         "left": has_left_first,
         "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
         "was_told": F.col("told_us") < F.col("joined.asked_us"),
     }
     cause_column = F.coalesce(
-        *(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value)
+        *(F.when(conditions[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value)
     )
     # If only syncs of a generation were seen, its cause is unknown.
     with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
@@ -106,7 +106,7 @@ def _generations(events: DataFrame) -> DataFrame:
 
 
 def _epochs(events: DataFrame) -> DataFrame:
-    """Return epochs of the newer protocols (KIP-848, KIP-932, KIP-1071): members move to an epoch individually."""
+    """Return the epochs of the newer protocols (KIP-848, KIP-932, KIP-1071): members move to an epoch individually."""
     reaches_epoch = is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
     is_epoch_event = (F.col("protocol") != Protocol.CLASSIC.value) & reaches_epoch
     first_reached = (

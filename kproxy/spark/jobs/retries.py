@@ -64,13 +64,13 @@ def retries(lines: DataFrame) -> DataFrame:
     )
 
 
-def _retry_columns(kind: str, reason: str, earlier_us: str) -> list[Column | str]:
-    """Return the columns of a retry, for rows with again_us; a negative pause becomes 0."""
+def _retry_columns(kind: str, reason_column: str, earlier_column: str) -> list[Column | str]:
+    """Return the columns of a retry, for rows with retried_us; a negative pause becomes 0."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
-        F.lit(kind).alias("kind"), F.col(reason).alias("why"), F.lit(1).cast("long").alias("times"),
-        F.greatest(F.col("again_us") - F.col(earlier_us), F.lit(0)).alias("pause_us"),
-        F.timestamp_micros("again_us").alias("at"), "connection_id",
+        F.lit(kind).alias("kind"), F.col(reason_column).alias("why"), F.lit(1).cast("long").alias("times"),
+        F.greatest(F.col("retried_us") - F.col(earlier_column), F.lit(0)).alias("pause_us"),
+        F.timestamp_micros("retried_us").alias("at"), "connection_id",
     ]  # fmt: skip
 
 

@@ -16,11 +16,11 @@ _STEPS = (
     1000, 10_000, 100_000, _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND, _MINUTE, 5 * _MINUTE, 10 * _MINUTE,
     30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR,
 )  # fmt: skip
-#: The most buckets of a chart, and the most consecutive empty buckets that are kept.
+#: The maximum number of buckets in a chart, and of consecutive empty buckets that are kept.
 MAX_BUCKETS = 144
 _MAX_EMPTY = 3
-#: The most steps in the first pass, which then has a resolution of 10 s for a day.
-_FINE = 20_000
+#: The maximum number of steps in the first pass; for a day, this is a resolution of 10 s.
+_MAX_FINE_STEPS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,11 @@ class Axis:
 def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
     """Return the finest axis on which all lines fit; the first and the last one are at `first_us` and `last_us`."""
     span = last_us - first_us
-    fine_step = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
+    fine_step = next((step for step in _STEPS if span / step < _MAX_FINE_STEPS), _STEPS[-1])
     bucket_starts = lines.select((F.floor(F.unix_micros("ts") / fine_step) * fine_step).alias("at")).distinct()
-    times = sorted(row["at"] for row in bucket_starts.where(F.col("at").isNotNull()).limit(2 * _FINE).collect())
+    times = sorted(
+        row["at"] for row in bucket_starts.where(F.col("at").isNotNull()).limit(2 * _MAX_FINE_STEPS).collect()
+    )
     for step in (step for step in _STEPS if step >= fine_step):
         starts = tuple(_with_short_gaps(sorted({at // step * step for at in times}), step))
         if len(starts) + sum(1 for _ in _gaps(starts, step)) <= MAX_BUCKETS:
@@ -53,7 +55,7 @@ def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
 
 
 def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
-    """Yield the non-empty buckets, and the empty buckets between them where there are few."""
+    """Yield the non-empty buckets, and the empty buckets in short gaps between them."""
     previous: int | None = None
     for begin in begins:
         if previous is not None and (begin - previous) // step - 1 <= _MAX_EMPTY:

@@ -11,7 +11,7 @@ Row = dict[str, Any]
 _HOUR_US = 3_600_000_000
 #: A client or API that is slower than its explanation by this factor has a separate cause.
 _MAX_EXPLAINED_FACTOR = 2.0
-_NAMES = 3
+_MAX_NAMES = 3
 
 
 class AnomalyCause(NamedTuple):
@@ -24,27 +24,31 @@ class AnomalyCause(NamedTuple):
 
 def anomaly_causes(rows: list[Row]) -> list[AnomalyCause]:
     """Return the causes of unusual latencies and errors, each once, most unusual first; rates are ignored."""
-    hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
+    anomalies_by_hour: dict[int, list[tuple[int, Row]]] = defaultdict(list)
     for rank, row in enumerate(rows):
-        hours[row["since"]].append((rank, row))
+        anomalies_by_hour[row["since"]].append((rank, row))
     ranked_causes: list[tuple[int, AnomalyCause]] = []
     slow_hours: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
-    for since, hour in sorted(hours.items()):
-        p99 = [(rank, row) for rank, row in hour if row["measure"] == "p99"]
+    for since, hour_anomalies in sorted(anomalies_by_hour.items()):
+        p99 = [(rank, row) for rank, row in hour_anomalies if row["measure"] == "p99"]
         clients = _by_value([anomaly for anomaly in p99 if anomaly[1]["by"] == "client"])
         brokers = {
             name: anomalies for name, anomalies in _by_value(p99, "broker").items() if _is_cause(anomalies, clients)
         }
-        for name, broker in brokers.items():
-            slow_hours[name].append((since, median(map(_factor, (row for _, row in broker))), broker[0][0]))
-        slow_apis = {(row["api"], _factor(row)) for broker in brokers.values() for _, row in broker}
+        for name, broker_anomalies in brokers.items():
+            slow_hours[name].append(
+                (since, median(map(_factor, (row for _, row in broker_anomalies))), broker_anomalies[0][0])
+            )
+        slow_apis = {(row["api"], _factor(row)) for broker_anomalies in brokers.values() for _, row in broker_anomalies}
         remaining = [
             (rank, row) for rank, row in p99 if row["value"] not in brokers and not _is_explained(row, slow_apis)
         ]
         ranked_causes += _api_causes(remaining, since)
-        ranked_causes += _api_causes([anomaly for anomaly in hour if anomaly[1]["measure"] == "errors"], since)
-    for name, times in slow_hours.items():
-        ranked_causes += _broker_causes(name, times)
+        ranked_causes += _api_causes(
+            [anomaly for anomaly in hour_anomalies if anomaly[1]["measure"] == "errors"], since
+        )
+    for name, hours in slow_hours.items():
+        ranked_causes += _broker_causes(name, hours)
     return [cause for _, cause in sorted(ranked_causes)]
 
 
@@ -59,8 +63,8 @@ def _broker_causes(name: str, hours: list[tuple[int, float, int]]) -> list[tuple
     return [
         (
             min(rank for _, _, rank in run),
-            AnomalyCause(f"Broker {name} was about {_times(max(factor for _, factor, _ in run))} slower", run[0][0],
-                  run[-1][0] + _HOUR_US),
+            AnomalyCause(f"Broker {name} was about {_times_text(max(factor for _, factor, _ in run))} slower",
+                  run[0][0], run[-1][0] + _HOUR_US),
         )
         for run in runs
     ]  # fmt: skip
@@ -74,7 +78,7 @@ def _api_causes(anomalies: list[tuple[int, Row]], since: int) -> list[tuple[int,
         locations = []
         for by in ("client", "broker"):
             names = sorted({row["value"] for _, row in api_anomalies if row["by"] == by})
-            if 0 < len(names) <= _NAMES:
+            if 0 < len(names) <= _MAX_NAMES:
                 locations.append(f"{'of' if by == 'client' else 'at'} {', '.join(names)}")
         text = f"{' '.join([api, *locations])}: {summary_row['sentence']}"
         causes.append((api_anomalies[0][0], AnomalyCause(text, since, since + _HOUR_US)))
@@ -104,5 +108,5 @@ def _factor(row: Row) -> float:
     return float(row["actual"] / row["usual"]) if row["usual"] else 1.0
 
 
-def _times(factor: float) -> str:
+def _times_text(factor: float) -> str:
     return f"{factor:.2g}x" if factor < 10 else f"{factor:,.0f}x"

@@ -106,10 +106,10 @@ def clients(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 def topics(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Count the bytes of records written and read per topic, most bytes first: (bucket, bytes)."""
-    with_records = ((F.col("kind") == "request") & (F.col("api") == "Produce")) | (
+    has_records = ((F.col("kind") == "request") & (F.col("api") == "Produce")) | (
         (F.col("kind") == "response") & F.col("api").isin("Fetch", "ShareFetch")
     )
-    entries = lines.where(with_records).select("ts", F.explode("topics").alias("entry"))
+    entries = lines.where(has_records).select("ts", F.explode("topics").alias("entry"))
     topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
     return _sums(entries.select("ts", topic.alias("name"), F.col("entry.bytes").alias("size")), axis)
 
@@ -120,8 +120,8 @@ def lags(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
         "ts", F.explode("topics").alias("entry")
     )
     topic = F.coalesce("entry.topic", "entry.topic_id", F.lit("?"))
-    lags = entries.where(F.col("entry.lag") > 0).select("ts", topic.alias("name"), F.col("entry.lag").alias("size"))
-    return _largest_series(lags, axis, F.max)
+    lag_rows = entries.where(F.col("entry.lag") > 0).select("ts", topic.alias("name"), F.col("entry.lag").alias("size"))
+    return _largest_series(lag_rows, axis, F.max)
 
 
 def connections(lines: DataFrame, axis: Axis) -> list[ChartSeries]:

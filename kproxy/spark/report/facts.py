@@ -13,7 +13,7 @@ from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.routine_errors import refusals
 
-#: The most names of proxies and captures to keep.
+#: The maximum number of names of proxies and captures to keep.
 MAX_NAMES = 500
 
 

@@ -28,7 +28,7 @@ _LEVELS: Final = ("error", "warning", "info")
 #: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
 #: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
-#: An API fails, or often fails, from these shares of responses with an error, if at least this many have it.
+#: An API fails, or often fails, if at least these shares of its responses have an error, and at least this many do.
 _FAILING, _FAILING_OFTEN, _MIN_SHOWN = 0.5, 0.05, 5
 #: How Kafka writes the names of errors.
 _ERROR_NAME: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
@@ -37,7 +37,7 @@ _MIN_BURST = 10
 _HOUR_US = 3_600_000_000
 #: A group that stalls at the same hour on this many days does so every day.
 _MIN_DAYS = 3
-_NAMES = 3
+_MAX_NAMES = 3
 #: Rules that other tables cover in more detail, by code or family: group-stalls has family G.
 _COVERED_ELSEWHERE: Final = (
     "C016", "C017", "C018", "G", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011",
@@ -45,7 +45,7 @@ _COVERED_ELSEWHERE: Final = (
 
 
 class Stage(StrEnum):
-    """What a problem does, the most urgent first."""
+    """The effect of a problem; the most urgent comes first."""
 
     FAILS = "fails"
     DEGRADES = "degrades"
@@ -58,7 +58,7 @@ class Headline:
 
     Attributes:
         title: A few words.
-        stage: What the problem does.
+        stage: The effect of the problem.
         clients, times: How many clients or groups have the problem, and how often.
         rows: Values by column; the headline is about the rows of the table with these values.
         filter: A filter that finds its frames; empty if there is none.
@@ -148,11 +148,11 @@ def _rank(stage: Stage) -> int:
 
 
 def _client_statements(rows: list[Row]) -> Iterator[Statement]:
-    releases: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    rows_by_release: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
-            releases[row["verdict"], row["refused_from"] or newest_release()].append(row)
-    for (verdict, release), client_rows in sorted(releases.items()):
+            rows_by_release[row["verdict"], row["refused_from"] or newest_release()].append(row)
+    for (verdict, release), client_rows in sorted(rows_by_release.items()):
         names = list(dict.fromkeys(row["client"] for row in client_rows))
         if verdict == "refused":
             text = f"{_count_text(len(names), 'client')} will be refused by Kafka {release}: {_names_text(names)}"
@@ -162,8 +162,8 @@ def _client_statements(rows: list[Row]) -> Iterator[Statement]:
             )  # fmt: skip
         else:
             reason = "it removed versions that they use, but they negotiate versions"
-            counted = _count_text(len(names), "client")
-            text = f"{counted} may be refused by Kafka {release} ({reason}): {_names_text(names)}"
+            count_text = _count_text(len(names), "client")
+            text = f"{count_text} may be refused by Kafka {release} ({reason}): {_names_text(names)}"
             yield Statement(
                 "info", text, *_time_range(client_rows), "; active ", f"Kafka {release} may refuse clients",
                 Stage.WILL_BREAK, len(names), len(names), {"verdict": verdict},
@@ -171,11 +171,11 @@ def _client_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _finding_statements(rows: list[Row]) -> Iterator[Statement]:
-    rules: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    rows_by_rule: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] in ("error", "warning") and not row["code"].startswith(_COVERED_ELSEWHERE):
-            rules[row["code"], row["name"]].append(row)
-    for (code, name), rule_rows in list(rules.items())[:6]:
+            rows_by_rule[row["code"], row["name"]].append(row)
+    for (code, name), rule_rows in list(rows_by_rule.items())[:6]:
         occurrences = sum(row["findings"] for row in rule_rows)
         clients, brokers = (
             list(dict.fromkeys(row[side] or f"an unknown {side}" for row in rule_rows)) for side in ("client", "broker")
@@ -192,11 +192,11 @@ def _finding_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _stall_statements(rows: list[Row]) -> Iterator[Statement]:
-    groups: dict[str, list[Row]] = defaultdict(list)
+    stalls_by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] != "info" and (row["duration_us"] or 0) >= _STALL_US:
-            groups[row["group_id"]].append(row)
-    for name, stalls in list(groups.items())[:4]:
+            stalls_by_group[row["group_id"]].append(row)
+    for name, stalls in list(stalls_by_group.items())[:4]:
         longest = max(stalls, key=lambda row: row["duration_us"])
         length_text = duration(longest["duration_us"])
         blamed = f", waiting for {_names_text(longest['blamed'])}" if longest.get("blamed") else ""
@@ -214,11 +214,11 @@ def _stall_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _rebalance_statements(rows: list[Row]) -> Iterator[Statement]:
-    storms: dict[str, list[Row]] = defaultdict(list)
+    storms_by_group: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["storm"]:
-            storms[row["group_id"]].append(row)
-    for name, rebalances in list(storms.items())[:4]:
+            storms_by_group[row["group_id"]].append(row)
+    for name, rebalances in list(storms_by_group.items())[:4]:
         causing_members = list(dict.fromkeys(row["by"] for row in rebalances if row["by"]))
         max_per_minute, starts = max(row["a_minute"] for row in rebalances), [row["since"] for row in rebalances]
         text = (
@@ -334,11 +334,11 @@ def _throttling_statements(rows: list[Row]) -> Iterator[Statement]:
 
 
 def _partition_statements(rows: list[Row]) -> Iterator[Statement]:
-    for direction, verb in (("written", "writes"), ("read", "reads")):
+    for direction, noun in (("written", "writes"), ("read", "reads")):
         hot_rows = [row for row in rows if (row[f"{direction}_skew"] or 0) >= _SKEW]
         for row in hot_rows[:2]:
             share = (
-                f"{row[f'{direction}_share']:.0%} of the topic's {verb}, {row[f'{direction}_skew']:.1f}x its even share"
+                f"{row[f'{direction}_share']:.0%} of the topic's {noun}, {row[f'{direction}_skew']:.1f}x its even share"
             )
             yield Statement(
                 "info", f"Partition {row['partition']} of {row['topic']} receives {share}",
@@ -391,12 +391,12 @@ def _time_range_text(begin: int, end: int) -> str:
 
 
 def _same_hour(times_us: list[int]) -> int | None:
-    """Return the hour (UTC) in which these times fall on the most days, if these are enough."""
-    days: dict[int, set[Any]] = defaultdict(set)
+    """Return the hour (UTC) in which these times fall on the most days; None if these days are too few."""
+    days_by_hour: dict[int, set[Any]] = defaultdict(set)
     for us in times_us:
-        days[_to_datetime(us).hour].add(_to_datetime(us).date())
-    hour = max(days, key=lambda hour: len(days[hour]))
-    return hour if len(days[hour]) >= _MIN_DAYS else None
+        days_by_hour[_to_datetime(us).hour].add(_to_datetime(us).date())
+    hour = max(days_by_hour, key=lambda hour: len(days_by_hour[hour]))
+    return hour if len(days_by_hour[hour]) >= _MIN_DAYS else None
 
 
 def _to_datetime(us: int) -> datetime:
@@ -412,6 +412,6 @@ def _times_text(count: int) -> str:
 
 
 def _names_text(names: list[str]) -> str:
-    hidden_count = len(names) - _NAMES
-    shown = ", ".join(names[:_NAMES])
+    hidden_count = len(names) - _MAX_NAMES
+    shown = ", ".join(names[:_MAX_NAMES])
     return f"{shown} and {hidden_count} more" if hidden_count > 0 else shown

@@ -16,9 +16,9 @@ from kproxy.spark.report.tables import MAX_ROWS
 from kproxy.trace.formatting import safe
 from kproxy.version import __version__
 
-#: The most bytes of a page.
+#: The maximum size of a page, in bytes.
 MAX_SIZE = 1_000_000
-#: The most characters of paths in a command; longer ones are replaced by a placeholder.
+#: The maximum length of the paths in a command; longer ones are replaced by a placeholder.
 _MAX_PATHS = 1000
 
 
@@ -27,9 +27,9 @@ def report(figures: Figures, paths: Iterable[str]) -> str:
 
     `paths` are the traces and captures as the user named them; the page has commands that contain them.
     """
-    names = list(paths)
+    path_list = list(paths)
     for halvings in range(MAX_ROWS.bit_length() + 1):  # the last attempt has no rows
-        data = contents(figures, names, MAX_ROWS >> halvings)
+        data = contents(figures, path_list, MAX_ROWS >> halvings)
         page_text = page("kproxy: report", data, __package__, ("page.js",))
         if len(page_text.encode()) < MAX_SIZE:
             break

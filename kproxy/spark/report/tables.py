@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from kproxy.spark.jobs import Job
 from kproxy.trace.formatting import safe
 
-#: The most rows of a table, and of each kind of item in a table with several kinds (column `by`).
+#: The maximum number of rows in a table, and of each kind of item in a table with several kinds (column `by`).
 MAX_ROWS = 300
 MAX_PER_KIND = 60
 _MAX_TEXT = 400
@@ -91,12 +91,12 @@ def _first_rows_of_each_kind(table: DataFrame, kind: Column, max_rows: int) -> t
 
 
 def _column_kind(field: T.StructField) -> str:
-    name, kind = field.name, field.dataType
-    if isinstance(kind, T.TimestampType):
+    name, data_type = field.name, field.dataType
+    if isinstance(data_type, T.TimestampType):
         return "time"
-    if isinstance(kind, T.ArrayType):
+    if isinstance(data_type, T.ArrayType):
         return "list"
-    if not isinstance(kind, T.NumericType):
+    if not isinstance(data_type, T.NumericType):
         return "text"
     if name.endswith("_us"):
         return "duration"
@@ -107,12 +107,12 @@ def _column_kind(field: T.StructField) -> str:
 
 def _plain_column(field: T.StructField) -> Column:
     """Return a column as plain values: times as numbers, which have no time zone, and nested values as JSON."""
-    name, kind = field.name, field.dataType
-    if isinstance(kind, T.TimestampType):
+    name, data_type = field.name, field.dataType
+    if isinstance(data_type, T.TimestampType):
         return F.unix_micros(name).alias(name)
-    if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, T.AtomicType):
+    if isinstance(data_type, T.ArrayType) and not isinstance(data_type.elementType, T.AtomicType):
         return F.transform(name, lambda element: F.to_json(element)).alias(name)
-    if isinstance(kind, T.StructType | T.MapType):
+    if isinstance(data_type, T.StructType | T.MapType):
         return F.to_json(name).alias(name)
     return F.col(name)
 

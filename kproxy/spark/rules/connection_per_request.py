@@ -9,9 +9,9 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.rules import finding_rows, message, occurrence_columns, rule
 
-#: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of
-#: other connections.
-_MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS = 20, 2, 0.1
+#: Minimum connections of a client within an hour (UTC), maximum errands (requests other than log-in and Metadata) per
+#: connection, maximum share of other connections.
+_MIN_CONNECTIONS, _MAX_ERRANDS, _MAX_OTHERS_SHARE = 20, 2, 0.1
 
 
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
@@ -27,7 +27,7 @@ def connection_per_request(lines: DataFrame) -> DataFrame:
             F.count_if(is_short).alias("short"),
             F.sum(F.when(is_short, F.col("errands"))).alias("errands"),
         )
-        .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MAX_OTHERS) * F.col("findings")))
+        .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MAX_OTHERS_SHARE) * F.col("findings")))
     )
     text = message("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
                 "errands")  # fmt: skip

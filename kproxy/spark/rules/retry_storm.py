@@ -19,18 +19,18 @@ _MIN_RETRIES = 10
 def retry_storm(lines: DataFrame) -> DataFrame:
     """Find seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
     immediate_retries = refused_again(lines, retriable=True).where(
-        F.col("again_us") - F.col("refused_us") < _IMMEDIATE_US
+        F.col("retried_us") - F.col("refused_us") < _IMMEDIATE_US
     )
     columns = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
-        immediate_retries.withColumn("ts", F.timestamp_micros("again_us"))
+        immediate_retries.withColumn("ts", F.timestamp_micros("retried_us"))
         .groupBy(*columns, F.date_trunc("second", "ts"))
         .agg(F.count("*").alias("count"), F.min("ts").alias("ts"), F.max("ts").alias("until"))
         .where(F.col("count") >= _MIN_RETRIES)
     )
     rows = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
-    ).agg(*occurrence_columns(), F.max("until").alias("until"), F.max("count").alias("most"))
+    ).agg(*occurrence_columns(), F.max("until").alias("until"), F.max("count").alias("max_count"))
     text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
-                "broker", "most", "error")  # fmt: skip
+                "broker", "max_count", "error")  # fmt: skip
     return finding_rows(rows, message=text, last_at=F.col("until"), got=F.col("error"))

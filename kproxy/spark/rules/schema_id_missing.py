@@ -31,7 +31,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         produce_requests.withColumn("entry", F.explode(F.from_json("body", _BODY)["topic_data"])) .select("cluster",
                                     "ts", "connection_id", F.col("server").alias("broker"),
                                     client_name().alias("client"),
-                                    F.coalesce(topic["name"], _topic_name_of(topic["topic_id"]),
+                                    F.coalesce(topic["name"], _topic_name(topic["topic_id"]),
                                                topic["topic_id"]).alias("topic"), _values(topic).alias("values"),
                                     ) .withColumns({"right": F.size(F.filter(values, _has_id)),
                                     "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
@@ -62,6 +62,6 @@ def _has_id(value: Column) -> Column:
     return F.coalesce(F.rlike(first_bytes, F.lit(HEX_PREFIX)), F.lit(False))
 
 
-def _topic_name_of(topic_id: Column) -> Column:
+def _topic_name(topic_id: Column) -> Column:
     """Return the topic name that the line has for a topic id."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

@@ -62,8 +62,8 @@ def session(
     Args:
         master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
-        engine: ``spark``, or ``embedded`` for Sail in a process beside this one, which ends with this one or on the
-            session's `stop`. None means Spark, or the embedded engine if only that is installed and no master is
+        engine: ``spark``, or ``embedded`` for Sail in a separate process, which ends with this one or on the session's
+            `stop`. None means Spark, or the embedded engine if only that is installed and no master is
             named. All sessions of a process use the same engine.
         short: The work is small: optimize for a quick start rather than throughput.
         tiny: There are only a few thousand lines, so that planning and starting tasks cost more than running them.

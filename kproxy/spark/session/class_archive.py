@@ -64,7 +64,7 @@ class ArchiveWriter:
         return f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={self._part}"
 
     def started(self, java: subprocess.Popen[bytes]) -> None:
-        """Set the JVM that got the options."""
+        """Record the JVM that was started with the options."""
         self._java = java
 
     def finish(self, stop: Callable[[], None], notify: Callable[[str], None]) -> None:
@@ -122,13 +122,13 @@ def _create_base(java: str, base: Path) -> bool:
     """
     if base.exists():
         return True
-    part = base.with_name(f"{base.name}.{os.getpid()}")
-    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={part}", "-Xlog:disable"]
+    part_path = base.with_name(f"{base.name}.{os.getpid()}")
+    command = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={part_path}", "-Xlog:disable"]
     try:
         subprocess.run(command, capture_output=True, check=True, timeout=120)  # noqa: S603  # the user's own Java
-        part.rename(base)
+        part_path.rename(base)
     except (OSError, subprocess.SubprocessError):
-        part.unlink(missing_ok=True)
+        part_path.unlink(missing_ok=True)
         return False
     return True
 

@@ -1,6 +1,6 @@
 """The embedded engine: Sail (Rust, no Java), in a child process that only this process can use.
 
-In its own process, it can run out of memory without taking kproxy down, and Ctrl-C ends it at once.
+In its own process, it can run out of memory without taking kproxy down, and Ctrl-C ends it immediately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SERVER: Final = Path(__file__).with_name("embedded_server.py")
 _SETTINGS: Final = {"spark.sql.session.timeZone": "UTC"}
-#: Options of the connection: it must stay, as a new one would be refused, and needs no proxy to reach this machine.
+#: Options of the connection: it must stay open (a new one would be refused), and needs no proxy to reach this machine.
 _CHANNEL: Final = [("grpc.client_idle_timeout_ms", (1 << 31) - 1), ("grpc.enable_http_proxy", 0)]
 #: The session identifiers of embedded engines in this process.
 _SESSIONS: Final = set[str]()
@@ -34,7 +34,7 @@ class EmbeddedEngine:
     """A process that runs Sail. It takes as long to start as importing pyspark, which can be done meanwhile.
 
     Args:
-        memory: The most bytes that queries may use.
+        memory: The maximum number of bytes that queries may use.
 
     Raises:
         UserError: The packages are missing.
@@ -78,11 +78,11 @@ class EmbeddedEngine:
 
     @property
     def has_died(self) -> bool:
-        """Whether the process has ended by itself."""
+        """Whether the process has ended on its own."""
         return self._process.poll() is not None
 
     def ends(self, within: float) -> bool:
-        """Wait up to `within` seconds for the process to end by itself; return whether it did."""
+        """Wait up to `within` seconds for the process to end on its own; return whether it did."""
         try:
             self._process.wait(within)
         except subprocess.TimeoutExpired:
@@ -90,11 +90,11 @@ class EmbeddedEngine:
         return True
 
     def kill(self) -> None:
-        """End the process at once; calls of the session that are in progress fail."""
+        """End the process immediately; calls of the session that are in progress fail."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process at once, and release its resources."""
+        """End the process immediately, and release its resources."""
         atexit.unregister(self.close)
         self._process.kill()
         self._process.wait()

@@ -35,14 +35,17 @@ def main() -> None:
 
 
 def _pyspark_stand_in() -> ModuleType:
-    """Return a stand-in: pyspark's version determines Sail's defaults, newer ones are refused; the rest is for UDFs."""
+    """Return a stand-in for pyspark: Sail needs only its version, unless there are UDFs.
+
+    The version determines Sail's defaults; Sail refuses newer versions.
+    """
     pyspark = ModuleType("pyspark")
     pyspark.__version__ = "4.2.0"  # type: ignore[attr-defined]
     return pyspark
 
 
 def _close_listener(address: tuple[str, int]) -> None:
-    """Replace the listening socket with an unbound one, on which Sail waits for connections in vain."""
+    """Replace the listening socket with an unbound one, on which Sail waits for connections that never come."""
     with socket.socket() as idle_socket:
         for descriptor, peer in _sockets(address):
             if peer is None:
@@ -50,7 +53,7 @@ def _close_listener(address: tuple[str, int]) -> None:
 
 
 def _sockets(address: tuple[str, int]) -> Iterator[tuple[int, object]]:
-    """Yield the file descriptors of this process's sockets at an address, with their peers; None if one listens."""
+    """Yield the file descriptors of this process's sockets at an address, with their peers; None if listening."""
     for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208  # numbers
         with suppress(OSError), closing(socket.socket(fileno=os.dup(descriptor))) as sock:
             if sock.family == socket.AF_INET and sock.getsockname() == tuple(address):

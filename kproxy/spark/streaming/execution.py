@@ -31,7 +31,7 @@ class TableFiles:
 
 
 def claim(spark: SparkSession, directory: str, names: list[str], options: str) -> None:
-    """Record the options of queries whose tables are in a directory: a restart must use the same.
+    """Record the options of queries whose tables are in a directory; a restart must use the same options.
 
     Raises:
         UserError: The queries were started with other options.

@@ -41,7 +41,7 @@ def follow_lines(
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
     latest_time = F.current_timestamp() + F.expr(_MAX_AHEAD)
-    # Otherwise one line with a wrong date would make all following lines count as late, for good.
+    # Otherwise one line with a wrong date would make all following lines count as late, permanently.
     with_capped_time = rows.withColumn("ahead", F.when(F.col("ts") > latest_time, F.col("file"))).withColumn(
         "ts", F.least("ts", latest_time)
     )

@@ -34,7 +34,7 @@ class Screen:
         title: The name of the traces that are followed.
         names: The queries.
         span: The time spans of the queries.
-        rows: The most rows of a table, and the most lines printed at once.
+        rows: The maximum number of rows in a table, and of lines printed at once.
     """
 
     def __init__(self, file: TextIO, title: str, names: Sequence[str], span: Span, rows: int) -> None:
@@ -70,7 +70,7 @@ class Screen:
             self._rolling[event.query].add(event.rows)
 
     def refresh(self) -> None:
-        """Redraw."""
+        """Redraw the view."""
         self._live.refresh()
 
     def _content(self) -> RenderableType:

@@ -16,7 +16,7 @@ class StreamWarnings:
     """
 
     def __init__(self, first: str, late: str) -> None:
-        self._counted_query, self._allowed = first, late
+        self._counted_query, self._late_limit = first, late
         self._corrupt = self._reported_corrupt = 0
         self._ahead = self._reported_ahead = 0
         self._late: dict[str, int] = {}
@@ -45,7 +45,7 @@ class StreamWarnings:
             self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
             if batch.query not in self._reported_late:
                 self._reported_late[batch.query] = batch.late
-                warn(f"{self._too_late_text(batch.query)}; the limit is --late {self._allowed}")
+                warn(f"{self._too_late_text(batch.query)}; the limit is --late {self._late_limit}")
 
     def close(self) -> None:
         """Warn about the totals, if they have increased."""
@@ -58,7 +58,7 @@ class StreamWarnings:
                 warn(f"{self._too_late_text(query)} in total")
 
     def _too_late_text(self, query: str) -> str:
-        # At least: lines of the same window and key have become one row here.
+        # "At least", because lines with the same window and key have become one row here.
         return f"at least {_lines_text(self._late[query])} arrived too late for {query} and were skipped"
 
 

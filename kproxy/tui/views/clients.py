@@ -18,7 +18,7 @@ from kproxy.tui.overview import OverviewView, count_cell, lines, severity_cell
 from kproxy.tui.table import Cell, TableColumn
 
 _STYLES = {Kafka4Verdict.WORKS: "response", Kafka4Verdict.REFUSED: "error", Kafka4Verdict.UNKNOWN: "warning"}
-_BAD = {Kafka4Verdict.REFUSED: 2, Kafka4Verdict.UNKNOWN: 1, Kafka4Verdict.WORKS: 0}
+_BADNESS = {Kafka4Verdict.REFUSED: 2, Kafka4Verdict.UNKNOWN: 1, Kafka4Verdict.WORKS: 0}
 
 
 class ClientView(OverviewView[Client]):
@@ -42,7 +42,7 @@ class ClientView(OverviewView[Client]):
         TableColumn("because", 20, grow=4),
     )
     orders: ClassVar = (
-        ("k", "Kafka 4", lambda client: (_BAD[client.verdict], client.requests)),
+        ("k", "Kafka 4", lambda client: (_BADNESS[client.verdict], client.requests)),
         ("a", "asked", lambda row: row.requests),
         ("e", "errors", lambda row: row.refusals),
         ("f", "findings", lambda row: row.findings[::-1]),

@@ -80,7 +80,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             count_cell(item.requests),
             [(size(item.request_bytes), "")],
             [(size(item.response_bytes), "")],
-            self._waiting(item),
+            self._waiting_cell(item),
             latency_cell(item.p50_us),
             latency_cell(item.p99_us),
             count_cell(item.refusals, "error"),
@@ -88,7 +88,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             severity_cell(item.findings),
         ]
 
-    def _waiting(self, item: ConnectionSummary) -> Cell:
+    def _waiting_cell(self, item: ConnectionSummary) -> Cell:
         if (waiting_us := connections.waiting_time_us(self.session, item)) is None:
             return [(f"{item.unanswered} never", "error")] if item.unanswered else []
         return [(f"{item.in_flight} {duration(waiting_us)}", "warning")]

@@ -26,7 +26,7 @@ from kproxy.verdict.causes import Causes
 #: Maximum number of connections that are listed below a cause.
 _MAX_CONNECTIONS = 12
 
-#: Cells beside the text, for padding and a scroll bar.
+#: Cells next to the text, for padding and a scroll bar.
 _GUTTER = 4
 
 

@@ -78,8 +78,8 @@ class TopicView(OverviewView[TopicSummary]):
         lag = item.lag
         return [
             [(safe(topics.name(item)), "topic")],
-            *self._traffic(item.produced),
-            *self._traffic(item.fetched),
+            *self._traffic_cells(item.produced),
+            *self._traffic_cells(item.fetched),
             count_cell(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
@@ -88,7 +88,7 @@ class TopicView(OverviewView[TopicSummary]):
             [(names_and_counts(item.errors), "error")],
         ]
 
-    def _traffic(self, traffic: Traffic) -> list[Cell]:
+    def _traffic_cells(self, traffic: Traffic) -> list[Cell]:
         series = traffic.minute if self.session.source.live else traffic.all_time
         return [
             count_cell(traffic.records),

@@ -21,7 +21,7 @@ from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
 #: The width of each column, and when it is dropped.
-_WIDTHS: Mapping[str, TableColumn] = {
+_COLUMNS_BY_TITLE: Mapping[str, TableColumn] = {
     column.title: column
     for column in (
         TableColumn("transactional id", 16, grow=2),
@@ -52,7 +52,7 @@ class TransactionsView(OverviewView[TransactionRow]):
         " that consumers of committed records wait. Enter shows its frames. Tab moves to the timeline, whose keys are"
         " those of the timeline of a group."
     )
-    columns: ClassVar[Sequence[TableColumn]] = tuple(_WIDTHS[name] for name in COLUMNS)
+    columns: ClassVar[Sequence[TableColumn]] = tuple(_COLUMNS_BY_TITLE[name] for name in COLUMNS)
     orders: ClassVar = (
         ("o", "open longest", lambda row: (len(row.held), row.begun_at is not None, -(row.begun_at or 0),
                                             row.last_at)),

@@ -118,11 +118,13 @@ def replay(transcript: Transcript, cuts: list[int] | None = None) -> tuple[Conne
 
 
 def fingerprints(events: list[Event]) -> list[tuple[object, ...]]:
-    prints: list[tuple[object, ...]] = []
+    event_prints: list[tuple[object, ...]] = []
     for line, event in zip(story(events), events, strict=True):
         message = event.message if isinstance(event, RequestReceived | ResponseReceived) else None
-        prints.append((line, message and (message.frame, message.body, str(message.error), message.decode_warnings)))
-    return prints
+        event_prints.append(
+            (line, message and (message.frame, message.body, str(message.error), message.decode_warnings))
+        )
+    return event_prints
 
 
 @given(transcripts(), st.lists(st.integers(1, 30), min_size=1, max_size=8))
@@ -134,43 +136,41 @@ def test_events_do_not_depend_on_how_the_bytes_are_cut(transcript: Transcript, c
 
 def accounted_spans(events: list[Event], direction: Direction) -> list[tuple[int, int]]:
     """Return the byte ranges of one direction that the events account for."""
-    accounted, proxied = [], 0
+    spans, proxy_header_bytes = [], 0
     for event in events:
         if isinstance(event, ConnectionEnded):
             break
         if isinstance(event, ProxyHeaderReceived):
             if direction is REQUEST:
-                accounted.append((proxied, proxied + event.size))
-                proxied += event.size
+                spans.append((proxy_header_bytes, proxy_header_bytes + event.size))
+                proxy_header_bytes += event.size
         elif isinstance(event, FramingLost):
             if event.direction is direction:
-                accounted.append((event.offset, 1 << 62))
+                spans.append((event.offset, 1 << 62))
         else:
             event_direction = getattr(event, "direction", REQUEST if isinstance(event, RequestReceived) else RESPONSE)
             if event_direction is direction:
-                accounted.append(
-                    (event.offset, event.offset + event.size + (0 if isinstance(event, BytesSkipped) else 4))
-                )
-    return sorted(accounted)
+                spans.append((event.offset, event.offset + event.size + (0 if isinstance(event, BytesSkipped) else 4)))
+    return sorted(spans)
 
 
 @given(transcripts())
 def test_events_account_for_every_byte(transcript: Transcript) -> None:
     _, events = replay(transcript)
-    ended = events[-1]
-    assert isinstance(ended, ConnectionEnded)
+    last_event = events[-1]
+    assert isinstance(last_event, ConnectionEnded)
     for direction in Direction:
         sent_bytes = sum(
             sent if isinstance(sent, int) else len(sent)
             for sent_direction, sent in transcript.turns
             if sent_direction is direction
         )
-        accounted = 0
+        accounted_end = 0
         for start, end in accounted_spans(events, direction):
-            assert start <= accounted, f"no event accounts for bytes {accounted} to {start}"
-            accounted = max(accounted, end)
-        assert accounted + ended.incomplete_frames[direction] >= sent_bytes
-    assert len(ended.unanswered) <= sum(isinstance(event, RequestReceived) for event in events)
+            assert start <= accounted_end, f"no event accounts for bytes {accounted_end} to {start}"
+            accounted_end = max(accounted_end, end)
+        assert accounted_end + last_event.incomplete_frames[direction] >= sent_bytes
+    assert len(last_event.unanswered) <= sum(isinstance(event, RequestReceived) for event in events)
 
 
 @given(transcripts())

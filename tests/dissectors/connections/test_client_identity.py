@@ -58,7 +58,7 @@ def test_identity_is_not_shared_between_connections() -> None:
     assert later.client_instance_id is None
 
 
-def test_request_with_another_client_id_keeps_it() -> None:
+def test_request_with_a_different_client_id_keeps_its_own() -> None:
     web_request = FIRST.replace(b"app", b"web")
     _, second, third = requests(FIRST, web_request, LATER)
     assert second.client_id == "web"

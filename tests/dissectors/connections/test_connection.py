@@ -227,7 +227,7 @@ def test_proxy_header_before_the_first_frame_is_skipped(header: bytes, version: 
         ]
 
 
-def test_unterminated_proxy_header_is_not_a_proxy_header() -> None:
+def test_unterminated_proxy_header_is_not_recognised() -> None:
     dialogue = Dialogue()
     assert dialogue.client(b"PROXY " + b"x" * 101) == ["> lost @0: unknown, length prefix says 1347571544 bytes"]
 

@@ -22,7 +22,7 @@ from tests.dissectors.dialogue import (
 from tests.kproxy.frames import request, response
 
 
-def test_capture_that_starts_inside_a_frame_finds_the_next_one() -> None:
+def test_capture_that_starts_inside_a_frame_resumes_at_the_next_one() -> None:
     dialogue = Dialogue(midstream=True)
     assert dialogue.client(heartbeat(1)[9:] + heartbeat(2)) == [
         "> 19 bytes skipped @0: the capture starts in the middle of the stream",

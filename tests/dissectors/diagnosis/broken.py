@@ -101,7 +101,7 @@ def noise() -> Broken:
 
 
 def smallest_elements() -> Broken:
-    """Return a frame with as many elements as bytes, and then a wrong byte."""
+    """Return a frame with one element per byte, followed by a wrong byte."""
     return _broken_frame("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
 
 
@@ -131,11 +131,11 @@ class Mutations:
         request_to_break = Broken(
             framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
         )
-        request = self._frame(request_to_break, None)
+        request = self._write_frame(request_to_break, None)
         broken = request_to_break if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
-        return request, broken._replace(frame=self._damage(self._frame(broken, self._edit(broken))))
+        return request, broken._replace(frame=self._damage(self._write_frame(broken, self._pick_edit(broken))))
 
-    def _frame(self, broken: Broken, edit: Edit | None) -> bytes:
+    def _write_frame(self, broken: Broken, edit: Edit | None) -> bytes:
         layout = right_layout(broken.message)
         assert layout is not None
         values = self.realistic.values(layout)
@@ -147,7 +147,7 @@ class Mutations:
         except EncodeError:  # e.g. an id that an int8 cannot hold
             return write(None, layout, values)
 
-    def _edit(self, broken: Broken) -> Edit | None:
+    def _pick_edit(self, broken: Broken) -> Edit | None:
         layout: Layout | None = right_layout(broken.message)
         assert layout is not None
         if self.random.random() < 0.3:

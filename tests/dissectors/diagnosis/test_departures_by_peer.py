@@ -26,7 +26,7 @@ def test_diagnosis_returns_a_new_message_and_leaves_its_input_unchanged() -> Non
     assert diagnosed.end == len(DEVIATING_RESPONSE)
 
 
-def test_well_formed_frame_stays_the_same_message() -> None:
+def test_well_formed_message_is_returned_as_is() -> None:
     message = read_request(REQUEST)
     assert examine(message, None, KnownDepartures(), "") is message
 

@@ -80,28 +80,28 @@ def _enclosing_tags(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def first_deviating_byte(kafka_layout: Layout, edit: Edit, values: dict[str, Any]) -> int | None:
     """Return the offset of the first deviating byte of a frame written under an edit, or None if none deviates."""
-    written = edit.apply(kafka_layout)
+    written_layout = edit.apply(kafka_layout)
     item_lists = []
     frames = write(edit, kafka_layout, values), write(None, kafka_layout, values)
-    for layout, frame in zip((written, kafka_layout), frames, strict=True):
+    for layout, frame in zip((written_layout, kafka_layout), frames, strict=True):
         walked = walk(layout, frame, 4)
         assert walked.error is None
         item_lists.append(list(items(layout, walked.nodes)))
-    written_items, right_items = item_lists
+    written_items, correct_items = item_lists
     paths = {item.path for item in written_items}
-    right_items = [
-        item for item in right_items if all(tag in paths for tag in _enclosing_tags(item.path))
+    correct_items = [
+        item for item in correct_items if all(tag in paths for tag in _enclosing_tags(item.path))
     ]  # tags are optional
-    for item, right_item in zip(written_items, right_items, strict=False):
-        if item[:2] != right_item[:2]:
+    for item, correct_item in zip(written_items, correct_items, strict=False):
+        if item[:2] != correct_item[:2]:
             return item.start
-    if len(written_items) > len(right_items):
-        return written_items[len(right_items)].start
-    return len(frames[0]) if len(written_items) < len(right_items) else None
+    if len(written_items) > len(correct_items):
+        return written_items[len(correct_items)].start
+    return len(frames[0]) if len(written_items) < len(correct_items) else None
 
 
 @functools.cache
-def frame_of(api: str, version: int, is_request: bool) -> Layout:
+def kafka_frame_layout(api: str, version: int, is_request: bool) -> Layout:
     api_entry = api_by_name(api)
     assert api_entry is not None
     layouts = api_layouts(api_entry.key, version)
@@ -126,7 +126,7 @@ MESSAGES: list[MessageKey] = [
 
 def trials(message: MessageKey, *, shuffled: Random | None = None) -> Iterator[tuple[Edit, dict[str, Any]]]:
     """Yield every candidate edit of a message with values that both layouts can hold."""
-    kafka_layout = frame_of(*message)
+    kafka_layout = kafka_frame_layout(*message)
     candidates = [*enumerate(single_edits(kafka_layout, message[1]))]
     if shuffled is not None:
         shuffled.shuffle(candidates)
@@ -153,7 +153,7 @@ def _fill_in(values: dict[str, Any], more_values: dict[str, Any]) -> None:
 
 def misplaced_trials(message: MessageKey, accepts: Callable[[Edit], bool], *, step: int = 1) -> list[str]:
     """Return the trials of a message whose first difference is not found where they first deviate."""
-    kafka_layout, misplaced, count = frame_of(*message), [], 0
+    kafka_layout, misplaced, count = kafka_frame_layout(*message), [], 0
     for edit, values in islice(trials(message), 0, None, step):
         if not accepts(edit):
             continue
@@ -185,11 +185,11 @@ def test_first_difference_of_a_tag_with_a_wrong_size_is_found_exactly(message: M
 @pytest.mark.parametrize("message_key", MESSAGES, ids=str)
 def test_diagnosis_begins_at_the_first_difference(message_key: MessageKey) -> None:
     api, version, is_request = message_key
-    kafka_layout = frame_of(*message_key)
+    kafka_layout = kafka_frame_layout(*message_key)
     api_entry = api_by_name(api)
     assert api_entry is not None
-    usable = (trial for trial in trials(message_key, shuffled=Random(version)) if not is_tag_size(trial[0]))
-    for edit, values in islice(usable, 4):
+    usable_trials = (trial for trial in trials(message_key, shuffled=Random(version)) if not is_tag_size(trial[0]))
+    for edit, values in islice(usable_trials, 4):
         if is_request:
             values["header"] |= {"request_api_key": api_entry.key, "request_api_version": version}
         frame = write(edit, kafka_layout, values)

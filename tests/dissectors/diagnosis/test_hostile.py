@@ -22,12 +22,12 @@ from tests.dissectors.diagnosis.broken import LARGE, Broken, Mutations, metadata
 from tests.kproxy.frames import framed
 from tests.strategies import API_VERSIONS, damaged, requests, responses
 
-#: Fields that may still be read once the work is used up: those of the current struct, and of samples.
+#: How many fields may still be read once the work is used up: those of the current struct and of samples.
 SLACK = 500
 
 
 def work_left(broken: Broken) -> tuple[int, int]:
-    """Return the remaining work of a diagnosis and its minimum: slightly below zero, or minus the cost of a base."""
+    """Return the work that a diagnosis left over and the lowest allowed value, which is negative."""
     searches: list[Search] = []
 
     class RecordedSearch(Search):
@@ -77,8 +77,8 @@ def test_damaged_request_gives_a_sane_diagnosis(frame: bytes) -> None:
 @settings(max_examples=15)
 @given(st.data())
 def test_damaged_response_gives_a_sane_diagnosis(data: st.DataObject) -> None:
-    frame_before, key, version = data.draw(responses())
-    frame = framed(data.draw(damaged(st.just(frame_before[4:]))))
+    original_frame, key, version = data.draw(responses())
+    frame = framed(data.draw(damaged(st.just(original_frame[4:]))))
     note(f"{key} v{version} {frame.hex()}")
     message = read_response(frame, key, version)
     check_diagnosis(message, diagnose(message))
@@ -111,8 +111,8 @@ def test_inspector_accepts_broken_frames(seed: int, detail: Detail) -> None:
 def test_explain_accepts_a_single_broken_frame(seed: int) -> None:
     request, broken = Mutations(seed).exchange()
     note(f"{broken.key} v{broken.version} {request.hex()} {broken.frame.hex()}")
-    answered = None if broken.is_request else (broken.key, broken.version)
-    explained = explain(broken.frame, answered_request=answered, request=None if answered is None else request)
+    answered_api = None if broken.is_request else (broken.key, broken.version)
+    explained = explain(broken.frame, answered_request=answered_api, request=None if answered_api is None else request)
     check_diagnosis(explained.message, explained.message.diagnosis)
     for finding in explained.findings:
         problem = finding.problem
@@ -143,8 +143,8 @@ def test_work_for_a_large_frame_is_bounded(name: str) -> None:
 def test_work_for_very_many_strings_is_bounded() -> None:
     """DeleteTopics v4 with nearly as many names as are decoded from a frame, and no timeout after them."""
     count = 190_000
-    compact = bytes([(count + 1) & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
-    frame = framed(bytes.fromhex("0014 0004 00000001 ffff 00") + compact + b"\x05abcd" * count)
+    compact_count = bytes([(count + 1) & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
+    frame = framed(bytes.fromhex("0014 0004 00000001 ffff 00") + compact_count + b"\x05abcd" * count)
     remaining, minimum = work_left(Broken(frame, 20, 4, True))
     assert remaining >= minimum
 

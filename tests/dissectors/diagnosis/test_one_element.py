@@ -42,13 +42,13 @@ def test_field_missing_in_one_element_is_named_with_its_index(index: int) -> Non
     assert (diagnosis.edit, diagnosis.path) == (edit, f"topics[{index}].is_internal")
 
 
-def test_edit_of_one_element_is_applied_to_no_other() -> None:
+def test_edit_of_one_element_leaves_the_others_unchanged() -> None:
     edit = parse({"kind": "field_missing", "field": "topics[1].name", "detail": {"where": 1}})
     written = edit.apply(layout("MetadataResponse", 4))
     [topics] = [field for field in written.fields if field.name == "topics"]
     assert topics.struct == layout("MetadataResponse", 4).fields[-1].struct
-    assert topics.exception is not None
-    assert [field.name for field in topics.exception[1].fields] == ["error_code", "is_internal", "partitions"]
+    assert topics.deviating_element is not None
+    assert [field.name for field in topics.deviating_element[1].fields] == ["error_code", "is_internal", "partitions"]
 
 
 @pytest.mark.parametrize(

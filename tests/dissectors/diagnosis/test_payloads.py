@@ -79,7 +79,7 @@ def test_no_two_fields_share_a_struct(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PAYLOADS))
-def test_payloads_written_by_kafka_are_whole(name: str) -> None:
+def test_payloads_written_by_kafka_are_complete(name: str) -> None:
     kinds = {
         "connect-meta": "ConnectWorkerState",
         "connect-assign": "ConnectAssignment",

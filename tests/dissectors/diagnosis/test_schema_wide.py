@@ -185,22 +185,22 @@ def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Rea
     return tally
 
 
-def check_shares(tally: Tally, first: float, in_three: float) -> None:
+def check_shares(tally: Tally, min_first_share: float, min_top_three_share: float) -> None:
     """Check the shares, by bytes, against their minimum, and that nearly all sure diagnoses are right."""
-    missed = "\n".join(tally.missed[:40])
-    assert tally.share("first") >= first, missed
-    assert tally.share("three") >= in_three, missed
-    assert tally.sure_and_right / tally.sure >= 0.99, missed
+    missed_cases = "\n".join(tally.missed[:40])
+    assert tally.share("first") >= min_first_share, missed_cases
+    assert tally.share("three") >= min_top_three_share, missed_cases
+    assert tally.sure_and_right / tally.sure >= 0.99, missed_cases
 
 
 def test_sample_of_the_schemas_is_diagnosed() -> None:
-    check_shares(run_cases(MESSAGES[::17], seed=5, source=Realistic), first=0.96, in_three=0.99)
+    check_shares(run_cases(MESSAGES[::17], seed=5, source=Realistic), min_first_share=0.96, min_top_three_share=0.99)
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("source", [Realistic, Recorded])
 def test_every_api_version_and_direction_is_diagnosed(source: type[Realistic]) -> None:
-    check_shares(run_cases(MESSAGES, 1, source), first=0.975, in_three=0.995)
+    check_shares(run_cases(MESSAGES, 1, source), min_first_share=0.975, min_top_three_share=0.995)
 
 
 def test_well_formed_frames_have_no_diagnosis() -> None:

@@ -95,7 +95,7 @@ def test_contradictory_fields_cost_more(consistent: dict[str, Any], contradictor
     assert relation_cost(header, consistent) < relation_cost(header, contradictory)
 
 
-def test_edit_stands_for_another_if_it_writes_the_same_bytes() -> None:
+def test_edits_that_write_the_same_bytes_are_equivalent() -> None:
     kafka_layout = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
     moved_last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(kafka_layout)
     values = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
@@ -126,7 +126,7 @@ def test_interchangeable_arrays_of_numbers_are_rivals() -> None:
     assert field in (diagnosis.edit.field, *(rival.edit.field for rival in diagnosis.rivals))
 
 
-def test_known_strings_tell_which_of_two_fields_is_missing() -> None:
+def test_known_strings_reveal_which_of_two_fields_is_missing() -> None:
     body = {"groups": [{"group_id": "billing", "group_state": "Stable", "protocol_type": "consumer"}]}
     diagnosis = diagnose(_response(15, 1, body, Edit.of("field_missing", "groups[].group_state", where=2)))
     assert diagnosis is not None
@@ -184,7 +184,7 @@ def test_missing_field_before_a_payload_is_not_taken_for_its_length() -> None:
     assert (diagnosis.edit.kind, diagnosis.edit.field) == ("length_missing", "assignment")
 
 
-def test_fields_that_may_equally_be_missing_are_named() -> None:
+def test_equally_likely_missing_fields_are_all_named() -> None:
     row = {"high_watermark": 5, "last_stable_offset": 5, "log_start_offset": 5, "aborted_transactions": None}
     body = {"responses": [{"topic": "orders", "partitions": [row]}]}
     kafka_layout = layout("FetchResponse", 11)

@@ -48,13 +48,13 @@ def test_field_of_a_struct_in_nested_arrays_is_moved() -> None:
     assert edited_names == ["leader_epoch", *(name for name in original_names if name != "leader_epoch")]
 
 
-def test_edit_changes_a_body_and_the_body_of_a_frame_alike() -> None:
+def test_edit_applies_equally_to_a_body_and_to_a_whole_frame() -> None:
     frame = frame_layout(layout("ResponseHeader", 0), METADATA_1)
     for edit in (Edit.of("field_missing", "brokers[].rack", where=3), Edit.of("flexibility", written="compact")):
         assert struct_at(edit.apply(frame), "body") == edit.apply(METADATA_1)
 
 
-def test_field_of_another_version_comes_with_its_struct() -> None:
+def test_field_from_another_version_is_added_with_its_struct() -> None:
     edit = Edit.of("field_from_version", "responses[].partitions[].aborted_transactions", from_version=4, place=3)
     edited = edit.apply(layout("FetchResponse", 3))
     assert field_names(edited, "responses", "partitions")[3] == "aborted_transactions"
@@ -107,14 +107,14 @@ def test_flexibility_edit_makes_the_layout_of_the_neighbouring_version() -> None
 
 
 def test_second_edit_is_applied_on_top_of_the_first() -> None:
-    both = Edit.of("body_version", "*", body_version=8, header=0).followed_by(
+    combined_edit = Edit.of("body_version", "*", body_version=8, header=0).followed_by(
         Edit.of("field_moved", "throttle_time_ms", from_=0, to=3)
     )
-    edited = both.apply(METADATA_12)
+    edited = combined_edit.apply(METADATA_12)
     body = field_names(layout("MetadataResponse", 8))
     assert field_names(edited, "body")[:4] == [*body[1:4], "throttle_time_ms"]
     assert not struct_at(edited, "header").flexible
-    data = write(both, METADATA_12, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 5}})
+    data = write(combined_edit, METADATA_12, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 5}})
     assert walk(edited, data, 4).values["body"]["throttle_time_ms"] == 5
 
 
@@ -308,7 +308,7 @@ def test_any_path_is_applied_or_rejected(
 
 @given(COMPOSED, layouts())
 def test_edits_leave_the_original_layout_unchanged(edit: Edit, shape: Layout) -> None:
-    before = repr(shape)
+    original_repr = repr(shape)
     frame = frame_layout(layout("ResponseHeader", 1), shape)
     try:
         edited = edit.apply(frame)
@@ -316,7 +316,7 @@ def test_edits_leave_the_original_layout_unchanged(edit: Edit, shape: Layout) ->
         pass
     else:
         assert edited is frame or edited.derived is not frame.derived
-    assert repr(shape) == before
+    assert repr(shape) == original_repr
     assert frame == frame_layout(layout("ResponseHeader", 1), shape)
 
 
@@ -324,10 +324,10 @@ def test_candidates_leave_the_original_layout_unchanged() -> None:
     for message in (read_response(bytes(8), 3, 12), read_request(bytes.fromhex("0000000a 0001 000b 00000000 ffff"))):
         kafka_layout = right_layout(message)
         assert kafka_layout is not None
-        before = repr(kafka_layout)
+        original_repr = repr(kafka_layout)
         for candidate in single_edits(kafka_layout, message.version):
             assert candidate.layout is not kafka_layout
-        assert repr(kafka_layout) == before
+        assert repr(kafka_layout) == original_repr
 
 
 def test_details_of_every_kind_have_a_type() -> None:

@@ -17,7 +17,7 @@ from dissectors.messages.message import read_response
 PAGE = (Path(__file__).parents[3] / "docs" / "edits.md").read_text("utf-8")
 #: The JSON and the sentence of each kind.
 TABLE = [(json.loads(edit_json), text) for edit_json, text in re.findall(r"```json\n(.*?)\n```\n\n> (.*)\n", PAGE)]
-#: Any edit of the table, and up to three of them, each on top of the one before.
+#: Any edit of the table, or up to three of them, each applied on top of the previous one.
 EDITS = st.sampled_from([parse(edit_json) for edit_json, _ in TABLE])
 COMPOSED = st.lists(EDITS, min_size=1, max_size=3).map(
     lambda steps: steps[0] if len(steps) == 1 else steps[0].followed_by(chain_edits(steps[1:]))
@@ -61,11 +61,11 @@ def test_documented_record_encodings_exist(written: str) -> None:
 def test_second_edit_is_stored_under_then() -> None:
     first = Edit.of("body_version", "*", body_version=8, header=None)
     second = Edit.of("tag_buffer_missing", "header._tags")
-    both = first.followed_by(second)
-    assert both.as_json() == first.as_json() | {"then": second.as_json()}
-    assert str(both) == "the whole body has the layout of version 8, and the header has no tag buffer"
-    assert both.steps == (first, second)
-    assert json.dumps(both.as_json()) in " ".join(PAGE.split())
+    combined_edit = first.followed_by(second)
+    assert combined_edit.as_json() == first.as_json() | {"then": second.as_json()}
+    assert str(combined_edit) == "the whole body has the layout of version 8, and the header has no tag buffer"
+    assert combined_edit.steps == (first, second)
+    assert json.dumps(combined_edit.as_json()) in " ".join(PAGE.split())
 
 
 @given(COMPOSED)
@@ -87,14 +87,14 @@ def test_candidates_survive_a_json_round_trip(api_key: int, version: int) -> Non
         assert "{" not in str(edit)
 
 
-def test_from_has_an_underscore_only_in_python() -> None:
+def test_from_is_spelled_with_an_underscore_only_in_python() -> None:
     edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=4)
     assert edit.as_json()["detail"] == {"from": 0, "to": 4}
     assert dict(edit.detail) == {"from": 0, "to": 4}
 
 
 @given(JUNK)
-def test_arbitrary_json_is_an_edit_or_rejected(junk: Any) -> None:
+def test_arbitrary_json_is_parsed_or_rejected(junk: Any) -> None:
     try:
         edit = parse(junk)
     except EditError:
@@ -104,7 +104,7 @@ def test_arbitrary_json_is_an_edit_or_rejected(junk: Any) -> None:
 
 
 @given(EDITS, st.data())
-def test_detail_of_another_type_is_accepted_or_rejected(edit: Edit, data: st.DataObject) -> None:
+def test_arbitrary_details_are_accepted_or_rejected(edit: Edit, data: st.DataObject) -> None:
     edit_json = edit.as_json()
     edit_json["detail"] = {name: data.draw(JUNK) for name in edit_json["detail"]}
     try:

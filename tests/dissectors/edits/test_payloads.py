@@ -101,7 +101,7 @@ def test_edit_that_does_not_fit_the_payload_version_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "without", "edit"),
+    ("version", "omitted_field", "edit"),
     [
         (1, "owned_partitions", WITHOUT_OWNED_PARTITIONS),
         (2, "generation_id", Edit.of("field_missing", "generation_id", where=3)),
@@ -110,13 +110,13 @@ def test_edit_that_does_not_fit_the_payload_version_is_rejected() -> None:
         (2, "owned_partitions generation_id", Edit.of("body_version", "*", body_version=0, header=None)),
     ],
 )
-def test_subscription_that_ends_early_is_diagnosed(version: int, without: str, edit: Edit) -> None:
+def test_subscription_that_ends_early_is_diagnosed(version: int, omitted_field: str, edit: Edit) -> None:
     shape = layout("ConsumerProtocolSubscription", version)
     owned_partitions = [{"topic": "orders", "partitions": [1]}]
     values = {"topics": ["orders"], "generation_id": 7, "rack_id": "b", "owned_partitions": owned_partitions}
     whole_payload = version.to_bytes(2, "big") + write(None, shape, values)
     broken = version.to_bytes(2, "big") + write(edit, shape, values)
-    assert without not in edit.field or broken != whole_payload
+    assert omitted_field not in edit.field or broken != whole_payload
     diagnosis = diagnose_payload(broken, "ConsumerProtocolSubscription")
     assert diagnosis is not None
     assert edit in (diagnosis.edit, *diagnosis.also)

@@ -108,7 +108,7 @@ VARIED_MESSAGES = [
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - NOT_CANDIDATES))
-def test_every_edit_kind_is_read_back(kind: str) -> None:
+def test_every_edit_kind_round_trips(kind: str) -> None:
     @settings(max_examples=10, database=None)
     @given(st.data(), st.sampled_from([message for message in VARIED_MESSAGES if kind in candidates_by_kind(*message)]))
     def check_kind(data: st.DataObject, message: tuple[int, int, bool]) -> None:
@@ -121,7 +121,7 @@ def test_every_edit_kind_is_read_back(kind: str) -> None:
 
 @settings(max_examples=10)
 @given(st.data(), st.sampled_from(VARIED_MESSAGES))
-def test_two_combined_edits_are_read_back(data: st.DataObject, message: tuple[int, int, bool]) -> None:
+def test_two_combined_edits_round_trip(data: st.DataObject, message: tuple[int, int, bool]) -> None:
     kafka_layout = kafka_frame_layout(*message)
     first = data.draw(
         st.sampled_from([candidate for kind in candidates_by_kind(*message).values() for candidate in kind])

@@ -1,6 +1,6 @@
 """Real frames with embedded payloads, payloads written by Kafka's own classes, and messages to put them in.
 
-``frames.jsonl.gz`` was cut from captures of real clients (each name says whose) and from a Kafka 4.3.1 asked for its
+``frames.jsonl.gz`` was cut from captures of real clients (the names say which) and from a Kafka 4.3.1 asked for its
 internal topics; ``payloads.jsonl`` was written by the serializers of Kafka 3.9.1 and 4.3.1.
 """
 

@@ -47,5 +47,5 @@ def test_frame_without_secrets_is_shown_to_its_end(monkeypatch: pytest.MonkeyPat
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60))), st.integers(0, 60), st.integers(1, 9))
 def test_spans_overlap_if_they_share_bytes(spans: list[tuple[int, int]], start: int, size: int) -> None:
-    covered = {byte for first, last in spans for byte in range(first, last)}
-    assert SpanSet(spans).overlap(start, start + size) == (not covered.isdisjoint(range(start, start + size)))
+    covered_bytes = {byte for first, last in spans for byte in range(first, last)}
+    assert SpanSet(spans).overlap(start, start + size) == (not covered_bytes.isdisjoint(range(start, start + size)))

@@ -99,7 +99,7 @@ def test_secret_records_written_twice_are_redacted_twice() -> None:
 
 
 def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They do so whatever type holds the records, and however often a field occurs."""
+    """This holds whatever type contains the records, and however often a field occurs."""
     types_received = []
 
     def record_types(owner: object, name: str, position: int) -> None:
@@ -113,7 +113,7 @@ def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None
 
         monkeypatch.setattr(owner, name, recording_function)
 
-    record_types(values, "_put_payload", 0)
+    record_types(values, "_decode_payload", 0)
     record_types(tree.Expander, "_expand_payload", 1)
     for row in FRAMES.values():
         message = read_row(row)

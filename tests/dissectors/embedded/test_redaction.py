@@ -217,7 +217,7 @@ def test_damaged_message_without_secrets_is_shown() -> None:
 
 def test_every_message_with_a_secret_field_name_is_listed() -> None:
     """A new Kafka release may add such a message; this test then fails until someone decides whether to list it."""
-    listed = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
+    listed_names = {api + ("Request" if is_request else "Response") for api, is_request, _ in MESSAGES}
     secret_names = {"hmac", "auth_bytes", "salt", "salted_password", "password", "secret", "is_sensitive"}
     with_secrets = set()
 
@@ -231,5 +231,5 @@ def test_every_message_with_a_secret_field_name_is_listed() -> None:
         message = schemas.message(name)
         if message["type"] in ("request", "response"):
             collect(name, message["fields"])
-    assert with_secrets <= listed
+    assert with_secrets <= listed_names
     assert len(with_secrets) >= 8

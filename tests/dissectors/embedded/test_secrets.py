@@ -53,9 +53,9 @@ def visible_bytes(message: Message) -> bytes:
     values = [node.value for node in all_nodes(nodes) if node.value is not None]
     values += [node.value for node in all_nodes(unexpanded) if node.value is not None]
     spans = redaction.redact_tree(message, nodes)
-    hidden = bytearray(message.frame)
+    blanked_frame = bytearray(message.frame)
     for start, end in spans:
-        hidden[start:end] = bytes(end - start)
+        blanked_frame[start:end] = bytes(end - start)
     text = json.dumps(
         [embedded.presentable_body(message), embedded.expand(message), values],
         default=lambda data: bytes(data).decode("latin-1"),
@@ -63,7 +63,7 @@ def visible_bytes(message: Message) -> bytes:
     )
     frame = redaction.redacted_frame(message)
     assert len(frame) == len(message.frame)
-    return text.encode("utf-8", "surrogateescape") + bytes(hidden) + frame
+    return text.encode("utf-8", "surrogateescape") + bytes(blanked_frame) + frame
 
 
 def first_record_value(message: Message) -> Any:
@@ -110,8 +110,8 @@ def test_only_configs_with_secret_names_are_redacted() -> None:
         == "(redacted, 16 bytes)"
     )
     assert first_record_value(fetch_response("__cluster_metadata", batch(PLAIN)))["data"]["value"] == "2"
-    removed = fetch_response("__cluster_metadata", batch(config_record("ssl.key.password", None)))
-    assert first_record_value(removed)["data"]["value"] is None
+    removal_message = fetch_response("__cluster_metadata", batch(config_record("ssl.key.password", None)))
+    assert first_record_value(removal_message)["data"]["value"] is None
 
 
 def test_frame_without_secrets_is_unchanged() -> None:

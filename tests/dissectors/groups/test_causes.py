@@ -15,7 +15,7 @@ def causes(story: Story, now: float) -> list[str]:
     ]
 
 
-def both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
+def let_both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
     """Let one client join; the other learns of it and rejoins, and both get their assignments."""
     requests = [story.ask(at, first, "JoinGroup")]
     story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
@@ -28,12 +28,12 @@ def both_join(story: Story, at: float, generation: int, first: str, second: str)
 def test_each_generation_has_a_cause() -> None:
     story = Story()
     story.joined(0, "a")
-    both_join(story, 10, 2, "b", "a")
-    both_join(story, 20, 3, "a", "b")
+    let_both_join(story, 10, 2, "b", "a")
+    let_both_join(story, 20, 3, "a", "b")
     story.say(30, "b", "LeaveGroup", generation_id=3)
     story.say(31, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)
     story.joined(32, "a", generation=4)
-    both_join(story, 40, 5, "c", "a")
+    let_both_join(story, 40, 5, "c", "a")
     story.close_connection(41, "c")
     story.say(90, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=5)
     story.joined(91, "a", generation=6)
@@ -79,7 +79,7 @@ def test_process_that_causes_repeated_rebalances_is_named() -> None:
     story = Story()
     story.joined(0, "a")
     for number in range(6):
-        both_join(story, 5 + 5 * number, 2 + number, "b", "a")
+        let_both_join(story, 5 + 5 * number, 2 + number, "b", "a")
     [stall] = [stall for stall in story.stalls(31) if stall.kind is StallKind.DISTURBED]
     assert stall.text == (
         "b 5dc891 caused 5 rebalances within 25.0 s: it joined as a new member 1 time, rejoined by itself 4 times"
@@ -93,8 +93,8 @@ def test_second_join_of_a_cooperative_member_is_not_a_disturbance() -> None:
     story.joined(0, "a")
     for number in range(8):
         joiner = chr(ord("b") + number)
-        both_join(story, 4 + 4 * number, 2 + 2 * number, joiner, "a")
-        both_join(story, 6 + 4 * number, 3 + 2 * number, "a", joiner)
+        let_both_join(story, 4 + 4 * number, 2 + 2 * number, joiner, "a")
+        let_both_join(story, 6 + 4 * number, 3 + 2 * number, "a", joiner)
     assert not [stall for stall in story.stalls(37) if stall.kind is StallKind.DISTURBED]
 
 

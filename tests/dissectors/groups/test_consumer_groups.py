@@ -97,7 +97,7 @@ def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None
     )
 
 
-def test_member_id_on_two_connections_is_one_lane() -> None:
+def test_member_id_on_two_connections_has_a_single_lane() -> None:
     story = Story()
     story.joined(0, "a")
     join_request = story.ask(1, "b", "JoinGroup", member=None)
@@ -140,7 +140,7 @@ def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
     assert (view.row.generation, view.row.state, view.row.members) == (1, "stable", 2)
 
 
-def test_returning_static_member_is_not_a_rebalance() -> None:
+def test_return_of_a_static_member_does_not_count_as_a_rebalance() -> None:
     story = Story()
     story.joined(0, "a", "b")
     story.send_heartbeats(1, 5, "a", "b")

@@ -51,8 +51,8 @@ def follow_group(lines: list[Line], *, from_facts: bool) -> GroupHistory:
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_facts_alone_give_the_same_result_as_lines(name: str) -> None:
-    tell, now = CASES[name]
-    tell(story := Story(name))
+    tell_story, now = CASES[name]
+    tell_story(story := Story(name))
     at = BEGAN + int(now * SECOND)
     from_facts, from_lines = (follow_group(story.lines, from_facts=use_facts) for use_facts in (True, False))
     assert all_stalls(from_facts, at) == all_stalls(from_lines, at)

@@ -92,8 +92,8 @@ def test_frozen_member_is_silent_and_then_refused() -> None:
     assert (silent.until - silent.since) / SECOND == pytest.approx(10.1, abs=0.1)
     assert refused.kind is StallKind.REFUSED
     assert "UNKNOWN_MEMBER_ID" in refused.text
-    first, rejoined = (lane.member for lane in final.lanes if lane.member.client_id == "shop-a")
-    assert (first.state, rejoined.state) == (MembershipState.OUT, MembershipState.LEFT)
+    first_member, rejoined_member = (lane.member for lane in final.lanes if lane.member.client_id == "shop-a")
+    assert (first_member.state, rejoined_member.state) == (MembershipState.OUT, MembershipState.LEFT)
 
 
 def test_leader_of_a_real_capture_is_recognised_by_sizes() -> None:
@@ -120,6 +120,8 @@ def test_counts_of_real_captures_match_the_lines() -> None:
             line.generation_id for line in joins if line.generation_id is not None and line.generation_id > 0
         }
         assert generations <= {boundary.generation for boundary in view.boundaries}
-        judged = [line for line in responses if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")]
-        errors = {error.name for line in judged for error in line.errors} - {"MEMBER_ID_REQUIRED"}
+        membership_responses = [
+            line for line in responses if line.api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit")
+        ]
+        errors = {error.name for line in membership_responses for error in line.errors} - {"MEMBER_ID_REQUIRED"}
         assert errors <= {name for name, _ in row.errors}

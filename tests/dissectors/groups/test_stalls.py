@@ -18,7 +18,7 @@ def test_healthy_group_has_no_stalls() -> None:
     assert (view.row.commits, view.row.commit_at) == (1, BEGAN + 15_001_000_000)
 
 
-def test_search_for_a_moved_coordinator_is_a_stall() -> None:
+def test_search_for_a_moved_coordinator_is_reported_as_a_stall() -> None:
     story = two_members(until=3)
     for second in range(3, 9):
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
@@ -34,13 +34,13 @@ def test_search_for_a_moved_coordinator_is_a_stall() -> None:
     assert story.view(10).row.coordinator == "b2:9092"
 
 
-def test_two_addresses_of_one_broker_are_not_a_move() -> None:
+def test_two_addresses_of_one_broker_do_not_count_as_a_move() -> None:
     story = two_members()
     story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
     assert story.stalls(11) == []
 
 
-def test_finding_in_a_frame_of_the_group_is_a_stall() -> None:
+def test_finding_in_a_frame_of_the_group_is_reported_as_a_stall() -> None:
     story = Story()
     finding_entry = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
     join_request = story.ask(0, "a", "JoinGroup")

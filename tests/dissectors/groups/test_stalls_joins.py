@@ -19,7 +19,7 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
         ("quiet", "b 5dc891 (has not rejoined yet)"),
     ],
 )
-def test_waiting_join_names_the_missing_member_and_why(reason: str, description: str) -> None:
+def test_stall_of_a_waiting_join_names_the_missing_member_and_the_reason(reason: str, description: str) -> None:
     story = two_members(until=10 if reason != "quiet" else 2)
     if reason == "killed":
         story.close_connection(10.2, "b")
@@ -91,7 +91,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
     assert kinds(story.stalls(15)) == ["sync-missing"]
 
 
-def test_missing_sync_has_the_code_of_its_rule() -> None:
+def test_stall_of_a_missing_sync_has_the_code_of_its_rule() -> None:
     story = Story()
     story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
     story.add_finding(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
@@ -132,7 +132,7 @@ def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> 
     assert kinds(story.stalls(22)) == ["not-rejoining", "heartbeats-stopped"]
 
 
-def test_rebalance_with_a_missed_end_is_over() -> None:
+def test_rebalance_whose_end_was_missed_is_over() -> None:
     story = two_members()
     story.ask(10, "a", "JoinGroup")
     story.ask(10, "b", "JoinGroup")

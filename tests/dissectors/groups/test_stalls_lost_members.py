@@ -27,7 +27,7 @@ def test_member_that_disconnects_without_leaving_is_lost() -> None:
     assert {lane.member.state for lane in story.view(35).lanes} == {MembershipState.MEMBER, MembershipState.OUT}
 
 
-def test_end_of_a_capture_does_not_lose_members() -> None:
+def test_members_are_not_lost_at_the_end_of_a_capture() -> None:
     story = two_members()
     for client in "ab":
         story.close_connection(10, client, by=None)

@@ -104,7 +104,7 @@ def test_fenced_member_rejoins_with_epoch_0() -> None:
     assert [lane.member.state for lane in story.view(6).lanes] == [MembershipState.OUT]
     story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, response_generation=2)
     view = story.view(7)
-    assert kinds(view.stalls) == []  # it may have been slow, once
+    assert kinds(view.stalls) == []  # being fenced once may just mean that it was slow
     assert [lane.member.state for lane in view.lanes] == [MembershipState.MEMBER]
     story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
     assert story.view(9).row.state is GroupStatus.EMPTY
@@ -119,7 +119,7 @@ def test_fenced_join_is_blamed_on_the_broker() -> None:
     assert "the coordinator refuses epoch 0, with which a fenced member may always join again" in stall.text
 
 
-def test_commit_without_membership_differs_from_that_of_a_removed_member() -> None:
+def test_commit_without_membership_is_not_taken_for_a_removed_member() -> None:
     story = two_members()
     story.say(5, "rpk", "OffsetCommit", member=None, generation_id=-1, error="UNKNOWN_MEMBER_ID")
     [stall] = story.stalls(6)
@@ -127,9 +127,9 @@ def test_commit_without_membership_differs_from_that_of_a_removed_member() -> No
     assert "commits without being a member" in stall.text
     assert "read again" not in stall.text
     assert "stop the consumers" in stall.hint
-    removed = two_members()
-    removed.say(11, "b", "OffsetCommit", generation_id=1, error="UNKNOWN_MEMBER_ID")
-    assert "removed it from the group" in removed.stalls(12)[0].text
+    removed_member_story = two_members()
+    removed_member_story.say(11, "b", "OffsetCommit", generation_id=1, error="UNKNOWN_MEMBER_ID")
+    assert "removed it from the group" in removed_member_story.stalls(12)[0].text
 
 
 @pytest.mark.parametrize("reason", ["", "late", "refused", "rebalance"])

@@ -64,13 +64,13 @@ def rewrite(frame: bytes, api: str, version: int, address: tuple[str, int]) -> b
 
 def test_rewriter_wants_exactly_the_responses_that_have_addresses() -> None:
     rewriter = AddressRewriter(lambda addresses, complete: [])
-    wanted = {
+    wanted_responses = {
         (api.name, version)
         for api in schemas.apis()
         for version in range(-1, api.max_version + 3)
         if rewriter.wants(Direction.RESPONSE, api.key, version)
     }
-    assert wanted == set(API_VERSIONS)
+    assert wanted_responses == set(API_VERSIONS)
     assert not any(rewriter.wants(Direction.REQUEST, key_of(api), version) for api, version in API_VERSIONS)
 
 
@@ -91,8 +91,8 @@ def test_rewriting_changes_only_hosts_and_ports(api: str, version: int) -> None:
     @given(values(shape), st.data())
     def check_rewriting(body: dict[str, Any], data: st.DataObject) -> None:
         for node in address_structs(api, body):
-            largest = 2**31 - 1 if api in CLIENT_APIS else 2**16 - 1
-            node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([largest, 0, 9092]))
+            max_port = 2**31 - 1 if api in CLIENT_APIS else 2**16 - 1
+            node["host"], node["port"] = data.draw(HOSTS), data.draw(st.sampled_from([max_port, 0, 9092]))
         address = data.draw(HOSTS.filter(bool)), 19092
         frame = response(api, version, body)
         expected = copy.deepcopy(body)

@@ -101,8 +101,8 @@ def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
     exchanges: list[tuple[bytes, bytes]], request_cuts: list[int], response_cuts: list[int]
 ) -> None:
-    changed = b"\0\0\0\5other"
-    interceptor = interceptor_for(RESPONSE, Replace(changed), METADATA)
+    changed_frame = b"\0\0\0\5other"
+    interceptor = interceptor_for(RESPONSE, Replace(changed_frame), METADATA)
     connection = InterceptedConnection([interceptor])
     requests, responses = (
         b"".join(request_frame for request_frame, _ in exchanges),
@@ -117,7 +117,7 @@ def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
     is_metadata = [request_frame[4:6] == METADATA.to_bytes(2, "big") for request_frame, _ in exchanges]
     expected = zip(exchanges, is_metadata, strict=True)
     assert sent_bytes(outputs, RESPONSE) == b"".join(
-        changed if is_wanted else response_frame for (_, response_frame), is_wanted in expected
+        changed_frame if is_wanted else response_frame for (_, response_frame), is_wanted in expected
     )
     assert received_bytes(outputs, REQUEST) == requests
     assert received_bytes(outputs, RESPONSE) == responses
@@ -229,9 +229,9 @@ def test_each_frame_gets_its_action_however_the_bytes_are_cut(
     ]
     assert sent_bytes(outputs, RESPONSE) == b"".join(frame for frame, _ in replies)
     assert received_bytes(outputs, RESPONSE) == b"".join(responses)
-    for direction, decided in ((REQUEST, requests), (RESPONSE, replies)):
+    for direction, decisions in ((REQUEST, requests), (RESPONSE, replies)):
         delays = [output.delay for output in outputs if output.direction is direction and output.delay]
-        assert delays == [delay for _, delay in decided if delay]
+        assert delays == [delay for _, delay in decisions if delay]
 
 
 def test_unwanted_frames_are_not_held_back() -> None:
@@ -407,9 +407,9 @@ def test_interceptor_is_consulted_once_per_api_version() -> None:
 def test_output_before_a_reset_is_a_prefix_of_the_whole_output(
     exchanges: list[tuple[bytes, bytes]], cuts: list[int], requests_end: int, responses_end: int
 ) -> None:
-    changed = b"\0\0\0\5other"
+    changed_frame = b"\0\0\0\5other"
     connection = InterceptedConnection(
-        [interceptor_for(RESPONSE, Replace(changed), METADATA), interceptor_for(REQUEST, Drop(), HEARTBEAT)]
+        [interceptor_for(RESPONSE, Replace(changed_frame), METADATA), interceptor_for(REQUEST, Drop(), HEARTBEAT)]
     )
     requests = b"".join(request_frame for request_frame, _ in exchanges)[:requests_end]
     request_count = sum(
@@ -425,7 +425,8 @@ def test_output_before_a_reset_is_a_prefix_of_the_whole_output(
         b"" if key == HEARTBEAT else request_frame for key, (request_frame, _) in zip(keys, exchanges, strict=True)
     )
     expected_responses = (
-        changed if key == METADATA else response_frame for key, (_, response_frame) in zip(keys, exchanges, strict=True)
+        changed_frame if key == METADATA else response_frame
+        for key, (_, response_frame) in zip(keys, exchanges, strict=True)
     )
     assert b"".join(passing_requests).startswith(sent_bytes(outputs, REQUEST))
     assert b"".join(expected_responses).startswith(sent_bytes(outputs, RESPONSE))

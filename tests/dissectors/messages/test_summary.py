@@ -404,7 +404,7 @@ _EPOCHS = {"generation_id", "generation_id_or_member_epoch", "member_epoch"}
 
 
 def _body_with_generation(layout: Layout, value: int) -> dict[str, Any] | None:
-    """Return a body of one group with that generation, or None if the layout has none of its own."""
+    """Return a body of one group with that generation, or None if the layout has no field for it."""
     for field in layout.fields:
         if field.name in _EPOCHS:
             return {field.name: value}

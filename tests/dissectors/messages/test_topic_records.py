@@ -1,4 +1,4 @@
-"""Record data and fetch offsets, which are read once for all their users."""
+"""Record data and fetch offsets, which are read only once, however many rules use them."""
 
 from dissectors.messages.message import read_request
 from dissectors.messages.topic_records import fetch_offsets, first_batch, topic_records

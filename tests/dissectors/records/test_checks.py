@@ -46,10 +46,10 @@ def change_batch(batch: dict[str, Any], position: int, new_hex: str) -> bytes:
 
 
 def test_batches_written_by_kafka_have_no_fault(row: dict[str, Any]) -> None:
-    examined = examine_data(row["data"], produced=False)
-    fault_kinds = {fault.kind for fault in examined.faults if fault.proven or fault.kind is FaultKind.CRC}
+    examination = examine_data(row["data"], produced=False)
+    fault_kinds = {fault.kind for fault in examination.faults if fault.proven or fault.kind is FaultKind.CRC}
     assert fault_kinds == ({FaultKind.CRC} if row["name"] == "bad-crc-v2" else set())
-    assert examined.cut_off == row["trailing"]
+    assert examination.cut_off == row["trailing"]
 
 
 @pytest.mark.parametrize(
@@ -254,15 +254,15 @@ RECORD_DATA = st.sampled_from(
 @given(
     data=RECORD_DATA,
     position=st.integers(0, 150),
-    inserted=st.binary(max_size=9),
-    is_sealed=st.booleans(),
+    replacement=st.binary(max_size=9),
+    reseal=st.booleans(),
     produced=st.booleans(),
 )
 def test_arbitrary_changes_never_raise(
-    data: bytes, position: int, inserted: bytes, is_sealed: bool, produced: bool
+    data: bytes, position: int, replacement: bytes, reseal: bool, produced: bool
 ) -> None:
-    damaged = data[:position] + inserted + data[position + len(inserted) :]
-    if is_sealed and len(damaged) > 61:
+    damaged = data[:position] + replacement + data[position + len(replacement) :]
+    if reseal and len(damaged) > 61:
         damaged = sealed(damaged)
     for fault in examine_data(damaged, produced=produced).faults:
         assert 0 <= fault.start <= fault.end <= len(damaged)

@@ -48,13 +48,13 @@ TIME = st.integers(0, 2**60)
 @st.composite
 def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
     base_offset, base_timestamp = draw(st.integers(0, 2**40)), draw(TIME)
-    append_time, sequences = draw(st.booleans()), draw(st.booleans())
+    has_append_time, has_sequences = draw(st.booleans()), draw(st.booleans())
     batch: dict[str, Any] = {
         "base_offset": base_offset,
         "partition_leader_epoch": draw(INT32),
         "magic": 2,
         "compression": draw(st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"])),
-        "timestamp_type": "LogAppendTime" if append_time else "CreateTime",
+        "timestamp_type": "LogAppendTime" if has_append_time else "CreateTime",
         "is_transactional": draw(st.booleans()),
         "is_control": False,
         "last_offset_delta": draw(INT32),
@@ -62,7 +62,7 @@ def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
         "max_timestamp": draw(INT64),
         "producer_id": draw(INT64),
         "producer_epoch": draw(st.integers(-(2**15), 2**15 - 1)),
-        "base_sequence": draw(st.integers(0, 2**31 - 1)) if sequences else -1,
+        "base_sequence": draw(st.integers(0, 2**31 - 1)) if has_sequences else -1,
     }
     batch["last_offset"] = base_offset + batch["last_offset_delta"]
     if draw(st.booleans()):
@@ -73,14 +73,14 @@ def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
         timestamp = draw(TIME)
         record = {
             "offset": base_offset + delta,
-            "timestamp": batch["max_timestamp"] if append_time else timestamp,
+            "timestamp": batch["max_timestamp"] if has_append_time else timestamp,
             "key": draw(DATA),
             "value": draw(DATA),
             "headers": draw(headers),
         }
-        if append_time:
+        if has_append_time:
             record["create_timestamp"] = timestamp
-        if sequences:
+        if has_sequences:
             record["sequence"] = (batch["base_sequence"] + delta) & (2**31 - 1)
         batch["records"].append(record)
     return batch
@@ -90,22 +90,27 @@ def batches_v2(draw: st.DrawFn) -> dict[str, Any]:
 def batches_v0_and_v1(draw: st.DrawFn) -> dict[str, Any]:
     magic = draw(st.integers(0, 1))
     compression = draw(st.sampled_from(["none", "gzip", "snappy", "lz4"]))
-    append_time = magic == 1 and draw(st.booleans())
+    has_append_time = magic == 1 and draw(st.booleans())
     wrapper_time = draw(TIME)
     size = 1 if compression == "none" else draw(st.integers(1, 4))
-    base = draw(st.integers(0, 2**40))
+    base_offset = draw(st.integers(0, 2**40))
     records = []
     for index in range(size):
-        record: dict[str, Any] = {"offset": base + index, "key": draw(DATA), "value": draw(DATA)}
+        record: dict[str, Any] = {"offset": base_offset + index, "key": draw(DATA), "value": draw(DATA)}
         if magic == 1:
-            record["timestamp"] = wrapper_time if append_time or compression == "none" else draw(TIME)
-        if append_time and compression != "none":
+            record["timestamp"] = wrapper_time if has_append_time or compression == "none" else draw(TIME)
+        if has_append_time and compression != "none":
             record["create_timestamp"] = draw(TIME)
         records.append(record)
-    batch = {"base_offset": base, "last_offset": base + size - 1, "magic": magic, "compression": compression}
+    batch = {
+        "base_offset": base_offset,
+        "last_offset": base_offset + size - 1,
+        "magic": magic,
+        "compression": compression,
+    }
     if magic == 1:
         batch |= {
-            "timestamp_type": "LogAppendTime" if append_time else "CreateTime",
+            "timestamp_type": "LogAppendTime" if has_append_time else "CreateTime",
             "max_timestamp": wrapper_time,
         }
     return batch | {"records": records}

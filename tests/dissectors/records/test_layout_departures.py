@@ -1,4 +1,4 @@
-"""Each way of writing records wrongly is named first, or one that leaves the same bytes, with its first byte."""
+"""Each wrong way to write records is named first (or another with the same bytes is), with its first byte."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
-def test_most_likely_departure_is_the_right_one(written: str) -> None:
+def test_most_likely_departure_is_the_correct_one(written: str) -> None:
     data = write_departing_batch(PLAIN, written)
     [likeliest, *rivals] = departures(data)
     assert likeliest.written == written or write_departing_batch(PLAIN, likeliest.written) == data
@@ -131,7 +131,7 @@ def test_batch_with_too_many_records_is_not_examined() -> None:
     assert departures(data) == ()
 
 
-def test_departing_batch_has_the_right_length_and_crc() -> None:
+def test_departing_batch_has_the_correct_length_and_crc() -> None:
     data = write_departing_batch(PLAIN, "lengths_int32")
     assert int.from_bytes(data[8:12], "big") == len(data) - 12
     assert int.from_bytes(data[17:21], "big") == google_crc32c.value(data[21:])

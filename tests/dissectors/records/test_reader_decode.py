@@ -92,7 +92,7 @@ def test_truncated_batch_keeps_the_readable_header_fields(
     assert decode(sample(f"truncated-v2-{size}"))[-1] == expected
 
 
-def test_append_time_is_kept_beside_the_create_time(sample: Callable[[str], bytes]) -> None:
+def test_append_time_is_kept_alongside_the_create_time(sample: Callable[[str], bytes]) -> None:
     record = decode(sample("v2-none-append-time"))[0]["records"][0]
     assert (record["timestamp"], record["create_timestamp"]) == (1800000000456, 1700000000123)
     wrapper = {"magic": 1, "compression": "gzip", "timestamp_type": "LogAppendTime", "max_timestamp": 9}

@@ -38,7 +38,7 @@ def metadata_exchange(broker: str, port: int, *, topic: str = "t") -> str:
 
 
 @pytest.mark.parametrize("client", ["java", "kafka-go", "kafkajs", "librdkafka"])
-def test_capture_reports_the_address_once_at_its_port(client: str) -> None:
+def test_mismatched_address_in_a_capture_is_reported_once_at_its_port(client: str) -> None:
     path = DATA / "bugs" / f"advertised-mismatch--{client}.pcap.gz"
     [(line, finding)] = [
         (line, finding)
@@ -105,7 +105,7 @@ def test_localhost_is_reported_for_a_remote_client() -> None:
     assert address_codes(opening, 5 * metadata_exchange("localhost", 9092)) == ["S001"]
 
 
-def test_lookups_with_a_correct_address_are_another_problem() -> None:
+def test_lookups_with_a_correct_address_are_not_an_address_problem() -> None:
     opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
     [to_own_broker] = address_findings(opening, 10 * metadata_exchange("10.0.0.1", 9092))
     assert (to_own_broker.code, to_own_broker.blame) == ("S005", "client")
@@ -120,7 +120,7 @@ def test_lookups_with_a_correct_address_are_another_problem() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST."])
-def test_loopback_addresses_are_one_host(host: str) -> None:
+def test_loopback_addresses_count_as_one_host(host: str) -> None:
     name = host.strip("[]")
     assert (
         address_codes(f"open 1 server={host}:19092 listener=127.0.0.1:9092", metadata_exchange("127.0.0.1", 9092)) == []
@@ -224,7 +224,7 @@ def test_overlong_host_name_is_ignored() -> None:
     assert address_codes("open 1 server=10.0.0.1:9092", 5 * metadata_exchange("h" * 300, 19092)) == []
 
 
-def test_one_address_is_reported_by_one_rule() -> None:
+def test_each_address_is_reported_by_only_one_rule() -> None:
     opening = "open 1 client=10.0.0.9:50001 server=10.0.0.1:19092 listener=10.0.0.5:9092"
     lookup = metadata_exchange("b1.example.com", 19092)
     assert address_codes(opening, lookup, "+60s", 5 * lookup, "+60s") == ["S002"]

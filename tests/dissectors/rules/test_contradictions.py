@@ -305,7 +305,7 @@ def test_consistent_user_data_is_not_reported(story: str) -> None:
     assert not findings(story, "S075")
 
 
-def assign(generation: int, *members: str, leader_only: bool = False) -> str:
+def form_generation(generation: int, *members: str, leader_only: bool = False) -> str:
     """Let all members join a generation and sync; each has its own connection, and the first one is the leader."""
     rows = [{"member_id": member} for member in members]
     join_body = '{"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "%s"}'
@@ -334,43 +334,50 @@ def answer_request(
 
 
 def test_repeated_rebalance_without_a_reason_is_blamed_on_the_coordinator() -> None:
-    story = "".join(assign(n, "a", "b") + answer_request(n, 27) for n in range(1, 30))
+    story = "".join(form_generation(n, "a", "b") + answer_request(n, 27) for n in range(1, 30))
     first, *_ = findings(story, "S078")
     assert "with REBALANCE_IN_PROGRESS for the 3rd time" in first.message
     assert "leads to the same 2 members" in first.message
     assert not findings(story, "S012")
     # a member that joins, leaves, is new or is not visible may be the reason
-    join_request = assign(0, "b").splitlines()[0].removeprefix("1") + "\n"
-    with_join = "".join(assign(n, "a", "b") + f"{n + 2}{join_request}" + answer_request(n, 27) for n in range(1, 9))
+    join_request = form_generation(0, "b").splitlines()[0].removeprefix("1") + "\n"
+    with_join = "".join(
+        form_generation(n, "a", "b") + f"{n + 2}{join_request}" + answer_request(n, 27) for n in range(1, 9)
+    )
     assert not findings(with_join, "S078")
-    assert not findings("".join(assign(n, "a", f"b{n}") + answer_request(n, 27) for n in range(1, 9)), "S078")
+    assert not findings("".join(form_generation(n, "a", f"b{n}") + answer_request(n, 27) for n in range(1, 9)), "S078")
     assert not findings(
-        "".join(assign(n, "a", "b", leader_only=True) + answer_request(n, 27) for n in range(1, 9)), "S078"
+        "".join(form_generation(n, "a", "b", leader_only=True) + answer_request(n, 27) for n in range(1, 9)), "S078"
     )
     assert not findings(
-        "".join(assign(n, "a", "b") + answer_request(n, 0) + answer_request(n, 27) for n in range(1, 9)), "S078"
+        "".join(form_generation(n, "a", "b") + answer_request(n, 0) + answer_request(n, 27) for n in range(1, 9)),
+        "S078",
     )
     leave_request = '2> LeaveGroup v1 {"group_id": "g", "member_id": "b"}\n2< {}\n'
     assert not findings(
-        "".join(assign(n, "a", "b") + leave_request + answer_request(n, 27) for n in range(1, 9)), "S078"
+        "".join(form_generation(n, "a", "b") + leave_request + answer_request(n, 27) for n in range(1, 9)), "S078"
     )
-    distant = "".join(assign(n, "a", "b") + "+61s\n" + answer_request(n, 27) for n in range(1, 9))
+    distant = "".join(form_generation(n, "a", "b") + "+61s\n" + answer_request(n, 27) for n in range(1, 9))
     assert not findings(distant, "S078")
 
 
 @pytest.mark.parametrize("api", ["Heartbeat v3", "OffsetCommit v7"])
 def test_newest_generation_must_not_be_refused_as_illegal(api: str) -> None:
-    story = "".join(assign(n, "a") + answer_request(n, 22, api=api) for n in (1, 2))
+    story = "".join(form_generation(n, "a") + answer_request(n, 22, api=api) for n in (1, 2))
     [finding] = findings(story, "S078")
     assert "2 times in a row" in finding.message
     assert "for generation 2, which it gave member 'a' 1 s before" in finding.message
     assert not findings(story, "S020")
     with_acceptance = (
-        assign(1, "a") + answer_request(1, 22, api=api) + answer_request(1, 0, api=api) + answer_request(1, 22, api=api)
+        form_generation(1, "a")
+        + answer_request(1, 22, api=api)
+        + answer_request(1, 0, api=api)
+        + answer_request(1, 22, api=api)
     )
     assert not findings(with_acceptance, "S078")
     superseded = "".join(
-        assign(n, "a") + assign(n + 1, "b", leader_only=True) + answer_request(n, 22, api=api) for n in (1, 3)
+        form_generation(n, "a") + form_generation(n + 1, "b", leader_only=True) + answer_request(n, 22, api=api)
+        for n in (1, 3)
     )
     assert not findings(superseded, "S078")
     assert findings(superseded, "S020")
@@ -378,17 +385,22 @@ def test_newest_generation_must_not_be_refused_as_illegal(api: str) -> None:
 
 def test_member_with_a_live_session_must_not_be_unknown() -> None:
     story = (
-        assign(1, "a") + answer_request(1, 25) + assign(2, "b", leader_only=True) + answer_request(2, 25, member="b")
+        form_generation(1, "a")
+        + answer_request(1, 25)
+        + form_generation(2, "b", leader_only=True)
+        + answer_request(2, 25, member="b")
     )
     [finding] = findings(story, "S078")
     assert "it accepted a request of member 'b' 1 s before, which has not left" in finding.message
     for between in "+11s\n", '1> LeaveGroup v1 {"group_id": "g", "member_id": "a"}\n1< {}\n':
-        assert not findings(2 * (assign(1, "a") + between + answer_request(1, 25)), "S078")
-    assert not findings(2 * (assign(1, "a") + answer_request(1, 27) + "+2s\n" + answer_request(1, 25)), "S078")
+        assert not findings(2 * (form_generation(1, "a") + between + answer_request(1, 25)), "S078")
+    assert not findings(2 * (form_generation(1, "a") + answer_request(1, 27) + "+2s\n" + answer_request(1, 25)), "S078")
 
 
-def fetch_with_fields(fields: str, *, level: int = 0) -> str:
-    request = f'{{"isolation_level": {level}, "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 40}}]}}]}}'
+def fetch_with_fields(fields: str, *, isolation: int = 0) -> str:
+    request = (
+        f'{{"isolation_level": {isolation}, "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 40}}]}}]}}'
+    )
     return (
         f"> Fetch v11 {request}\n"
         f'< {{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": 45, "last_stable_offset": 45, {fields}, '
@@ -412,11 +424,11 @@ def test_aborted_transactions_are_only_for_read_committed() -> None:
     [finding] = findings(fetch_with_fields(aborted_field), "S081")
     assert "lists 1 aborted transaction although" in finding.message
     assert "producer 5 from 40 on" in finding.message
-    assert not findings(fetch_with_fields(aborted_field, level=1), "S081")
+    assert not findings(fetch_with_fields(aborted_field, isolation=1), "S081")
 
 
 @pytest.mark.parametrize(
-    ("cursor", "is_right"),
+    ("cursor", "is_correct"),
     [
         ('{"topic_name": "t", "partition_index": 2}', False),
         ('{"topic_name": "s", "partition_index": 9}', False),
@@ -425,10 +437,10 @@ def test_aborted_transactions_are_only_for_read_committed() -> None:
         ("null", True),
     ],
 )
-def test_next_cursor_must_advance(cursor: str, is_right: bool) -> None:
+def test_next_cursor_must_advance(cursor: str, is_correct: bool) -> None:
     request = '{"topics": [{"name": "t"}], "cursor": {"topic_name": "t", "partition_index": 2}}'
     story = f'> DescribeTopicPartitions v0 {request}\n< {{"topics": [], "next_cursor": {cursor}}}\n'
-    assert bool(findings(story, "S082")) is not is_right
+    assert bool(findings(story, "S082")) is not is_correct
     assert not findings(story.replace('"cursor": {"topic_name": "t", "partition_index": 2}', '"cursor": null'), "S082")
 
 
@@ -449,12 +461,12 @@ OPEN_TRANSACTION = (
 )
 
 
-@pytest.mark.parametrize(("next_stable", "is_right"), [(5, False), (4, False), (6, True), (-1, True)])
-def test_last_stable_offset_below_returned_records_must_move(next_stable: int, is_right: bool) -> None:
+@pytest.mark.parametrize(("next_stable", "is_correct"), [(5, False), (4, False), (6, True), (-1, True)])
+def test_last_stable_offset_below_returned_records_must_move(next_stable: int, is_correct: bool) -> None:
     first_fetch = fetch_committed(5, records=OPEN_TRANSACTION, offset=4)
     reported = findings(first_fetch + fetch_committed(next_stable), "S085")
     assert [finding.path for finding in reported] == (
-        [] if is_right else ["responses[0].partitions[0].last_stable_offset"]
+        [] if is_correct else ["responses[0].partitions[0].last_stable_offset"]
     )
     assert not findings(fetch_committed(6, records=OPEN_TRANSACTION, offset=4) + fetch_committed(6), "S085")
     assert not findings(first_fetch + "+61s\n" + fetch_committed(next_stable), "S085")
@@ -464,9 +476,9 @@ def test_last_stable_offset_below_returned_records_must_move(next_stable: int, i
 FETCH_UP_TO_45 = fetch_with_fields('"log_start_offset": 0')
 
 
-def list_offsets(timestamp: int, offset: int, *, level: int = 0) -> str:
+def list_offsets(timestamp: int, offset: int, *, isolation: int = 0) -> str:
     request = (
-        f'{{"isolation_level": {level}, "topics": [{{"name": "t", "partitions": [{{"timestamp": {timestamp}}}]}}]}}'
+        f'{{"isolation_level": {isolation}, "topics": [{{"name": "t", "partitions": [{{"timestamp": {timestamp}}}]}}]}}'
     )
     return f'> ListOffsets v4 {request}\n< {{"topics": [{{"name": "t", "partitions": [{{"offset": {offset}}}]}}]}}\n'
 
@@ -500,7 +512,7 @@ def test_latest_offset_must_not_be_below_an_offset_shown_before(
     reported = findings(setup + pause + list_offsets(-1, latest), "S089")
     assert [reason in finding.message for finding in reported if reason] == [True] * (reason is not None)
     assert len(reported) == (reason is not None)
-    assert not findings(setup + pause + list_offsets(-1, latest, level=1), "S089")
+    assert not findings(setup + pause + list_offsets(-1, latest, isolation=1), "S089")
     other_server = list_offsets(-1, latest).replace("> ", "2> ").replace("< ", "2< ")
     assert not findings("open 2 server=10.9.9.9:9092\n" + setup + pause + other_server, "S089")
 

@@ -47,16 +47,16 @@ def test_request_probably_answered_by_a_stray_response_is_not_overdue() -> None:
     assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n< {{}}") == ["C001"]
 
 
-def test_stray_response_explains_the_close() -> None:
+def test_stray_response_explains_the_closed_connection() -> None:
     assert correlation_codes(f"{METADATA}{METADATA}< #9 as Metadata v8 {{}}\nclose by=server how=fin") == ["C001"]
 
 
-def test_malformed_request_explains_the_close() -> None:
+def test_malformed_request_explains_the_closed_connection() -> None:
     broken = "> hex 00 00 00 0e  00 03 00 08  00 00 00 01  ff ff  00 00 00 09\n"
     assert correlation_codes(f"{broken}close by=server how=fin") == []
 
 
-def test_malformed_response_explains_the_close() -> None:
+def test_malformed_response_explains_the_closed_connection() -> None:
     broken = "< hex 00 00 00 09  00 00 00 01  00 00 00 01 00\n"
     assert correlation_codes(f"{METADATA}lose > 10 frames=0\n{METADATA}{broken}close by=server how=fin") == []
 
@@ -168,7 +168,7 @@ class TestUnansweredRequest:
     def test_response_may_be_in_lost_bytes(self) -> None:
         assert correlation_codes(f"{METADATA}lose < 100\n+5m\nclose by=server how=fin") == []
 
-    def test_single_direction_of_a_stream_has_no_unanswered_request(self) -> None:
+    def test_stream_seen_in_one_direction_has_no_unanswered_request(self) -> None:
         assert correlation_codes(f"open 1 midstream\n{METADATA}+5m") == []
 
     def test_client_that_left_after_a_long_wait_gave_up(self) -> None:
@@ -185,7 +185,7 @@ class TestUnansweredRequest:
         assert correlation_codes(f"{FETCH}+60500ms\nclose") == []
         assert correlation_codes(f"{FETCH}+62s\nclose") == ["C004"]
 
-    def test_message_tells_how_the_connection_ended(self) -> None:
+    def test_message_says_how_the_connection_ended(self) -> None:
         [unknown_end] = findings(f"{METADATA}+2s\nclose", "C004")
         [timeout] = findings(f"{METADATA}+2s\nclose how=timeout", "C004")
         assert (
@@ -225,14 +225,14 @@ def test_truncated_request_is_blamed_on_the_side_that_closed() -> None:
 
 
 @pytest.mark.parametrize("close_arguments", ["by=server how=fin", "by=server how=reset"])
-def test_restart_during_a_fetch_is_information(close_arguments: str) -> None:
+def test_restart_during_a_fetch_is_reported_as_information(close_arguments: str) -> None:
     [finding] = findings(f"{METADATA}< {{}}\n{FETCH}close {close_arguments}", "C013")
     assert finding.severity == "info"
 
 
-@pytest.mark.parametrize(("others", "severity"), [(2, "warning"), (3, "info")])
-def test_server_that_closes_all_its_connections_is_stopped(others: int, severity: str) -> None:
-    numbers = range(2, 2 + others)
+@pytest.mark.parametrize(("other_count", "severity"), [(2, "warning"), (3, "info")])
+def test_server_that_closes_all_its_connections_is_taken_as_stopped(other_count: int, severity: str) -> None:
+    numbers = range(2, 2 + other_count)
     story = "".join(f"{number}{METADATA}{number}< {{}}\n" for number in numbers)
     story += f"{METADATA}< {{}}\n{METADATA}"
     story += "".join(f"{number} close by=server how=fin\n" for number in numbers)
@@ -248,7 +248,7 @@ def test_connection_closed_by_kproxy_is_not_reported() -> None:
     assert correlation_codes(f"{METADATA}{METADATA}{incomplete_response}close by=proxy how=shutdown") == []
 
 
-def test_closes_on_the_same_request_are_counted() -> None:
+def test_connections_closed_after_the_same_request_are_counted() -> None:
     story = "".join(
         f"{number}{METADATA}{number}< {{}}\n{number}> ListGroups v2\n{number} close by=server how=fin\n"
         for number in (1, 2)
@@ -394,5 +394,5 @@ def test_connections_closed_by_the_server_are_not_a_reconnect_storm() -> None:
     [(5000, "6400ms", []), (5000, "7s", ["info"]), (500, "4900ms", []), (500, "6s", ["warning"])],
 )
 def test_severity_of_a_late_fetch_depends_on_its_wait_time(wait_ms: int, delay: str, severities: list[str]) -> None:
-    late = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{delay}\n< {{}}\n', "C012")
-    assert [finding.severity for finding in late] == severities
+    late_findings = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{delay}\n< {{}}\n', "C012")
+    assert [finding.severity for finding in late_findings] == severities

@@ -139,9 +139,9 @@ def test_lost_bytes_discard_the_session() -> None:
 
 
 def test_topic_id_is_shown_with_its_known_name() -> None:
-    topic = "AAAAAAAAAAAAAAAAAAAAAQ"
-    metadata = f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic}"}}]}}\n'
-    exchange = fetch_request(version=13, topic=topic) + fetch_response(topic=topic, name="topic_id")
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    metadata = f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic_id}"}}]}}\n'
+    exchange = fetch_request(version=13, topic=topic_id) + fetch_response(topic=topic_id, name="topic_id")
     [finding] = findings(metadata + 5 * exchange, "S024")
     assert finding.message.startswith("orders[0] ")
 
@@ -206,7 +206,7 @@ def test_offset_reset_is_reported_with_its_distance() -> None:
     assert forward.path == "topics[0].partitions[0].fetch_offset"
 
 
-def test_sessions_that_are_used_are_not_leaked() -> None:
+def test_used_sessions_do_not_count_as_leaked() -> None:
     new_session = '> Fetch v7 {"session_id": 0, "session_epoch": 0}\n< {"session_id": 7}\n'
     session_use = '> Fetch v7 {"session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
     assert findings(6 * new_session, "S028")
@@ -223,22 +223,25 @@ def test_lost_sessions_are_blamed_on_the_network() -> None:
 
 
 def test_recreated_topic_is_named_with_its_new_id() -> None:
-    old, new = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+    old_id, new_id = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
     metadata = "".join(
-        f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic}"}}]}}\n' for topic in (old, new)
+        f'> Metadata v12 {{}}\n< {{"topics": [{{"name": "orders", "topic_id": "{topic}"}}]}}\n'
+        for topic in (old_id, new_id)
     )
     refused = (
-        fetch_request(version=13, topic=old) + fetch_response(topic=old, name="topic_id", error_code=100) + "+3s\n"
+        fetch_request(version=13, topic=old_id)
+        + fetch_response(topic=old_id, name="topic_id", error_code=100)
+        + "+3s\n"
     )
     [finding] = findings(metadata + 3 * refused, "S030")
-    assert f"topic id {old} of 'orders', which now has the id {new}" in finding.message
+    assert f"topic id {old_id} of 'orders', which now has the id {new_id}" in finding.message
 
 
 def test_produce_to_a_recreated_topic_is_reported() -> None:
-    topic = "AAAAAAAAAAAAAAAAAAAAAQ"
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
     refused = (
-        f'> Produce v13 {{"acks": 1, "topic_data": [{{"topic_id": "{topic}", "partition_data": [{{}}]}}]}}\n'
-        f'< {{"responses": [{{"topic_id": "{topic}", "partition_responses": [{{"error_code": 100}}]}}]}}\n+3s\n'
+        f'> Produce v13 {{"acks": 1, "topic_data": [{{"topic_id": "{topic_id}", "partition_data": [{{}}]}}]}}\n'
+        f'< {{"responses": [{{"topic_id": "{topic_id}", "partition_responses": [{{"error_code": 100}}]}}]}}\n+3s\n'
     )
     [finding] = findings(3 * refused, "S030")
     assert finding.path == "responses[0].partition_responses[0].error_code"
@@ -278,7 +281,7 @@ def test_old_redirect_explains_nothing_and_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    ("latency", "changes", "response_fields", "is_right"),
+    ("latency", "changes", "response_fields", "is_correct"),
     [
         ("1ms", {}, {}, False),
         ("200ms", {}, {}, True),
@@ -293,7 +296,7 @@ def test_old_redirect_explains_nothing_and_is_forgotten() -> None:
     ],
 )
 def test_broker_must_wait_for_records(
-    latency: str, changes: dict[str, Any], response_fields: dict[str, Any], is_right: bool
+    latency: str, changes: dict[str, Any], response_fields: dict[str, Any], is_correct: bool
 ) -> None:
     exchange = (
         fetch_request(9, **{"max_wait_ms": 500, "min_bytes": 1} | changes)
@@ -302,14 +305,14 @@ def test_broker_must_wait_for_records(
     )  # fmt: skip
     assert not findings(19 * exchange, "S088")
     reported = findings(20 * exchange, "S088")
-    assert bool(reported) is not is_right
+    assert bool(reported) is not is_correct
     assert all("although they ask it to wait 500 ms for 1 byte" in finding.message for finding in reported)
     assert not findings(10 * exchange + fetch_request(9) + fetch_response(records="00") + 10 * exchange, "S088")
     assert not findings(20 * (exchange + "+4s\n"), "S088")
 
 
-@pytest.mark.parametrize(("watermark", "is_right"), [(8, True), (9, False)])
-def test_broker_must_wait_at_the_end_of_a_partition_in_a_session(watermark: int, is_right: bool) -> None:
+@pytest.mark.parametrize(("watermark", "is_correct"), [(8, True), (9, False)])
+def test_broker_must_wait_at_the_end_of_a_partition_in_a_session(watermark: int, is_correct: bool) -> None:
     opening = fetch_request(9, session_epoch=0) + fetch_response(high_watermark=watermark, fields={"session_id": 7})
     fetches = "".join(session_fetch(epoch, max_wait_ms=500, min_bytes=1) for epoch in range(1, 41))
-    assert bool(findings(opening + fetches, "S088")) is not is_right
+    assert bool(findings(opening + fetches, "S088")) is not is_correct

@@ -157,7 +157,7 @@ DENIED = FETCH + '< {"responses": [{"topic": "t", "partitions": [{"error_code": 
 
 
 def metadata(leader: int) -> str:
-    """Return Metadata of t, whose leader is broker 1, which the client is connected to, or broker 2."""
+    """Return a Metadata response in which t is led by broker 1, which the client is connected to, or by broker 2."""
     return f"""
         > Metadata v8 {{"topics": [{{"name": "t"}}]}}
         < {{"brokers": [{{"node_id": 1, "host": "10.0.0.1", "port": 9092}}, {{"node_id": 2, "host": "10.0.0.2"}}],
@@ -207,12 +207,12 @@ def test_generations_without_an_assignment_are_not_a_rebalance_storm() -> None:
     )
 
 
-def test_named_leader_decides_who_is_blamed() -> None:
+def test_blame_depends_on_the_named_leader() -> None:
     def not_leader(leader: int) -> str:
-        named = f'"current_leader": {{"leader_id": {leader}}}'
+        named_leader = f'"current_leader": {{"leader_id": {leader}}}'
         return (
             '> Produce v11 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{}]}]}\n'
-            f'< {{"responses": [{{"name": "t", "partition_responses": [{{"error_code": 6, {named}}}]}}]}}\n+1s\n'
+            f'< {{"responses": [{{"name": "t", "partition_responses": [{{"error_code": 6, {named_leader}}}]}}]}}\n+1s\n'
         )
 
     assert rule_messages("S007", metadata(1), 5 * not_leader(1)) == []

@@ -168,7 +168,7 @@ def test_retries_without_a_pause_are_reported(pause: str, finding_count: int) ->
     assert rule_messages([line.replace("15", "30") for line in retry] * 20, "S050") == []  # a retry cannot succeed
 
 
-def test_records_end_a_busy_poll() -> None:
+def test_fetched_records_end_a_busy_poll() -> None:
     empty_fetch = ['> Fetch v11 {"max_wait_ms": 1, "topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}',
              '< {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}']  # fmt: skip
     fetch_with_records = [line.removeprefix("2") for line in fetch_record(0)]
@@ -179,11 +179,13 @@ def test_records_end_a_busy_poll() -> None:
 
 
 def test_client_that_also_uses_long_connections_is_not_reported() -> None:
-    working = "\n".join(short_connections(3, 5)).replace("10.0.0.9:", "10.0.0.9:9").splitlines()
-    working = [line.replace("open ", "open 9") for line in working]
-    working = [line if line.startswith("open") else f"9{line}" for line in working]
-    assert len(rule_messages([*working[: len(working) // 3], *short_connections(20, 1)], "C018")) == 1  # one in twenty
-    assert rule_messages([*working, *short_connections(20, 1)], "C018") == []
+    long_connections = "\n".join(short_connections(3, 5)).replace("10.0.0.9:", "10.0.0.9:9").splitlines()
+    long_connections = [line.replace("open ", "open 9") for line in long_connections]
+    long_connections = [line if line.startswith("open") else f"9{line}" for line in long_connections]
+    assert (
+        len(rule_messages([*long_connections[: len(long_connections) // 3], *short_connections(20, 1)], "C018")) == 1
+    )  # one in twenty
+    assert rule_messages([*long_connections, *short_connections(20, 1)], "C018") == []
 
 
 def test_only_metadata_without_an_error_counts_as_repeated() -> None:
@@ -293,11 +295,11 @@ def test_retry_that_changes_the_order_is_reported() -> None:
     )  # another producer, which has its own order
 
 
-def connection_lifetimes(*seconds: int, by: str = "server", requests: int = 3) -> list[str]:
+def connection_lifetimes(*seconds: int, closed_by: str = "server", requests: int = 3) -> list[str]:
     connections = [
         [f"open {number} client=10.0.0.9:{number}",
          *[f"{number}> ListGroups v2 {{}}", f"{number}< {{}}"] * requests, f"+{lifetime}s",
-         f"{number} close by={by} how=fin"]
+         f"{number} close by={closed_by} how=fin"]
         for number, lifetime in enumerate(seconds, 1)
     ]  # fmt: skip
     return [line for lines in connections for line in lines]
@@ -317,7 +319,7 @@ def test_connections_that_end_after_the_same_time_are_reported() -> None:
         assert rule_messages(story, "H008") == []
 
 
-def test_parallel_connections_are_not_in_a_row() -> None:
+def test_parallel_connections_do_not_count_as_consecutive() -> None:
     opens = [f"open {number} client=10.0.0.9:{number}" for number in range(1, 12)]
     requests = [line for number in range(1, 12) for line in [f"{number}> ListGroups v2 {{}}", f"{number}< {{}}"] * 3]
     closes = [f"{number} close by=client how=fin" for number in range(1, 12)]
@@ -392,21 +394,25 @@ def test_different_assignors_are_found_in_either_response_order() -> None:
         assert rule_messages(rounds[:-4], "H018") == []
 
 
-@pytest.mark.parametrize(("interval", "session", "finding_count"), [(3, 6, 1), (3, 8, 1), (3, 9, 0), (3, 10, 0)])
-def test_session_too_short_for_its_heartbeats_is_reported(interval: int, session: int, finding_count: int) -> None:
+@pytest.mark.parametrize(
+    ("interval_s", "session_timeout_s", "finding_count"), [(3, 6, 1), (3, 8, 1), (3, 9, 0), (3, 10, 0)]
+)
+def test_session_too_short_for_its_heartbeats_is_reported(
+    interval_s: int, session_timeout_s: int, finding_count: int
+) -> None:
     heartbeat_lines = [
         '> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}',
         "< {}",
-        f"+{interval}s",
+        f"+{interval_s}s",
     ]
-    join_lines = [f'> JoinGroup v5 {{"group_id": "g", "member_id": "m", "session_timeout_ms": {session}000}}',
+    join_lines = [f'> JoinGroup v5 {{"group_id": "g", "member_id": "m", "session_timeout_ms": {session_timeout_s}000}}',
             '< {"generation_id": 1, "member_id": "m"}']  # fmt: skip
     reported = rule_messages([*join_lines, *heartbeat_lines * 6], "H014")
     assert len(reported) == finding_count
     assert rule_messages([*join_lines, *heartbeat_lines * 5], "H014") == []
 
 
-def test_size_limit_of_a_topic_is_known_from_a_refused_batch() -> None:
+def test_size_limit_of_a_topic_is_learned_from_a_refused_batch() -> None:
     large, larger = (produce_records("v" * size) for size in (900, 1000))
     refused = '< {"responses": [{"name": "t", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}'
     [message] = rule_messages([larger, refused, *[large, PRODUCE_RESPONSE] * 3], "M008")

@@ -19,7 +19,7 @@ from tests.kproxy.frames import framed
 from tests.kproxy.stories import findings, prepared
 
 PARTIAL_BATCH = "0000000000000005 00000100 12345678 01 00"
-#: Everything is out of the ordinary, so that no rule is left out.
+#: All flags are set, so that no rule is skipped.
 ALL_FLAGS = sum(FrameFlags)
 
 RESPONSES: dict[str, dict[str, Any]] = {

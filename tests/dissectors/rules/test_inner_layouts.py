@@ -98,15 +98,17 @@ def layout_findings(frame: bytes, request_or_version: bytes | tuple[int, int] | 
 def test_coordinator_record_with_a_wrong_layout_is_diagnosed(
     name: str, version: int, edit: Edit, batch: dict[str, Any]
 ) -> None:
-    right_message, broken_message = (fetch_value(name, version, applied_edit, **batch) for applied_edit in (None, edit))
-    assert not layout_findings(right_message.frame, (1, 12))
+    correct_message, broken_message = (
+        fetch_value(name, version, applied_edit, **batch) for applied_edit in (None, edit)
+    )
+    assert not layout_findings(correct_message.frame, (1, 12))
     [reported] = layout_findings(broken_message.frame, (1, 12))
     assert reported["code"] == "L040"
     assert reported["edit"]["field"] == FETCHED_RECORDS
     assert reported["edit"]["detail"]["payload"] == name
     assert reported["edit"]["detail"]["edit"]["kind"] == edit.kind
-    assert right_message.layout is not None
-    rewritten = write(parse(reported["edit"]), right_message.layout, right_message.body)
+    assert correct_message.layout is not None
+    rewritten = write(parse(reported["edit"]), correct_message.layout, correct_message.body)
     assert rewritten == broken_message.frame[broken_message.body_start :]
     assert (
         broken_message.frame[reported["problem"].start : reported["problem"].end]
@@ -143,11 +145,13 @@ def test_real_frames_have_no_inner_layout_errors(name: str) -> None:
 
 def test_wrong_assignment_inside_a_connect_state_is_diagnosed() -> None:
     inner_edit = Edit.of("field_missing", "config_offset", where=3)
-    right_payload = PAYLOADS["connect-assign-1"]
+    correct_payload = PAYLOADS["connect-assign-1"]
     layouts = layouts_at_version("ConnectAssignment", 1)
-    broken_payload = right_payload[:2] + write(inner_edit, layouts.body, decode(layouts.body, right_payload, 2).values)
+    broken_payload = correct_payload[:2] + write(
+        inner_edit, layouts.body, decode(layouts.body, correct_payload, 2).values
+    )
     state = layouts_at_version("ConnectWorkerState", 1).body
-    for allocation, count in ((right_payload, 0), (broken_payload, 1)):
+    for allocation, count in ((correct_payload, 0), (broken_payload, 1)):
         values = {"url": "http://worker-2:8083/", "config_offset": 87, "allocation": allocation}
         protocols = [{"name": "compatible", "metadata": b"\x00\x01" + write(None, state, values)}]
         reported = layout_findings(request("JoinGroup", 5, protocol_type="connect", protocols=protocols).frame, None)
@@ -180,7 +184,7 @@ def create_topics_request(edit: Edit | None) -> bytes:
 def test_forwarded_request_with_a_wrong_layout_is_diagnosed() -> None:
     edit = Edit.of("field_missing", "topics[].replication_factor", where=2)
     assert not layout_findings(envelope_request(create_topics_request(None)).frame, None)
-    right_message, broken_message = (
+    correct_message, broken_message = (
         envelope_request(create_topics_request(None)),
         envelope_request(create_topics_request(edit)),
     )
@@ -190,9 +194,9 @@ def test_forwarded_request_with_a_wrong_layout_is_diagnosed() -> None:
         reported["edit"]
         == Edit.of("embedded_layout", "request_data", payload="CreateTopicsRequest v5", edit=edit).as_json()
     )
-    assert right_message.layout is not None
+    assert correct_message.layout is not None
     assert (
-        write(parse(reported["edit"]), right_message.layout, right_message.body)
+        write(parse(reported["edit"]), correct_message.layout, correct_message.body)
         == broken_message.frame[broken_message.body_start :]
     )
     assert "hunter2" not in reported["problem"].message
@@ -200,10 +204,10 @@ def test_forwarded_request_with_a_wrong_layout_is_diagnosed() -> None:
 
 def test_forwarded_response_with_a_wrong_layout_is_diagnosed() -> None:
     request_frame = envelope_request(create_topics_request(None)).frame
-    right_inner = response("CreateTopics", 5, {"topics": [{"name": "orders", "num_partitions": 3}]})[4:]
-    right_frame = response("Envelope", 0, {"response_data": right_inner})
-    assert not layout_findings(right_frame, request_frame)
-    without_tags = right_inner[:4] + right_inner[5:]  # the header of an older version
+    correct_inner = response("CreateTopics", 5, {"topics": [{"name": "orders", "num_partitions": 3}]})[4:]
+    correct_frame = response("Envelope", 0, {"response_data": correct_inner})
+    assert not layout_findings(correct_frame, request_frame)
+    without_tags = correct_inner[:4] + correct_inner[5:]  # the header of an older version
     [reported] = layout_findings(response("Envelope", 0, {"response_data": without_tags}), request_frame)
     assert reported["edit"]["detail"]["edit"]["kind"] == "header_version"
     assert reported["edit"]["detail"]["payload"] == "CreateTopicsResponse v5"

@@ -53,7 +53,7 @@ def test_impossible_length_explained_by_another_layout_is_not_reported() -> None
     assert not codes & {"L022", "L024"}
 
 
-def test_invalid_strings_of_a_frame_are_reported_once_with_their_number() -> None:
+def test_invalid_strings_of_a_frame_are_reported_once_with_their_count() -> None:
     wrong_frame = frame_from_hex(f"{METADATA_V9} 03 03c3e9 00 03c3e9 00 010000 00")
     [finding] = findings(f"> hex {wrong_frame.hex()}", "L023")
     assert finding.message == "topics[0].name of Metadata v9 is not UTF-8, as are 1 more in this frame"
@@ -100,7 +100,7 @@ def test_response_to_an_undecodable_request_is_not_checked() -> None:
     assert not findings(f"> hex {request_frame.hex()}\n< #1 as Metadata v0 {{}}", "L021")
 
 
-def test_missing_topics_of_a_known_cluster_are_information() -> None:
+def test_missing_topics_of_a_known_cluster_are_reported_as_information() -> None:
     [finding] = findings(
         """
         > Metadata v0 {"topics": []}
@@ -139,7 +139,7 @@ LEADER_SYNC = """> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id
 """
 
 
-def test_leader_that_omits_members_is_information() -> None:
+def test_leader_that_omits_members_is_reported_as_information() -> None:
     story = (
         '> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}\n< {}\n'
     )
@@ -175,7 +175,7 @@ def test_unsolicited_frames_raise_no_exception() -> None:
     )
 
 
-def test_payloads_with_the_same_error_are_reported_once_with_their_number() -> None:
+def test_payloads_with_the_same_error_are_reported_once_with_their_count() -> None:
     start, valid_metadata = (
         "00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 0",
         "00 00 00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 00",

@@ -8,10 +8,15 @@ from tests.kproxy.stories import findings
 
 
 def join(
-    member: str = "m-1", *, connection: str = "", sent_member_id: str = "", session: int = 10_000, generation: int = 1
+    member: str = "m-1",
+    *,
+    connection: str = "",
+    sent_member_id: str = "",
+    session_timeout_ms: int = 10_000,
+    generation: int = 1,
 ) -> str:
     return (
-        f'{connection}> JoinGroup v5 {{"group_id": "g", "session_timeout_ms": {session}, '
+        f'{connection}> JoinGroup v5 {{"group_id": "g", "session_timeout_ms": {session_timeout_ms}, '
         f'"member_id": "{sent_member_id}"}}\n'
         f'{connection}< {{"generation_id": {generation}, "member_id": "{member}", "leader": "{member}"}}\n'
     )
@@ -67,12 +72,12 @@ def test_member_without_an_assignment_may_be_silent() -> None:
     assert not findings(join() + sync_response(code=27) + "+12s\n", "S019")
 
 
-@pytest.mark.parametrize("session", [0, -1, -(2**31)])
-def test_invalid_session_timeout_is_ignored(session: int) -> None:
-    assert not findings(join(session=session) + sync_response() + "+12s\n", "S019")
+@pytest.mark.parametrize("session_timeout_ms", [0, -1, -(2**31)])
+def test_invalid_session_timeout_is_ignored(session_timeout_ms: int) -> None:
+    assert not findings(join(session_timeout_ms=session_timeout_ms) + sync_response() + "+12s\n", "S019")
 
 
-def test_heartbeat_sent_during_a_rebalance_is_information() -> None:
+def test_heartbeat_sent_during_a_rebalance_is_reported_as_information() -> None:
     [crossing] = findings(join(generation=2) + heartbeat(22), "S020")
     assert crossing.severity == "info"
     assert crossing.message.endswith("the ended generation 1; it has since joined generation 2")
@@ -102,12 +107,12 @@ def test_occasional_restarts_are_not_flapping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leave_epoch", "pause", "is_right"), [(-1, 3, False), (-2, 3, True), (-1, 50, True), (5, 3, True)]
+    ("leave_epoch", "pause_s", "is_correct"), [(-1, 3, False), (-2, 3, True), (-1, 50, True), (5, 3, True)]
 )
-def test_static_member_leaves_temporarily_with_epoch_minus_2(leave_epoch: int, pause: int, is_right: bool) -> None:
+def test_static_member_leaves_temporarily_with_epoch_minus_2(leave_epoch: int, pause_s: int, is_correct: bool) -> None:
     def heartbeat_with(epoch: int, instance: str = "worker-1") -> str:
         body = f'{{"group_id": "g", "member_id": "m", "instance_id": "{instance}", "member_epoch": {epoch}}}'
         return f"> ConsumerGroupHeartbeat v0 {body}\n< {{}}\n"
 
-    assert bool(findings(heartbeat_with(leave_epoch) + f"+{pause}s\n" + heartbeat_with(0), "S086")) is not is_right
-    assert not findings(heartbeat_with(leave_epoch) + f"+{pause}s\n" + heartbeat_with(0, "worker-2"), "S086")
+    assert bool(findings(heartbeat_with(leave_epoch) + f"+{pause_s}s\n" + heartbeat_with(0), "S086")) is not is_correct
+    assert not findings(heartbeat_with(leave_epoch) + f"+{pause_s}s\n" + heartbeat_with(0, "worker-2"), "S086")

@@ -167,7 +167,7 @@ def test_finding_points_at_the_leftover_bytes() -> None:
     assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # the whole compressed data
 
 
-def test_id_missing_in_a_schema_directory_is_information(tmp_path: Path) -> None:
+def test_id_missing_in_a_schema_directory_is_reported_as_information(tmp_path: Path) -> None:
     (tmp_path / "2.orders-value.avsc").write_text(ORDER_SCHEMA)
     unlisted_record, swapped_record = (
         order_record(ORDER[:1] + key + ORDER[5:], b"") for key in (b"\0\0\0\x09", b"\2\0\0\0")

@@ -42,7 +42,7 @@ def test_sequence_gap_accepted_by_the_broker_is_not_reported() -> None:
     assert not findings(produce_batch(0) + produce_response() + produce_batch(5) + produce_response(), "S032")
 
 
-def test_sequences_wrap_at_their_end() -> None:
+def test_sequences_wrap_at_the_maximum() -> None:
     assert BatchSpan(0, 61, 0, 49, -1, 2, 0, 0, base_sequence=2**31 - 1, records_count=2).next_sequence == 1
     assert not findings(
         produce_batch(2**31 - 1, count=2) + produce_response() + produce_batch(1) + produce_response(45), "S032"
@@ -98,7 +98,7 @@ def test_zombie_producer_has_its_own_sequences() -> None:
     )
 
 
-def test_retry_of_an_unanswered_batch_is_information() -> None:
+def test_retry_of_an_unanswered_batch_is_reported_as_information() -> None:
     [finding] = findings(produce_batch(-1, producer=-1) + "close\n+1s\n" + produce_batch(-1, producer=-1), "S034")
     assert finding.severity == "info"
 

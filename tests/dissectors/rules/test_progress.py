@@ -322,7 +322,7 @@ def test_partition_left_in_a_fetch_session_is_explained() -> None:
         (0, 900, None),
     ],
 )
-def test_refused_offset_lookup_is_not_an_empty_one(code: int, offset: int, hint: str | None) -> None:
+def test_refused_offset_lookup_is_not_taken_for_an_empty_one(code: int, offset: int, hint: str | None) -> None:
     list_offsets = (
         '> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}\n'
         '< {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}\n'
@@ -352,10 +352,10 @@ def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("words-counts-repartition", 16), ("words-counts-changelog", 16), ("w", 6)]
+    ("name", "limit_s"), [("words-counts-repartition", 16), ("words-counts-changelog", 16), ("w", 6)]
 )
-def test_internal_streams_topics_have_more_time_to_be_created(name: str, limit: int) -> None:
+def test_internal_streams_topics_get_more_time_to_be_created(name: str, limit_s: int) -> None:
     request = f'> Metadata v8 {{"topics": [{{"name": "{name}"}}]}}\n'
     missing = f'{request}< {{"topics": [{{"name": "{name}", "error_code": 3}}]}}\n+1s\n'
-    assert not findings(missing * (limit - 1), "S066")
-    assert findings(missing * limit, "S066")
+    assert not findings(missing * (limit_s - 1), "S066")
+    assert findings(missing * limit_s, "S066")

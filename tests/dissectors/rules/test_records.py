@@ -58,7 +58,7 @@ def test_int32_lengths_in_a_capture_are_reported_once(client: str) -> None:
 
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
-def test_each_record_encoding_is_reported_alone(written: str) -> None:
+def test_each_wrong_record_encoding_has_exactly_one_finding(written: str) -> None:
     data = write_departing_batch(BATCH, written).hex()
     [finding] = [finding for finding in findings(produce_data(f'"{data}"')) if finding.code.startswith("R")]
     assert finding.code == "R007"
@@ -96,7 +96,7 @@ def test_span_of_a_single_frame_covers_the_field() -> None:
         '{"last_offset_delta": 4, "records": [{}]}',
     ],
 )
-def test_faults_of_a_single_frame_are_information(batch: str) -> None:
+def test_faults_of_a_single_frame_are_reported_as_information(batch: str) -> None:
     assert len(record_codes(produce_data(f"[{batch}]"))) == 1
     layouts = api_layouts(0, 9)
     assert layouts is not None
@@ -165,7 +165,7 @@ def test_rewritten_batch_is_reported_only_soon_after_the_produce() -> None:
     assert not record_codes(produced + accepted + "+11s\n" + changed_fetch)
 
 
-def test_fetch_that_skips_a_record_is_reported_only_soon_after() -> None:
+def test_fetch_that_skips_a_record_is_reported_only_soon_after_the_previous() -> None:
     first_fetch = fetch_data('[{"records": [{"value": "a"}, {"value": "b"}]}]')
     second_request = FETCH_REQUEST.replace('{"partition": 0}', '{"partition": 0, "fetch_offset": 1}')
     second_fetch = second_request + fetch_data('[{"base_offset": 2, "records": [{"value": "c"}]}]').removeprefix(
@@ -230,7 +230,7 @@ def test_implausible_timestamps_are_described() -> None:
         assert description in finding.message
 
 
-def test_timestamp_deltas_beyond_32_bits_are_information() -> None:
+def test_timestamp_deltas_beyond_32_bits_are_reported_as_information() -> None:
     story = fetch_data(f'[{{"base_timestamp": 0, "max_timestamp": {TIME}, "records": [{{"timestamp": {TIME}}}]}}]')
     assert [(finding.code, finding.severity) for finding in findings(story) if finding.code.startswith("R")] == [
         ("R018", "info")

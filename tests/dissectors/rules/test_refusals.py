@@ -17,7 +17,7 @@ def end_transaction(code: int) -> str:
 
 
 def is_owned(code: int) -> bool:
-    """Whether another rule reports the first occurrence of an error."""
+    """Return whether another rule reports the first occurrence of an error."""
     return any(findings(end_transaction(code), owner) for owner in OWNERS.get(code, ()))
 
 
@@ -81,7 +81,7 @@ def test_topics_with_the_same_error_share_one_finding() -> None:
     assert finding.severity == "warning"
 
 
-def test_refusal_of_an_existing_topic_is_information() -> None:
+def test_refusal_of_an_existing_topic_is_reported_as_information() -> None:
     [finding] = error_findings(
         '> CreateTopics v5 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 36}]}\n'
     )

@@ -58,12 +58,12 @@ def test_count_restarts_after_silence() -> None:
     assert not loop_findings(2 * (2 * (produce_with_error(19) + "+1s\n") + "+31s\n"))
 
 
-@pytest.mark.parametrize(("code", "reported_after"), [(19, 15), (51, 15), (56, 1)])
-def test_errors_after_an_election_have_more_time(code: int, reported_after: int) -> None:
+@pytest.mark.parametrize(("code", "reported_after_s"), [(19, 15), (51, 15), (56, 1)])
+def test_errors_after_an_election_get_more_time(code: int, reported_after_s: int) -> None:
     """NOT_COORDINATOR suggests an election, which explains missing replicas and markers, but not a broken disk."""
     loop = produce_with_error(code) + "+1s\n"
     assert loop_findings(10 * loop)
-    assert bool(loop_findings(heartbeat(16) + 10 * loop)) is (reported_after < 10)
+    assert bool(loop_findings(heartbeat(16) + 10 * loop)) is (reported_after_s < 10)
     assert loop_findings(heartbeat(16) + 20 * loop), "it does not pass"
     assert loop_findings(heartbeat(16) + "+16s\n" + 10 * loop), "that election was long before"
 

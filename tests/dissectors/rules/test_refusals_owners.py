@@ -40,7 +40,7 @@ def test_finding_in_the_request_explains_its_refusal() -> None:
     assert {finding.code for finding in findings(PRODUCE + refused)} & {"R024", "E001"} == {"E001"}
 
 
-def test_owner_reports_an_error_alone() -> None:
+def test_owner_of_an_error_is_the_only_rule_that_reports_it() -> None:
     exchange = '> Metadata v9 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 29}]}\n'
     assert {finding.code for finding in findings(exchange)} & {"X014", "E001"} == {"X014"}
 

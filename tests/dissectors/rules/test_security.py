@@ -133,14 +133,14 @@ def test_server_nonce_without_the_client_nonce_blames_the_broker() -> None:
     assert "xyz" not in repr(finding)
 
 
-@pytest.mark.parametrize(("name", "is_right"), [("a=b", False), ("a=3Db", True), ("a=2Cb", True), ("a=3db", False)])
-def test_unescaped_user_name_is_reported(name: str, is_right: bool) -> None:
+@pytest.mark.parametrize(("name", "is_correct"), [("a=b", False), ("a=3Db", True), ("a=2Cb", True), ("a=3db", False)])
+def test_unescaped_user_name_is_reported(name: str, is_correct: bool) -> None:
     login = HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % f"n,,n={name},r=ab".encode().hex()
     reported = findings(login, "X020")
     assert [finding.hint for finding in reported if "RFC 5802" in (finding.hint or "")] == [
         finding.hint for finding in reported
     ]
-    assert bool(reported) is not is_right
+    assert bool(reported) is not is_correct
     assert name not in "".join(finding.message for finding in reported)
 
 
@@ -420,9 +420,9 @@ def test_tls_failure_is_reported_once_per_client_with_side_and_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("side", "by"), [("client", "client"), ("client", "proxy"), ("server", "proxy"), ("server", "server")]
+    ("side", "failed_by"), [("client", "client"), ("client", "proxy"), ("server", "proxy"), ("server", "server")]
 )
-def test_every_tls_failure_reason_has_a_message_and_a_hint(side: str, by: str) -> None:
+def test_every_tls_failure_reason_has_a_message_and_a_hint(side: str, failed_by: str) -> None:
     only_by_proxy = {TlsReason.PLAINTEXT, TlsReason.TIMEOUT}
     only_by_peer = {TlsReason.CLOSED, TlsReason.UNKNOWN_NAME}
     impossible = {
@@ -430,9 +430,11 @@ def test_every_tls_failure_reason_has_a_message_and_a_hint(side: str, by: str) -
         ("client", "proxy"): only_by_peer | {TlsReason.NAME_MISMATCH},
         ("server", "proxy"): only_by_peer | {TlsReason.CERTIFICATE_REQUIRED},
         ("server", "server"): only_by_proxy | {TlsReason.NAME_MISMATCH},
-    }[side, by]
+    }[side, failed_by]
     for reason in set(TlsReason) - impossible - {TlsReason.OTHER}:
-        [finding] = findings(f"open 1 tls\ntls {side} by={by} reason={reason}\nclose by={by} how=tls", "X022")
+        [finding] = findings(
+            f"open 1 tls\ntls {side} by={failed_by} reason={reason}\nclose by={failed_by} how=tls", "X022"
+        )
         assert "TLS error" not in finding.message, reason
         assert finding.hint, reason
 

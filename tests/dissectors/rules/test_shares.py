@@ -20,7 +20,7 @@ class ShareMember:
     def __init__(self, number: int) -> None:
         self.number, self.epoch = number, -1
 
-    def fetch(self, *acquired: tuple[int, int, int], wait: int = 0) -> str:
+    def fetch(self, *acquired: tuple[int, int, int], wait_s: int = 0) -> str:
         """Return a ShareFetch that acquires ranges (first offset, last offset, delivery count) after `wait` seconds."""
         ranges = [
             {"first_offset": first_offset, "last_offset": last_offset, "delivery_count": delivery_count}
@@ -28,7 +28,7 @@ class ShareMember:
         ]
         topics = [{"topic_id": TOPIC, "partitions": [{"partition_index": 0, "acquired_records": ranges}]}]
         body = {"acquisition_lock_timeout_ms": 3000, "responses": topics if ranges else []}
-        return self._exchange("ShareFetch", {"topics": []}, body, wait)
+        return self._exchange("ShareFetch", {"topics": []}, body, wait_s)
 
     def acknowledge(self, first: int, last: int, *types: int, error: int = 0) -> str:
         """Return a ShareAcknowledge of a range."""
@@ -41,15 +41,15 @@ class ShareMember:
         )
 
     def refused_fetch(self, epoch: int, error: int) -> str:
-        """Return a ShareFetch with an epoch that is refused."""
+        """Return a ShareFetch whose epoch is refused."""
         self.epoch = epoch - 1
         return self._exchange("ShareFetch", {"topics": []}, {"error_code": error}, 0)
 
-    def _exchange(self, api: str, request_fields: dict[str, object], body: dict[str, object], wait: int) -> str:
+    def _exchange(self, api: str, request_fields: dict[str, object], body: dict[str, object], wait_s: int) -> str:
         self.epoch += 1
         session = {"group_id": "g", "member_id": f"m{self.number}", "share_session_epoch": self.epoch}
         request = f"{self.number}> {api} v2 {json.dumps(session | request_fields)}"
-        return f"{request}\n+{wait}s\n{self.number}< {json.dumps(body)}\n" if wait else (
+        return f"{request}\n+{wait_s}s\n{self.number}< {json.dumps(body)}\n" if wait_s else (
             f"{request}\n{self.number}< {json.dumps(body)}\n"
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ def test_accepted_records_are_not_reported_as_archived() -> None:
         member.fetch((5, 9, 5)),
         member.acknowledge(5, 6, ACCEPT),
         member.acknowledge(7, 9, RELEASE),
-        member.fetch(wait=1),
+        member.fetch(wait_s=1),
     )
     [message] = rule_messages("Q003", *parts)
     assert message.startswith("offsets 7 to 9 of")
@@ -173,14 +173,14 @@ def test_accepted_records_are_not_reported_as_archived() -> None:
 def test_fetch_of_another_member_does_not_prove_archiving() -> None:
     member, other_member = ShareMember(1), ShareMember(2)
     assert (
-        rule_messages("Q003", member.fetch((5, 9, 5)), member.acknowledge(5, 9, RELEASE), other_member.fetch(wait=1))
+        rule_messages("Q003", member.fetch((5, 9, 5)), member.acknowledge(5, 9, RELEASE), other_member.fetch(wait_s=1))
         == []
     )
 
 
 def test_response_to_an_earlier_request_does_not_prove_archiving() -> None:
     member, other_member = ShareMember(1), ShareMember(2)
-    earlier_request, earlier_response = other_member.fetch(wait=1).split("+1s\n")
+    earlier_request, earlier_response = other_member.fetch(wait_s=1).split("+1s\n")
     parts = (
         other_member.fetch((1, 1, 1)),
         earlier_request,
@@ -200,7 +200,7 @@ def test_delivery_of_lower_offsets_does_not_prove_archiving() -> None:
 
 def test_delivery_limit_is_configurable() -> None:
     member = ShareMember(1)
-    parts = member.fetch((5, 9, 5)), member.acknowledge(5, 9, RELEASE), member.fetch(wait=1)
+    parts = member.fetch((5, 9, 5)), member.acknowledge(5, 9, RELEASE), member.fetch(wait_s=1)
     assert rule_messages("Q003", *parts, rule="rule Q003:deliveries=6") == []
 
 
@@ -221,7 +221,7 @@ def test_refused_session_epoch_is_explained(epoch: int, error: int, reason: str)
     assert message.endswith(reason)
 
 
-def test_session_continued_on_a_new_connection_is_information() -> None:
+def test_session_continued_on_a_new_connection_is_reported_as_information() -> None:
     member, reconnected = ShareMember(1), ShareMember(1)
     reconnected.number = 2
     continuation = reconnected.refused_fetch(1, 122).replace('"m2"', '"m1"')

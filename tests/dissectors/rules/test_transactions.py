@@ -31,9 +31,9 @@ def write_batch(sequence: int) -> str:
     return WRITE.replace("SEQUENCE", str(sequence))
 
 
-def fetch_at(offset: int, last_stable: int, high_watermark: int, *, isolation: int = 1) -> str:
+def fetch_at(offset: int, last_stable: int, high_watermark: int, *, isolation_level: int = 1) -> str:
     return f"""
-> Fetch v11 {{"isolation_level": {isolation},
+> Fetch v11 {{"isolation_level": {isolation_level},
   "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}
 < {{"responses": [{{"topic": "t", "partitions": [
   {{"high_watermark": {high_watermark}, "last_stable_offset": {last_stable}, "records": ""}}]}}]}}
@@ -59,7 +59,7 @@ def test_producer_whose_connections_ended_is_described() -> None:
     assert finding.message.endswith("and its producer's connections ended 21 s ago")
 
 
-def test_active_producer_is_information() -> None:
+def test_active_producer_is_reported_as_information() -> None:
     story = INIT + BEGIN + write_batch(0) + fetch_at(5, 5, 7) + "+18s\n" + write_batch(1) + "+3s\n" + fetch_at(5, 5, 9)
     [finding] = findings(story, "T001")
     assert finding.severity == "info"
@@ -101,7 +101,7 @@ def test_moving_last_stable_offset_is_not_blocked() -> None:
 
 def test_consumer_below_the_last_stable_offset_is_not_waiting() -> None:
     assert not findings(fetch_at(3, 5, 7) + "+21s\n" + fetch_at(3, 5, 7), "T001")
-    assert not findings(fetch_at(5, 5, 7, isolation=0) + "+21s\n" + fetch_at(5, 5, 7, isolation=0), "T001")
+    assert not findings(fetch_at(5, 5, 7, isolation_level=0) + "+21s\n" + fetch_at(5, 5, 7, isolation_level=0), "T001")
 
 
 SESSION_OPENED = """
@@ -257,7 +257,7 @@ def test_transaction_that_just_ended_is_not_called_hanging() -> None:
     assert "a transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
 
 
-def test_transaction_of_an_earlier_epoch_hangs_beside_an_open_one() -> None:
+def test_transaction_of_an_earlier_epoch_hangs_alongside_an_open_one() -> None:
     next_begin = BEGIN.replace('epoch": 0', 'epoch": 1')
     next_transaction = INIT.replace('epoch": 0', 'epoch": 1') + COMMIT.replace('epoch": 0', 'epoch": 1') + next_begin
     [finding] = findings(
@@ -338,7 +338,7 @@ def commit_offsets(*numbers: int) -> str:
     )
 
 
-def test_repeated_offsets_are_empty_transactions() -> None:
+def test_transactions_that_repeat_offsets_count_as_empty() -> None:
     [finding] = findings(commit_offsets(7, 7, 7, 7), "T007")
     assert "committed 3 transactions in a row without a record or a new offset" in finding.message
     assert not findings(commit_offsets(7, 7, 7, 8, 8, 8), "T007")
@@ -349,7 +349,7 @@ def test_offsets_sent_to_another_broker_may_be_new() -> None:
     assert not findings("rule T007:commits=1\n" + INIT + ADD_OFFSETS + COMMIT, "T007")
 
 
-def test_lost_bytes_may_have_been_records() -> None:
+def test_lost_bytes_may_have_held_records() -> None:
     assert not findings("rule T007:commits=1\n" + INIT + "2 lose > 100 frames=1\n" + COMMIT, "T007")
     assert findings("rule T007:commits=1\n" + INIT + COMMIT, "T007")
 

@@ -163,7 +163,7 @@ def test_unserved_api_needs_an_authenticated_connection() -> None:
     assert "V007" in version_codes(3 * (REQUEST + table + sasl + join))
 
 
-def test_failed_login_explains_a_close() -> None:
+def test_failed_login_explains_a_closed_connection() -> None:
     refusal = b'{"status":"invalid_token"}'.hex(" ")
     sasl = (
         '> SaslHandshake v1 {"mechanism": "OAUTHBEARER"}\n< {"mechanisms": ["OAUTHBEARER"]}\n'
@@ -227,7 +227,7 @@ def test_memory_is_bounded() -> None:
     assert version_codes(REQUEST + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
 
 
-def test_ranges_and_clients_are_shown_readably() -> None:
+def test_version_ranges_and_clients_are_shown_in_a_readable_form() -> None:
     assert (range_text((3, 3)), range_text((0, 9))) == ("v3", "v0-v9")
     assert client_text(ConnectionState(client_id="x" * 500)) == "x" * 100
     assert client_text(ConnectionState()) == "a client without a name"
@@ -253,9 +253,11 @@ def test_connection_counts_once_however_often_it_is_refused() -> None:
 
 
 def test_answered_higher_version_proves_nothing_about_a_lower_one() -> None:
-    closed = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\nclose by=server\n'
+    closed_request = (
+        '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\nclose by=server\n'
+    )
     answered_request = '> ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}\n< {}\nclose\n'
-    assert "V005" not in version_codes(3 * (closed + answered_request))
+    assert "V005" not in version_codes(3 * (closed_request + answered_request))
 
 
 def test_brokers_that_agree_are_not_reported() -> None:

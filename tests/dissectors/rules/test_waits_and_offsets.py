@@ -137,7 +137,7 @@ def test_metadata_that_may_have_changed_is_not_reported(between: str) -> None:
     assert not findings(story, "S042")
 
 
-def test_commit_that_goes_back_within_one_client_is_information() -> None:
+def test_commit_that_goes_back_within_one_client_is_reported_as_information() -> None:
     story = "".join(COMMIT % (offset, "") + COMMITTED for offset in (50, 40, 30, 20, 60, 10))
     assert set(finding_severities(story, "S043")) == {"info"}
 
@@ -186,7 +186,7 @@ def test_commit_of_an_old_topic_beyond_the_end_of_the_new_one_is_reported() -> N
 
 
 def test_first_end_after_missed_frames_is_not_trusted() -> None:
-    """A new leader's end is older until its followers answer. Found with brokers restarted on a busy machine."""
+    """A new leader reports an older end until its followers respond. Found with brokers restarted on a busy machine."""
     after_loss = COMMIT % (50, "") + COMMITTED + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
     after_loss = after_loss.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
     assert not findings(after_loss + COMMIT % (95, "") + COMMITTED, "S043")
@@ -208,7 +208,7 @@ LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestam
 """
 
 
-def test_start_of_a_partition_is_not_its_end() -> None:
+def test_start_of_a_partition_is_not_taken_for_its_end() -> None:
     """franz-go lists the start by name, between fetches by topic id. Found with its own test suite."""
     committed = COMMIT % (50, "") + COMMITTED
     assert not findings(committed + LISTED % (-2, 0) + COMMIT % (90, "") + COMMITTED, "S043")
@@ -271,10 +271,10 @@ def test_another_server_may_be_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "code", "is_right"), [(-1, 0, False), (-1001, 0, False), (0, 0, True), (-1, 25, True)]
+    ("offset", "code", "is_correct"), [(-1, 0, False), (-1001, 0, False), (0, 0, True), (-1, 25, True)]
 )
-def test_negative_committed_offset_is_reported(offset: int, code: int, is_right: bool) -> None:
+def test_negative_committed_offset_is_reported(offset: int, code: int, is_correct: bool) -> None:
     request_body = f'{{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {offset}}}]}}]}}'
     response_body = f'{{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}'
     reported = findings(f"> OffsetCommit v7 {request_body}\n< {response_body}\n", "S043")
-    assert [finding.got for finding in reported] == ([] if is_right else [str(offset)])
+    assert [finding.got for finding in reported] == ([] if is_correct else [str(offset)])

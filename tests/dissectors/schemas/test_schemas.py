@@ -123,7 +123,7 @@ def test_message_is_parsed_once() -> None:
 
 
 @pytest.mark.parametrize(("name", "component"), [("NoSuchRequest", None), ("FetchRequest", "kafka-streams")])
-def test_unknown_message_is_a_key_error(name: str, component: str | None) -> None:
+def test_unknown_message_raises_a_key_error(name: str, component: str | None) -> None:
     with pytest.raises(KeyError, match=name):
         schemas.message(name, component)
 
@@ -157,7 +157,7 @@ def test_unstable_versions_are_distinguished() -> None:
     assert heartbeat.releases["3.9.1"].stable == -1
 
 
-def test_unknown_api_is_none() -> None:
+def test_lookup_of_an_unknown_api_returns_none() -> None:
     assert schemas.api(32767) is None
     assert schemas.api_by_name("produce") is None
     assert schemas.request(32767) is None
@@ -184,7 +184,7 @@ def test_header_versions_follow_flexibility_with_exceptions(api: str, version: i
     assert schemas.header_versions(api_entry.key, version) == headers
 
 
-def test_header_versions_of_an_unknown_api_are_a_key_error() -> None:
+def test_header_versions_of_an_unknown_api_raise_a_key_error() -> None:
     with pytest.raises(KeyError):
         schemas.header_versions(32767, 0)
 
@@ -197,7 +197,7 @@ def test_error_codes_have_names_and_retriability() -> None:
     assert schemas.error_name(32767) is None
 
 
-def test_enums_have_names_of_values() -> None:
+def test_enums_map_values_to_names() -> None:
     assert schemas.enum("isolation_level") == {0: "READ_UNCOMMITTED", 1: "READ_COMMITTED"}
     assert schemas.enum("list_offsets_timestamp")[-2] == "EARLIEST_TIMESTAMP"
     with pytest.raises(KeyError):

@@ -28,7 +28,7 @@ def test_iteration_yields_the_contained_versions(lowest: int, size: int) -> None
     assert [*version_range] == [version for version in range(250) if version in version_range]
 
 
-def test_empty_range_iterates_over_nothing() -> None:
+def test_iterating_over_an_empty_range_yields_nothing() -> None:
     assert [*VersionRange.parse("none")] == []
 
 

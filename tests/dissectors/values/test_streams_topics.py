@@ -127,7 +127,7 @@ def test_change_with_an_unknown_schema_is_a_problem() -> None:
     assert decoded_value.with_schema("value").type is None
 
 
-def test_schema_of_an_inner_key_is_not_that_of_the_value() -> None:
+def test_schema_of_an_inner_key_is_not_used_for_the_value() -> None:
     topic = "app-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic"
     data = b"\x80\1" + ORDER
     assert SchemaKey("id", 17) in schema_keys(data, ValueContext(topic))

@@ -396,7 +396,7 @@ def test_value_without_a_schema_is_decoded(
     assert decode(data, ValueContext("orders", headers=headers)) == expected
 
 
-def test_value_is_limited_in_size_depth_and_nodes() -> None:
+def test_decoded_value_is_limited_in_size_depth_and_nodes() -> None:
     limits = ValueLimits(size=1000, depth=3, nodes=10)
     assert decode(b"x" * 1001, ValueContext(limits=limits)).is_cut
     deep_value = decode(b'{"a": {"b": {"c": {"d": 1}}}}', ValueContext(limits=limits))

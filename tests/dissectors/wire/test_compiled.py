@@ -144,7 +144,7 @@ def test_fixed_width_structs_decode_their_uuids() -> None:
     assert values == {"it": [{"id": "AAAAAAAAAAAAAAAAAAAAAA", "n": 5}]}
 
 
-def test_records_are_a_view_without_a_copy() -> None:
+def test_records_are_returned_as_a_view_without_a_copy() -> None:
     frame = unhex("00 00 00 00  00 00 00 02 61 62")
     values, _, _ = decoder(single_field("records", length="int32"))(frame, 4)
     view = values["it"]

@@ -119,7 +119,7 @@ def test_default_comes_from_the_definition_or_the_type() -> None:
     ("name", "version", "message"),
     [("NoSuchRequest", 0, "no message NoSuchRequest"), ("MetadataRequest", 99, "MetadataRequest has no version 99")],
 )
-def test_unknown_message_or_version_is_a_key_error(name: str, version: int, message: str) -> None:
+def test_unknown_message_or_version_raises_a_key_error(name: str, version: int, message: str) -> None:
     with pytest.raises(KeyError, match=message):
         layout(name, version)
 

@@ -24,6 +24,7 @@ RECORDS = 250
 TEXT = json.dumps([{"customer": number, "status": "delivered"} for number in range(200)]).encode()
 LINGER = {"linger.ms": 50}
 SAFE = {"enable.idempotence": True}
+SHORT_BATCHES = SAFE | LINGER | {"batch.num.messages": 100}  # also if a busy machine sends late
 EARLIEST = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
 #: The topics that clients write and read, and their numbers of partitions.
 TOPICS = {"orders": 1, "spread": 6, "filled": 1, "backlog": 1, "flow": 1, "other": 1}
@@ -403,8 +404,8 @@ VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "no-idempotence": (produce({}, records=60, flush_each=True), produce(SAFE, records=60, flush_each=True)),
     "in-flight": (produce(ONE_BATCH_EACH, records=90), produce(ONE_BATCH_EACH | SAFE, records=90)),
     "retry-reorders": (produce(ONE_BATCH_EACH, records=90), produce(SAFE | LINGER, records=90)),
-    "key-skew": (produce(SAFE | LINGER, records=3000, topic="spread", key=same_key, pause=0.0002),
-                 produce(SAFE | LINGER, records=3000, topic="spread", key=distinct_key, pause=0.0002)),
+    "key-skew": (produce(SHORT_BATCHES, records=3000, topic="spread", key=same_key, pause=0.0002),
+                 produce(SHORT_BATCHES, records=3000, topic="spread", key=distinct_key, pause=0.0002)),
     "near-limit": (produce_to_limited_topic(18_000), produce_to_limited_topic(9_000)),
     "keyless": (produce_to_compacted_topic(None, b"v"), produce_to_compacted_topic(b"k", b"v")),
     "empty-value": (produce_to_compacted_topic(b"k", b""), produce_to_compacted_topic(b"k", None)),

@@ -18,7 +18,7 @@ from tests.kproxy.frames import request
 
 
 class Step(NamedTuple):
-    """A request. If it is not to be `answered`, the client waits only briefly for a response."""
+    """A request. If `answered` is false, the client waits only briefly for a response."""
 
     api: str
     version: int

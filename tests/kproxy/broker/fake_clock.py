@@ -36,8 +36,8 @@ class FakeClock(Clock):
         """Advance the time, and call the timers that are due, in order."""
         end = self.time + ms
         while due := [timer for timer in self._timers if not timer.cancelled and timer.at <= end]:
-            first = min(due, key=lambda timer: timer.at)
-            self._timers.remove(first)
-            self.time = max(self.time, int(first.at))
-            first.callback()
+            next_timer = min(due, key=lambda timer: timer.at)
+            self._timers.remove(next_timer)
+            self.time = max(self.time, int(next_timer.at))
+            next_timer.callback()
         self.time = end

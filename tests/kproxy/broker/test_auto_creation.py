@@ -55,14 +55,14 @@ async def test_delay_is_configurable() -> None:
 
 
 async def test_creates_nothing_if_the_broker_or_the_client_disables_it() -> None:
-    unknown = (Error.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    unknown_topic = (Error.UNKNOWN_TOPIC_OR_PARTITION, 0)
     for configs, create in (({"auto.create.topics.enable": "false"}, True), ({}, False)):
         for release in ("2.4", "4.3"):
             async with broker_client(release=release, configs=configs) as client:
                 clock = use_fake_clock(client)
-                assert await request_metadata(client, 9, "orders", create=create) == unknown
+                assert await request_metadata(client, 9, "orders", create=create) == unknown_topic
                 clock.advance(1000)
-                assert await request_metadata(client, 9, "orders", create=create) == unknown
+                assert await request_metadata(client, 9, "orders", create=create) == unknown_topic
 
 
 async def test_explicit_creation_during_the_delay_wins() -> None:

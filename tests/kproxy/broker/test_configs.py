@@ -40,11 +40,11 @@ async def test_topic_has_kafkas_defaults_and_its_own_settings() -> None:
         assert await alter(client, TOPIC, "orders", ("retention.ms", 0, "1000")) == (0, None)
         assert await alter(client, BROKER, "", ("log.retention.bytes", 0, "77")) == (0, None)
         new_values = values(await describe(client, TOPIC, "orders"))
-        described = await describe(client, TOPIC, "orders", "retention.bytes", "no.such.config")
+        description = await describe(client, TOPIC, "orders", "retention.bytes", "no.such.config")
     assert len(old_values) == 37
     assert old_values["retention.ms"] == ("604800000", 5)
     assert new_values["retention.ms"] == ("1000", 1)
-    [config] = described["configs"]
+    [config] = description["configs"]
     assert config["synonyms"] == [
         {"name": "log.retention.bytes", "value": "77", "source": 3},
         {"name": "log.retention.bytes", "value": "-1", "source": 5},
@@ -54,10 +54,10 @@ async def test_topic_has_kafkas_defaults_and_its_own_settings() -> None:
 async def test_broker_configs_report_their_source() -> None:
     async with broker_client(brokers=2, configs={"num.partitions": "3"}) as client:
         other_broker_configs = values(await describe(client, BROKER, "2"))
-        described = await describe(client, BROKER, "1")
+        description = await describe(client, BROKER, "1")
         selected = values(await describe(client, BROKER, "1", "advertised.listeners", "num.partitions"))
     assert other_broker_configs == {}
-    assert described["error_code"] == Error.NONE
+    assert description["error_code"] == Error.NONE
     assert selected == {
         "advertised.listeners": (f"PLAINTEXT://127.0.0.1:{client.broker.ports[0]}", 4),
         "num.partitions": ("3", 4),
@@ -110,17 +110,17 @@ async def test_values_are_checked_as_in_kafka() -> None:
         assert values(await describe(client, TOPIC, "orders"))["retention.ms"][1] == 5
 
 
-async def test_lists_are_appended_to_and_subtracted_from() -> None:
+async def test_list_configs_can_be_appended_to_and_subtracted_from() -> None:
     async with broker_client(topics={"orders": 1}) as client:
         await alter(client, TOPIC, "orders", ("cleanup.policy", 2, "compact"))
-        both = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
+        both_policies = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
         await alter(client, TOPIC, "orders", ("cleanup.policy", 3, "delete"))
-        compact = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
+        remaining_policy = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
         await alter(client, TOPIC, "orders", ("cleanup.policy", 1, None))
-        default = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
-    assert both == ("delete,compact", 1)
-    assert compact == ("compact", 1)
-    assert default == ("delete", 5)
+        default_policy = values(await describe(client, TOPIC, "orders"))["cleanup.policy"]
+    assert both_policies == ("delete,compact", 1)
+    assert remaining_policy == ("compact", 1)
+    assert default_policy == ("delete", 5)
 
 
 async def test_alter_configs_replaces_all_configs() -> None:
@@ -132,12 +132,12 @@ async def test_alter_configs_replaces_all_configs() -> None:
             "configs": [{"name": "retention.bytes", "value": "5"}],
         }
         await client("AlterConfigs", 2, {"resources": [resource], "validate_only": True})
-        validated = values(await describe(client, TOPIC, "orders"))
+        validated_values = values(await describe(client, TOPIC, "orders"))
         await client("AlterConfigs", 2, {"resources": [resource]})
-        replaced = values(await describe(client, TOPIC, "orders"))
-    assert validated["retention.ms"] == ("1000", 1)
-    assert replaced["retention.ms"] == ("604800000", 5)
-    assert replaced["retention.bytes"] == ("5", 1)
+        replaced_values = values(await describe(client, TOPIC, "orders"))
+    assert validated_values["retention.ms"] == ("1000", 1)
+    assert replaced_values["retention.ms"] == ("604800000", 5)
+    assert replaced_values["retention.bytes"] == ("5", 1)
 
 
 async def test_lists_the_resources_that_have_configs() -> None:
@@ -146,11 +146,11 @@ async def test_lists_the_resources_that_have_configs() -> None:
         assert await alter(client, METRICS, "m", ("interval.ms", 0, "60000")) == (0, None)
         body = await client("ListConfigResources", 1, {"resource_types": []})
         metrics = await client("ListConfigResources", 0, {})
-        wrong = await client("ListConfigResources", 1, {"resource_types": [99]})
-    named = {(resource["resource_type"], resource["resource_name"]) for resource in body["config_resources"]}
-    assert named == {(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
+        wrong_type_response = await client("ListConfigResources", 1, {"resource_types": [99]})
+    named_resources = {(resource["resource_type"], resource["resource_name"]) for resource in body["config_resources"]}
+    assert named_resources == {(TOPIC, "orders"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
     assert [resource["resource_name"] for resource in metrics["config_resources"]] == ["m"]
-    assert wrong["error_code"] == Error.UNSUPPORTED_VERSION
+    assert wrong_type_response["error_code"] == Error.UNSUPPORTED_VERSION
 
 
 async def set_and_describe(client: SocketClient, kind: int, name: str, key: str, value: str) -> Any:
@@ -217,30 +217,34 @@ async def test_client_metrics_accept_only_valid_match_patterns() -> None:
 async def test_min_insync_replicas_is_a_cluster_config_since_4_1(release: str | None) -> None:
     key = "min.insync.replicas"
     async with broker_client(release=release, topics={"orders": 1}, configs={key: "2"}) as client:
-        described = [
+        descriptions = [
             (await describe(client, *resource, key))["configs"] for resource in ((TOPIC, "orders"), (BROKER, "1"))
         ]
         cluster_default = (await describe(client, BROKER, "", key))["configs"]
         altered_on_broker = await alter(client, BROKER, "1", (key, 0, "1"))
-        removed = await alter(client, BROKER, "", (key, 1, None))
-        replaced = await client(
+        removal_result = await alter(client, BROKER, "", (key, 1, None))
+        replace_response = await client(
             "AlterConfigs", 2, {"resources": [{"resource_type": BROKER, "resource_name": "", "configs": []}]}
         )
-        changed = await alter(client, BROKER, "", (key, 0, "1"))
+        change_result = await alter(client, BROKER, "", (key, 0, "1"))
         new_values = values(await describe(client, TOPIC, "orders", key))
-    old = [{"name": key, "value": "2", "source": 4}, {"name": key, "value": "1", "source": 5}]
-    for [config] in described:
-        new = [] if release == "4.0" else [{"name": key, "value": "2", "source": 3}]
-        assert config["synonyms"] == new + old
-        assert (config["value"], config["config_source"]) == ("2", (new + old)[0]["source"])
-    assert (changed, new_values) == ((0, None), {key: ("1", 3)})
+    static_synonyms = [{"name": key, "value": "2", "source": 4}, {"name": key, "value": "1", "source": 5}]
+    for [config] in descriptions:
+        cluster_synonyms = [] if release == "4.0" else [{"name": key, "value": "2", "source": 3}]
+        assert config["synonyms"] == cluster_synonyms + static_synonyms
+        assert (config["value"], config["config_source"]) == ("2", (cluster_synonyms + static_synonyms)[0]["source"])
+    assert (change_result, new_values) == ((0, None), {key: ("1", 3)})
     if release == "4.0":
-        assert (altered_on_broker, removed, replaced["responses"][0]["error_code"]) == ((0, None), (0, None), 0)
+        assert (altered_on_broker, removal_result, replace_response["responses"][0]["error_code"]) == (
+            (0, None),
+            (0, None),
+            0,
+        )
         assert cluster_default == []
     else:
         assert altered_on_broker == (40, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
-        assert removed == (40, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
-        assert replaced["responses"][0]["error_code"] == Error.INVALID_CONFIG
+        assert removal_result == (40, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+        assert replace_response["responses"][0]["error_code"] == Error.INVALID_CONFIG
         assert [(config["value"], config["config_source"]) for config in cluster_default] == [("2", 3)]
 
 
@@ -265,16 +269,16 @@ async def test_release_has_its_own_topic_configs(release: str) -> None:
     resources = [{"resource_type": 2, "resource_name": "orders", "configuration_keys": None}]
     async with broker_client(release=release, topics={"orders": 1}) as client:
         [result] = (await client("DescribeConfigs", highest, {"resources": resources}))["results"]
-        shown = {config["name"]: config["value"] for config in result["configs"]}
+        shown_values = {config["name"]: config["value"] for config in result["configs"]}
         for key, (first, last) in TOPIC_CONFIGS.items():
             exists = line(release).since(first) and line(last).since(release)
-            assert (key in shown) == exists, key
-            configs = [{"name": key, "value": "1" if key.endswith("ms") else shown.get(key, "x")}]
+            assert (key in shown_values) == exists, key
+            configs = [{"name": key, "value": "1" if key.endswith("ms") else shown_values.get(key, "x")}]
             topic = {"name": key, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
             [created] = (await client("CreateTopics", 2, {"topics": [topic]}))["topics"]
             assert created["error_code"] == (Error.NONE if exists else Error.INVALID_CONFIG), key
-    assert shown["max.message.bytes"] == ("1048588" if line(release).since("2.5") else "1000012")
-    assert shown.get("message.timestamp.after.max.ms") in (
+    assert shown_values["max.message.bytes"] == ("1048588" if line(release).since("2.5") else "1000012")
+    assert shown_values.get("message.timestamp.after.max.ms") in (
         None,
         "3600000" if line(release).since("4.0") else str(2**63 - 1),
     )

@@ -194,12 +194,12 @@ async def test_client_that_reads_nothing_uses_bounded_memory() -> None:
             while len(server.connections) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             [connection] = server.connections - {own_connection}
-            idle_rounds, unsent = 0, b""
+            idle_rounds, unsent_data = 0, b""
             while idle_rounds < 20:  # until the queue stops growing
                 queued = len(connection._frames)
                 with suppress(BlockingIOError):
-                    unsent = unsent or large_request * 1000
-                    unsent = unsent[sock.send(unsent) :]
+                    unsent_data = unsent_data or large_request * 1000
+                    unsent_data = unsent_data[sock.send(unsent_data) :]
                 await asyncio.sleep(0.01)
                 idle_rounds = idle_rounds + 1 if len(connection._frames) == queued else 0
                 assert connection.transport.get_write_buffer_size() < 1 << 20

@@ -88,8 +88,11 @@ async def test_find_coordinator_accepts_an_empty_key() -> None:
 async def test_find_coordinator_rejects_invalid_keys_as_kafka_does() -> None:
     async with broker_client() as client:
         for version in range(1, 7):
-            unknown = await find_coordinator(client, version, 7, "x")
-            assert (unknown["error_code"], unknown["error_message"]) == (Error.INVALID_REQUEST, MALFORMED)
+            unknown_type_response = await find_coordinator(client, version, 7, "x")
+            assert (unknown_type_response["error_code"], unknown_type_response["error_message"]) == (
+                Error.INVALID_REQUEST,
+                MALFORMED,
+            )
             for key in ("group:AAAAAAAAAAAAAAAAAAAAAQ:0", "group"):
                 share = await find_coordinator(client, version, SHARE, key)
                 if version == 6 and key.endswith(":0"):

@@ -112,8 +112,8 @@ async def test_work_is_linear_in_the_array_length_and_other_clients_are_served(
                     order = await race(client, api, version, body, other)
                 calls.append(count[0])
                 requests_sent += 1
-            first, second = calls[2] - calls[1], calls[3] - calls[2]
-            assert second < 2.5 * max(first, 300), (path, calls)
+            first_growth, second_growth = calls[2] - calls[1], calls[3] - calls[2]
+            assert second_growth < 2.5 * max(first_growth, 300), (path, calls)
             if is_paced(api, path):
                 assert order == ["ApiVersions", api], path
         await other.hang_up()
@@ -140,21 +140,21 @@ async def race(client: SocketClient, api: str, version: int, body: dict[str, Any
 
 async def test_metadata_request_creates_no_more_topics_than_kafka() -> None:
     async with broker_client(auto_create_delay_ms=1) as client:
-        names = [{"name": f"new.{number}"} for number in range(MAX_NEW_PARTITIONS + 1)]
-        response = await client("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
+        topic_requests = [{"name": f"new.{number}"} for number in range(MAX_NEW_PARTITIONS + 1)]
+        response = await client("Metadata", 4, {"topics": topic_requests, "allow_auto_topic_creation": True})
         assert {topic["error_code"] for topic in response["topics"]} == {Error.UNKNOWN_TOPIC_OR_PARTITION}
-        await client("Metadata", 4, {"topics": names[:5], "allow_auto_topic_creation": True})
+        await client("Metadata", 4, {"topics": topic_requests[:5], "allow_auto_topic_creation": True})
         topics = client.broker.cluster.part(Topics)
         while len(list(topics)) < 5:  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.001)
-        assert {topic.name for topic in topics} == {name["name"] for name in names[:5]}
+        assert {topic.name for topic in topics} == {topic_request["name"] for topic_request in topic_requests[:5]}
 
 
 async def test_other_clients_are_served_while_many_topics_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_creation, "_STEP_S", 0)
     async with broker_client(auto_create_delay_ms=1) as client:
-        names = [{"name": f"new.{number}"} for number in range(50)]
-        await client("Metadata", 4, {"topics": names, "allow_auto_topic_creation": True})
+        topic_requests = [{"name": f"new.{number}"} for number in range(50)]
+        await client("Metadata", 4, {"topics": topic_requests, "allow_auto_topic_creation": True})
         topics, counts = client.broker.cluster.part(Topics), set()
         while len(list(topics)) < 50:
             await client("ApiVersions", 0)

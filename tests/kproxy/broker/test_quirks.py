@@ -134,7 +134,7 @@ async def test_quirk_set_produces_exactly_its_findings(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-async def test_no_findings_without_the_quirk_set(name: str) -> None:
+async def test_there_are_no_findings_without_the_quirk_set(name: str) -> None:
     steps, _ = EXPECTED[name]
     assert [finding for finding in await run_steps([], steps) if finding[0] != "V017"] == []
 
@@ -205,11 +205,11 @@ async def test_value_quirk_can_empty_an_array() -> None:
 async def test_error_quirk_finds_error_fields_with_other_names() -> None:
     quirks = ["CreateTopics:error:POLICY_VIOLATION", "AddPartitionsToTxn:error:CONCURRENT_TRANSACTIONS"]
     topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-    added = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
+    addition = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
              "v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}  # fmt: skip
     async with broker_client(topics={"orders": 1}, quirks=quirks) as client:
         created = await client("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
-        partitions = await client("AddPartitionsToTxn", 0, added)
+        partitions = await client("AddPartitionsToTxn", 0, addition)
     assert [topic["error_code"] for topic in created["topics"]] == [44]
     [result] = partitions["results_by_topic_v3_and_below"]
     assert [partition["partition_error_code"] for partition in result["results_by_partition"]] == [51]
@@ -219,7 +219,7 @@ async def test_conditions_select_the_affected_responses() -> None:
     quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
     async with broker_client(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as client:
         other = client.second_client()
-        affected = await client("Metadata", 5, {"topics": [{"name": "orders"}]})
+        affected_response = await client("Metadata", 5, {"topics": [{"name": "orders"}]})
         other_topic = await client("Metadata", 5, {"topics": [{"name": "bills"}]})
         other_client = await other("Metadata", 5, {"topics": [{"name": "orders"}]})
         await other.hang_up()
@@ -227,7 +227,7 @@ async def test_conditions_select_the_affected_responses() -> None:
     def codes(body: Any) -> list[int]:
         return [partition["error_code"] for topic in body["topics"] for partition in topic["partitions"]]
 
-    assert codes(affected) == [-1]
+    assert codes(affected_response) == [-1]
     assert codes(other_topic) == codes(other_client) == [0]
 
 

@@ -51,7 +51,7 @@ async def test_finalized_features_epoch_depends_on_the_release(release: str, epo
 
 
 @pytest.mark.parametrize("release", lines())
-async def test_unsupported_api_versions_version_gets_the_response_of_the_release(release: str) -> None:
+async def test_response_to_an_unsupported_api_versions_version_depends_on_the_release(release: str) -> None:
     lowest, highest = line(release).served[API_VERSIONS]
     async with broker_client(release=release) as client:
         await client.send_bytes(struct.pack(">hhihB", API_VERSIONS, highest + 1, 1, -1, 0))
@@ -78,12 +78,12 @@ async def test_unserved_version_closes_the_connection(release: str) -> None:
     assert reports == []
 
 
-@pytest.mark.parametrize(("release", "shown"), [("2.8.1", "2.8"), ("0.10", "0.10.2")])
-async def test_patch_release_maps_to_its_release_line(release: str, shown: str) -> None:
+@pytest.mark.parametrize(("release", "line_name"), [("2.8.1", "2.8"), ("0.10", "0.10.2")])
+async def test_patch_release_maps_to_its_release_line(release: str, line_name: str) -> None:
     async with broker_client(release=release) as client:
         body = await client("ApiVersions", 0)
     assert [key["api_key"] for key in body["api_keys"]] == [
-        key for key in line(shown).advertised if key in served_apis()
+        key for key in line(line_name).advertised if key in served_apis()
     ]
 
 

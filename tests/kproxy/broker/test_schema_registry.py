@@ -188,8 +188,8 @@ async def test_non_avro_schemas_are_not_compared_and_the_response_says_so() -> N
     async with registry() as (send, _):
         proto = {"schema": PROTO, "schemaType": "PROTOBUF"}
         assert (await send("POST /subjects/p/versions", proto))[0] == 200
-        changed = proto | {"schema": PROTO.replace("int32", "string")}
-        response = (await send("POST /compatibility/subjects/p/versions/latest", changed, verbose="true"))[1]
+        changed_schema = proto | {"schema": PROTO.replace("int32", "string")}
+        response = (await send("POST /compatibility/subjects/p/versions/latest", changed_schema, verbose="true"))[1]
         assert response["is_compatible"]
         assert response["messages"] == ["not compared with version 1: kproxy compares Avro schemas alone"]
         assert (await send("POST /subjects/p/versions", avro("int")))[0] == 409, "another type is never compatible"

@@ -32,11 +32,13 @@ API_VERSIONS = Step("ApiVersions", 4, {"client_software_name": "test", "client_s
 
 @pytest.mark.parametrize("version", [2, 4, 5])
 async def test_transactions_cause_no_unexpected_findings(version: int) -> None:
-    added = {f"v3_and_below_{name}": value for name, value in {**PRODUCER, "topics": TOPIC_PARTITIONS}.items()}
+    added_partitions = {
+        f"v3_and_below_{name}": value for name, value in {**PRODUCER, "topics": TOPIC_PARTITIONS}.items()
+    }
     steps = [
         API_VERSIONS,
         INIT_PRODUCER_ID,
-        Step("AddPartitionsToTxn", min(version, 3), added),
+        Step("AddPartitionsToTxn", min(version, 3), added_partitions),
         Step("AddOffsetsToTxn", min(version, 4), {**PRODUCER, "group_id": "g"}),
         Step("DescribeTransactions", 0, {"transactional_ids": ["t", "nobody"]}),
         Step("ListTransactions", 2, {"state_filters": ["Ongoing", "Unheard"], "transactional_id_pattern": "t"}),

@@ -73,10 +73,10 @@ async def test_missing_client_id_defaults_to_that_of_the_first_request() -> None
     async with broker_client(topics={"t": 1}) as client:
         set_quota(client, "producer_byte_rate", WINDOW_S + MUTED_S)
         await client("ApiVersions", 0)
-        named, client.client_id = client.client_id, None
+        first_client_id, client.client_id = client.client_id, None
         assert (await client("Produce", 9, produce_request(client, DATA)))["throttle_time_ms"] == round(1000 * MUTED_S)
-        nameless = client.second_client()
-        nameless.client_id = None
-        assert (await nameless("Produce", 9, produce_request(client, DATA)))["throttle_time_ms"] == 0
-        await nameless.hang_up()
-        assert named == "test"
+        nameless_client = client.second_client()
+        nameless_client.client_id = None
+        assert (await nameless_client("Produce", 9, produce_request(client, DATA)))["throttle_time_ms"] == 0
+        await nameless_client.hang_up()
+        assert first_client_id == "test"

@@ -34,15 +34,15 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 #: frozen-process (one of two members is stopped with SIGSTOP for 15 s, with a session timeout of 10 s).
 DATA = Path(__file__).parents[2] / "data" / "groups"
 
-#: What librdkafka appends to the client id to form a member id.
+#: The text that librdkafka appends to the client id to form a member id.
 TAIL = "-5dc89100-0000-4000-8000-000000000000"
 
-#: Sizes of SyncGroup requests and JoinGroup responses: the leader's list all members.
+#: Sizes of SyncGroup requests and JoinGroup responses: those of the leader list all members.
 LEADER, MEMBER = 600, 90
 
 
 class Story:
-    """Collects trace lines; times are seconds since the start of the story."""
+    """Collect trace lines of a group; times are in seconds since the start of the story."""
 
     def __init__(self, group: str = "billing") -> None:
         self.lines: list[Line] = []
@@ -68,19 +68,19 @@ class Story:
         self, at: float, who: str, api: str, *, error: str = "", response_generation: int | None = None,
         answer_size: int = MEMBER, **more: Any,
     ) -> None:  # fmt: skip
-        """Add a request and, a millisecond later, its response, with generation `response_generation` if given."""
+        """Add a request and, a millisecond later, its response, which has generation `response_generation` if given."""
         generation = {} if response_generation is None else {"generation_id": response_generation}
         self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
     def joined(self, at: float, *members: str, generation: int = 1) -> None:
-        """Let all members join, the first as the leader, and get their assignments."""
+        """Let all members join, the first as the leader, and receive their assignments."""
         joins = [self.ask(at, member, "JoinGroup") for member in members]
         for position, join in enumerate(joins):
             self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
         self.synced(at + 0.002, *members, generation=generation)
 
     def synced(self, at: float, *members: str, generation: int = 1) -> None:
-        """Let all members send SyncGroup, the first as the leader, and get their assignments."""
+        """Let all members send SyncGroup, the first as the leader, and receive their assignments."""
         syncs = [
             self.ask(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
             for position, member in enumerate(members)
@@ -108,7 +108,7 @@ class Story:
         self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
     def add_finding(self, at: float, who: str, code: str, message: str) -> None:
-        """Add a finding that belongs to no frame."""
+        """Add a finding that does not belong to a frame."""
         self.lines.append(
             FindingLine(
                 v=1,

@@ -1,4 +1,4 @@
-"""Short lines of a trace."""
+"""Short trace lines."""
 
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, CloseLine, OpenLine
@@ -7,14 +7,14 @@ CLIENT, SERVER = "10.0.0.1:5000", "10.0.0.2:9092"
 
 
 def line(second: float, connection: str = "web-1-1") -> bytes:
-    """Return the line of a connection that opens this many seconds after midnight."""
+    """Return the line of a connection that opens `second` seconds after midnight."""
     return encode_line(
         OpenLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER),
     )
 
 
 def close(second: float, connection: str = "web-1-1") -> bytes:
-    """Return the line of a connection that closes this many seconds after midnight."""
+    """Return the line of a connection that closes `second` seconds after midnight."""
     return encode_line(CloseLine(v=FORMAT, ts=_ts(second), connection_id=connection, client=CLIENT, server=SERVER))
 
 

@@ -37,7 +37,7 @@ class Overview(Protocol):
 
 OverviewT = TypeVar("OverviewT", bound=Overview)
 
-#: Varied captures of real clients: groups, transactions, SASL, errors, deviations, connections without an end.
+#: Varied captures of real clients: groups, transactions, SASL, errors, deviations and connections that never close.
 CAPTURES = (
     *(DATA / "bugs" / f"{name}.pcap.gz" for name in (
         "advertised-mismatch--librdkafka", "batch-int32-length--java", "corrid-wrong--librdkafka",
@@ -60,7 +60,7 @@ _indexes: weakref.WeakKeyDictionary[Any, RowIndex] = weakref.WeakKeyDictionary()
 
 
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
-    """Feed lines with the rows, times and requests that a session passes; call it again to add later lines."""
+    """Feed lines with the rows, times and requests that a session would pass; call again to add later lines."""
     index = _indexes.setdefault(overview, RowIndex())
     for line in lines:
         at = time_of(line.ts)
@@ -70,7 +70,7 @@ def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
 
 
 def _supported_arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
-    """Return the arguments, without the requests if the overview does not take them."""
+    """Return the arguments, except the requests if the overview does not accept them."""
     return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
@@ -85,7 +85,7 @@ def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> Cl
 
 
 def make_gap(connection_id: str = "n-1", direction: str = "response", *, at: int = BEGAN) -> GapLine:
-    """Return a gap in the bytes of a connection or, without a connection id, in the lines of all connections."""
+    """Return a gap in the bytes of a connection or, if its id is empty, in the lines of all connections."""
     return GapLine(v=1, ts=timestamp(at), connection_id=connection_id, direction=direction, bytes=9, reason="lost")
 
 

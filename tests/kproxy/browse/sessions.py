@@ -1,4 +1,4 @@
-"""Sessions over lines from a test or a capture."""
+"""Browse sessions with lines from a test or a capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trace lines of frames, for tests of their details."""
+"""Trace lines of single frames, for tests of the detail view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TS = "2026-03-01T00:00:00.000000Z"
 
 
 def request_line(frame: bytes | None, **more: Any) -> RequestLine:
-    """Return the line of a request with its raw frame; `more` are other columns."""
+    """Return the line of a request with its raw frame; `more` sets further columns."""
     key, version = (int.from_bytes((frame or b"")[offset : offset + 2], "big", signed=True) for offset in (4, 6))
     return RequestLine(v=1, ts=_TS, connection_id="c-1", client="a:1", server="b:2", size=len(frame or b""), offset=0,
                        **(_columns(frame, key, version) | more))  # fmt: skip

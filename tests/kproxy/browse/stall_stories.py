@@ -1,4 +1,4 @@
-"""Stories of groups: one for each kind of stall, and some that only look like a stall."""
+"""Stories of consumer groups: one for each kind of stall, and some that only look like a stall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES: dict[str, tuple[Callable[[Story], None], float]] = {}
 
 
 def case(now: float) -> Callable[[Callable[[Story], None]], Callable[[Story], None]]:
-    """Register the story of a group whose trace ends at `now` (s)."""
+    """Return a decorator that registers the story of a group whose trace ends at `now` (s)."""
 
     def register(build: Callable[[Story], None]) -> Callable[[Story], None]:
         CASES[build.__name__] = build, now
@@ -265,7 +265,7 @@ def recorded_stalls(lines: Iterable[Line], now: int) -> list[StallLine]:
 
 
 def recorded_with_findings(lines: Iterable[Line], now: int) -> list[Line]:
-    """Return the stall lines and their findings."""
+    """Return the stall lines and the lines of their findings."""
     stalls = StallLines()
     recorded_lines: list[Line] = []
     for line in lines:

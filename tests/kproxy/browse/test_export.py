@@ -1,4 +1,4 @@
-"""Copying exchanges as text, and saving rows as a trace or a capture."""
+"""Exchanges can be copied as text, and rows can be saved as a trace or a capture."""
 
 import base64
 import errno
@@ -69,14 +69,14 @@ def test_copied_hex_is_the_frame(session: BrowseSession) -> None:
     assert len(bytes.fromhex(text)) == exchange.response.size
 
 
-def test_copied_json_has_the_bodies(session: BrowseSession) -> None:
+def test_copied_json_contains_the_bodies(session: BrowseSession) -> None:
     exchange = json.loads(copies.as_json(exchange_with(session, "L005")))
     assert exchange["request"]["body"]["topics"] == [{"name": "t"}]
     assert exchange["response"]["body"]["brokers"][0]["host"] == "127.0.0.1"
     assert "frame" not in exchange["response"]
 
 
-def test_copied_markdown_has_the_finding_and_escapes_hostile_text(session: BrowseSession) -> None:
+def test_copied_markdown_contains_the_finding_and_escapes_hostile_text(session: BrowseSession) -> None:
     text = copies.as_markdown(exchange_with(session, "L005"))
     assert "### Metadata v2" in text
     assert "do not write throttle_time_ms in version 2" in text
@@ -138,7 +138,7 @@ def test_failed_save_leaves_no_file(session: BrowseSession, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("pcap", "4d3cb2a1"), ("pcapng", "0a0d0d0a")])
-def test_saved_capture_has_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
+def test_saved_capture_contains_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
     path = DATA / "pcap" / "kcat-4.3.1.pcap.gz"
     session = session_of_capture(path)
     saved_path = tmp_path / f"saved.{suffix}"

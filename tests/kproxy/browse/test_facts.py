@@ -1,4 +1,4 @@
-"""Facts about items of overviews, which the terminal and the web application both show."""
+"""Facts about the items of an overview, which the terminal and the web application both show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _late_response(request_line: RequestLine) -> LateResponse:
     )
 
 
-def test_only_a_late_request_has_a_reason() -> None:
+def test_reason_for_lateness_is_shown_only_while_the_request_waits() -> None:
     first, second = request(1), request(2, at=1)
     for lines, late_request in (([first], first), ([first, response(first), second], first)):
         session = session_of(lines, phase=SourcePhase.LIVE)
@@ -35,7 +35,7 @@ def test_only_a_late_request_has_a_reason() -> None:
         assert list(row.facts) == connections.facts(session, item)
 
 
-def test_share_groups_show_the_records_that_members_hold() -> None:
+def test_share_groups_show_the_records_held_by_members() -> None:
     session = session_of(lines_of_story("""
 > ShareGroupHeartbeat v1 {"group_id": "work", "member_id": "m-1", "member_epoch": 0}
 < {"member_id": "m-1", "member_epoch": 1, "heartbeat_interval_ms": 5000}
@@ -63,14 +63,14 @@ def test_clients_have_columns_for_bytes_in_and_out() -> None:
 
 
 def _stored_batch(number: int, partition: int, at: float) -> list[Line]:
-    """Return the exchange of a batch of 9 bytes that the broker stores."""
+    """Return the Produce exchange of a batch of 9 bytes that the broker stores."""
     entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], offsets=[number])
     request_line = request(number, at=at, api="Produce", api_key=0, topics=[entry])
     return [request_line, response(request_line, topics=[entry])]
 
 
-def _not_read_fact(*lines: Line, seconds: float) -> str:
-    session = session_of([*lines, request(99, at=seconds, api="Heartbeat", api_key=12)])
+def _not_read_fact(*lines: Line, trace_end_s: float) -> str:
+    session = session_of([*lines, request(99, at=trace_end_s, api="Heartbeat", api_key=12)])
     [row] = TABLES["topics"](session, session.view).rows
     return dict(row.facts)["not read"]
 
@@ -79,6 +79,6 @@ def test_topics_show_partitions_that_nobody_reads() -> None:
     writes = [*_stored_batch(1, 0, 0), *_stored_batch(2, 1, 1), *_stored_batch(3, 1, 2)]
     fetch = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])
     reads = [fetch, response(fetch, topics=[TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9])])]
-    assert _not_read_fact(*writes, *reads, seconds=121) == "[1] 18 B in 120.0 s"
-    assert _not_read_fact(*writes, *reads, seconds=30) == "", "the reader may only be slow"
-    assert _not_read_fact(*writes, seconds=121) == "", "no client reads the topic"
+    assert _not_read_fact(*writes, *reads, trace_end_s=121) == "[1] 18 B in 120.0 s"
+    assert _not_read_fact(*writes, *reads, trace_end_s=30) == "", "the reader may just be slow"
+    assert _not_read_fact(*writes, trace_end_s=121) == "", "no client reads the topic"

@@ -1,4 +1,4 @@
-"""Lines with impossible numbers and times can be read, counted and shown as text."""
+"""Lines with impossible numbers and times can be read, counted and displayed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbe
 
 
 def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
-    """Return lines in which every number is `number`."""
+    """Return lines in which every numeric field is `number`."""
     endpoints = {"client": "10.0.0.1:1", "server": "10.0.0.2:2"}
     topic = dict.fromkeys(("bytes", "records", "batches", "lag"), number)
     topics = [
-        {"topic": name, "partitions": numbers, "partition_bytes": numbers} | topic
-        for name, numbers in (("one", [number]), ("two", [number, 1]))
+        {"topic": name, "partitions": partitions, "partition_bytes": partitions} | topic
+        for name, partitions in (("one", [number]), ("two", [number, 1]))
     ]
     finding = {"code": "S005", "name": "x", "severity": "error", "message": "m", "span": [number, number],
                "confidence": 1.0}  # fmt: skip
@@ -38,7 +38,7 @@ def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     open_transaction = {"topic": "one"} | dict.fromkeys(
         ("partition", "last_stable_offset", "high_watermark", "producer_id", "producer_epoch"), number
     )
-    lines_of_apis: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for api, key in _APIS:
         frame = _LINE | endpoints | {"ts": ts, "api": api, "api_key": key, "api_version": number,
                                      "correlation_id": number,
@@ -50,15 +50,15 @@ def lines_with_number(number: int, ts: str = _TS) -> list[dict[str, Any]]:
         response_columns = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
                   "held": [open_transaction],
                   "errors": [{"path": "responses[0]", "code": number, "name": "E" * 9}]}  # fmt: skip
-        lines_of_apis += [{"kind": "request"} | frame, {"kind": "response"} | frame | response_columns]
-        lines_of_apis.append({"kind": "response"} | frame | response_columns | {"errors": [], "correlation_id": 0})
-    lines_of_apis.append(
+        lines += [{"kind": "request"} | frame, {"kind": "response"} | frame | response_columns]
+        lines.append({"kind": "response"} | frame | response_columns | {"errors": [], "correlation_id": 0})
+    lines.append(
         _LINE | {"kind": "gap", "ts": ts, "direction": "both", "bytes": number, "frames": number, "reason": "r"}
     )
     repeats = [{"code": "S005", "name": "x", "count": number}]
     counters = dict.fromkeys(("requests", "responses", "unanswered", "request_bytes", "response_bytes"), number)
-    lines_of_apis.append(_LINE | endpoints | {"kind": "close", "ts": ts, "repeated": repeats} | counters)
-    return lines_of_apis
+    lines.append(_LINE | endpoints | {"kind": "close", "ts": ts, "repeated": repeats} | counters)
+    return lines
 
 
 def view_everything(session: BrowseSession) -> None:
@@ -86,11 +86,11 @@ def view_everything(session: BrowseSession) -> None:
         overviews.topics.partitions(topic.topic)
         overviews.topics.clients(topic.topic)
         overviews.topics.readers(topic.topic)
-    text = TextOutput(io.StringIO(), verbose=True)
+    text_output = TextOutput(io.StringIO(), verbose=True)
     for row in range(session.index.end):
         exchange = session.exchange(row)
         assert exchange is not None
-        text.write(exchange.line)
+        text_output.write(exchange.line)
         columns.api(exchange)
         columns.subject(exchange)
         columns.problems(exchange, "error")

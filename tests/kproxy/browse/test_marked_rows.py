@@ -1,4 +1,4 @@
-"""Rows are marked for frames that repeat a finding and for waiting requests."""
+"""Rows are marked if a frame repeats a finding or if a request waits for its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several views of one session, which share its index."""
+"""Several views of one session share its index."""
 
 from __future__ import annotations
 

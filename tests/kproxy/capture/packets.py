@@ -1,4 +1,4 @@
-"""Packets and capture files, built by hand."""
+"""Functions that build packets and capture files for tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def packet(data: bytes, link_type: int = 1, *, at: int = AT, wire_length: int = 
 def sent(
     seq: int, payload: bytes = b"", *, ack: int = 0, flags: int = ACK, server: bool = False, at: int = AT
 ) -> Packet:
-    """An Ethernet packet from the client, or from the server."""
+    """Return an Ethernet packet from the client, or from the server if `server` is true."""
     (source_ip, source), (destination_ip, destination) = (b"\x0a\0\0\2", CLIENT[1]), (b"\x0a\0\0\1", SERVER[1])
     if server:
         (source_ip, source), (destination_ip, destination) = (destination_ip, destination), (source_ip, source)

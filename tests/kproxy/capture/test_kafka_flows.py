@@ -1,4 +1,4 @@
-"""Flows in a capture: which ones are Kafka, which side is the client, and which lines they yield."""
+"""Flows in a capture: which of them are Kafka, which side is the client, and which lines they yield."""
 
 from collections.abc import Sequence
 
@@ -102,7 +102,7 @@ def test_response_before_the_first_request_becomes_a_gap() -> None:
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine, ResponseLine, CloseLine]  # K002
 
 
-def test_reports_lost_bytes() -> None:
+def test_lost_bytes_are_reported() -> None:
     tcp_flow = flow()
     events = [FlowOpened(tcp_flow, 1), BytesCaptured(tcp_flow, 0, 2, METADATA), BytesLost(tcp_flow, 0, 3, 10)]
     lines, _ = dissect(events)
@@ -137,7 +137,7 @@ def test_early_differing_bytes_are_reported_once_the_protocol_is_known() -> None
     assert kinds(lines) == [OpenLine, FindingLine, RequestLine, ResponseLine, CloseLine]
 
 
-def test_recognises_tls_despite_differing_retransmissions() -> None:
+def test_tls_is_recognised_despite_differing_retransmissions() -> None:
     tcp_flow = flow()
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
     events = [FlowOpened(tcp_flow, 1), SegmentDiffers(tcp_flow, 0, 2, 5, 9, 3), BytesCaptured(tcp_flow, 0, 2, hello)]
@@ -146,7 +146,7 @@ def test_recognises_tls_despite_differing_retransmissions() -> None:
     assert decryptors == ["made"]
 
 
-def test_limits_the_differences_kept_until_the_protocol_is_known() -> None:
+def test_number_of_differences_kept_until_the_protocol_is_known_is_limited() -> None:
     tcp_flow = flow(midstream=True)
     differing = [SegmentDiffers(tcp_flow, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
     lines, _ = dissect([FlowOpened(tcp_flow, 1), *differing, *exchange(tcp_flow)[1:]])
@@ -155,7 +155,7 @@ def test_limits_the_differences_kept_until_the_protocol_is_known() -> None:
     assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 4)]
 
 
-def test_gives_up_on_a_flow_of_unknown_protocol() -> None:
+def test_flow_of_unknown_protocol_is_given_up_on_after_a_limit() -> None:
     tcp_flow = flow(midstream=True)
     chunk = b"\xff" * 65536
     events = [
@@ -178,12 +178,12 @@ BROKERS_REQUEST = request("Metadata", 8, {"topics": None})
 BROKERS_RESPONSE = response("Metadata", 8, {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}]})
 
 
-def failed_attempt(number: int, port: int, how: str) -> list[object]:
+def failed_connection_attempt(number: int, port: int, how: str) -> list[object]:
     failed_flow = Flow(number, ((CLIENT[0], 50000 + number), ("10.0.0.7", port)), midstream=False)
     return [FlowOpened(failed_flow, 5), FlowEnded(failed_flow, 6, how, 1, 1)]  # type: ignore[arg-type]
 
 
-def learn_broker_address() -> list[object]:
+def advertise_broker_address() -> list[object]:
     tcp_flow = flow()
     return [
         FlowOpened(tcp_flow, 1),
@@ -194,7 +194,11 @@ def learn_broker_address() -> list[object]:
 
 def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
     lines, dissector = dissect(
-        [*learn_broker_address(), *failed_attempt(1, 9092, "refused"), *failed_attempt(2, 80, "refused")]
+        [
+            *advertise_broker_address(),
+            *failed_connection_attempt(1, 9092, "refused"),
+            *failed_connection_attempt(2, 80, "refused"),
+        ]
     )
     assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
     close_line = lines[-1]
@@ -204,13 +208,13 @@ def test_failed_attempts_to_reach_an_advertised_address_have_lines() -> None:
 
 
 def test_failed_attempts_on_a_given_port_have_lines() -> None:
-    lines, _ = dissect(failed_attempt(1, 9092, "no answer"), ports=frozenset({9092}))
+    lines, _ = dissect(failed_connection_attempt(1, 9092, "no answer"), ports=frozenset({9092}))
     assert kinds(lines) == [OpenLine, CloseLine]
 
 
-def test_unresolvable_name_is_reported() -> None:
+def test_unresolvable_broker_name_is_reported() -> None:
     lines, _ = dissect(
-        [*learn_broker_address(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)]
+        [*advertise_broker_address(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)]
     )
     [finding] = [line for line in lines if isinstance(line, FindingLine) and line.code == "S001"]
     assert "its name server does not know that name" in finding.message

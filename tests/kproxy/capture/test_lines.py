@@ -1,4 +1,4 @@
-"""The lines of a capture are yielded as soon as their packets arrive, and despite internal errors."""
+"""The lines of a capture are yielded as soon as their packets arrive, even after internal errors."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class PacketPerRead(io.BytesIO):
         return super().read1(next(self.sizes, 0))
 
 
-def test_yields_a_line_as_soon_as_its_packet_arrives() -> None:
+def test_line_is_yielded_as_soon_as_its_packet_arrives() -> None:
     packets = packets_of(SAMPLE)
     source = PacketPerRead(packets)
-    frames = 0
+    frame_count = 0
     with open_capture(source) as capture:
         for line in CaptureLines(capture, Inspector("c")):
             if isinstance(line, RequestLine | ResponseLine):
-                frames += 1
+                frame_count += 1
                 assert line.ts == timestamp(packets[source.packets_read - 1].at)
-    assert frames > 20
+    assert frame_count > 20
 
 
 @pytest.mark.parametrize("position", [0, 0.5, 1])
@@ -61,7 +61,7 @@ def test_internal_error_affects_only_its_packet(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure], position: float
 ) -> None:
     expected_lines = lines_of(SAMPLE)
-    times = [packet.at for packet in packets_of(SAMPLE) if len(packet.data) != 66]  # all but bare acknowledgements
+    times = [packet.at for packet in packets_of(SAMPLE) if len(packet.data) != 66]  # skip bare acknowledgements
     failing_at = times[int(position * (len(times) - 1))]
     original_receive = tcp.Reassembler._receive_unusual
     original_class = tcp.BytesCaptured
@@ -87,8 +87,8 @@ def test_internal_error_affects_only_its_packet(
     assert finding.ts == timestamp(failing_at)
 
 
-def test_yields_the_lines_before_a_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One such error is a missing package for TLS: the block also has packets of other connections."""
+def test_lines_before_a_user_error_are_yielded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing TLS package is one such error; the same block also contains packets of other connections."""
     expected_lines, process = lines_of(SAMPLE), Dissector.process
     count = 0
 

@@ -1,4 +1,4 @@
-"""The position of the TCP segment in a packet, for each link layer and IP version."""
+"""The TCP segment in a packet is found for each link layer and IP version."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def segment(link_type: int, data: bytes, wire_length: int = 0) -> Segment | str:
         (229, b"", b""),
     ],
 )
-def test_finds_tcp_behind_each_link_layer(link_type: int, head4: bytes, head6: bytes) -> None:
+def test_tcp_segment_is_found_behind_each_link_layer(link_type: int, head4: bytes, head6: bytes) -> None:
     assert link_type in LINK_TYPES
     assert segment(link_type, head4 + ipv4(TCP)) == Segment(KEY4, 7, 9, 0x18, b"kafka", 0)
     assert segment(link_type, head6 + ipv6(TCP)) == Segment(KEY6, 7, 9, 0x18, b"kafka", 0)
@@ -62,7 +62,7 @@ def test_ethernet_padding_is_not_payload() -> None:
         assert segment(1, ethernet(content, ethertype) + bytes(6)) == Segment(key, 7, 9, 0x18, b"", 0)
 
 
-def test_counts_bytes_cut_by_the_snapshot_length() -> None:
+def test_bytes_cut_off_by_the_snapshot_length_are_counted() -> None:
     data = ethernet(ipv4(TCP))
     assert segment(1, data[:-2], len(data)) == Segment(KEY4, 7, 9, 0x18, b"kaf", 2)
     assert segment(1, ethernet(ipv6(TCP), 0x86DD)[:-5], len(data)) == Segment(KEY6, 7, 9, 0x18, b"", 5)

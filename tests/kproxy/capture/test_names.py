@@ -18,14 +18,14 @@ def dns_response(ip: object, name: str = "kafka-1.internal", **dns: int) -> byte
 
 
 @pytest.mark.parametrize(("ip", "host"), [(IP(dst="10.0.0.9"), "10.0.0.9"), (IPv6(dst="fd00::9"), "fd00::9")])
-def test_reports_a_name_that_does_not_exist(ip: object, host: str) -> None:
+def test_nonexistent_name_is_reported(ip: object, host: str) -> None:
     event = name_not_found(packet(dns_response(ip)))
     assert event is not None
     assert (event.at, event.client, event.name) == (AT, (host, 40053), "kafka-1.internal")
 
 
 @pytest.mark.parametrize("dns", [{"rcode": 0}, {"rcode": 2}, {"qr": 0}])
-def test_ignores_other_dns_messages(dns: dict[str, int]) -> None:
+def test_other_dns_messages_are_ignored(dns: dict[str, int]) -> None:
     assert name_not_found(packet(dns_response(IP(dst="10.0.0.9"), **dns))) is None
 
 

@@ -1,4 +1,4 @@
-"""Packets pasted as text: the output of tools, and packets without TCP payload."""
+"""Packets pasted as text, such as the output of tools, are reassembled into connections."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ PASTED = Path(__file__).parents[2] / "data" / "pasted"
 REQUEST = request("FindCoordinator", 0, {"key": "billing"}, client_id="app")
 
 
-def test_output_of_tcpdump_has_two_connections() -> None:
+def test_tcpdump_output_yields_two_connections() -> None:
     connections = tcp_connections(unhex_all((PASTED / "tcpdump-X.txt").read_text()))
     assert connections is not None
     assert [[len(stream) for stream in connection.streams] for connection in connections] == [[26, 35], [26, 35]]
@@ -24,8 +24,8 @@ def test_output_of_tcpdump_has_two_connections() -> None:
 
 def test_accepts_packets_from_every_layer() -> None:
     segment = tcp(50001, 9092, 1, REQUEST, flags=ACK)
-    for headers in (ipv4(segment), ipv6(segment), ethernet(ipv4(segment)), ethernet(ipv6(segment), 0x86DD)):
-        assert tcp_connections([headers]) == [([REQUEST], None)]
+    for packet in (ipv4(segment), ipv6(segment), ethernet(ipv4(segment)), ethernet(ipv6(segment), 0x86DD)):
+        assert tcp_connections([packet]) == [([REQUEST], None)]
 
 
 def test_orders_segments_and_drops_retransmissions() -> None:
@@ -34,12 +34,12 @@ def test_orders_segments_and_drops_retransmissions() -> None:
     assert tcp_connections(packets) == [([REQUEST], None)]
 
 
-def test_bytes_from_a_server_alone_are_not_a_request() -> None:
+def test_bytes_sent_only_by_a_server_are_not_taken_for_a_request() -> None:
     server_bytes = response("FindCoordinator", 0, {"host": "b1.example.com", "port": 9092})
     server_only = tcp_connections([ipv4(tcp(9092, 50001, 1, server_bytes, flags=ACK))])
     assert server_only is not None
-    assert [streams.streams for streams in server_only] == [[server_bytes]]
-    assert [[address.rpartition(":")[2] for address in streams.lone_server or ()] for streams in server_only] == [
+    assert [connection.streams for connection in server_only] == [[server_bytes]]
+    assert [[address.rpartition(":")[2] for address in connection.lone_server or ()] for connection in server_only] == [
         ["9092", "50001"]
     ]
     [client_only] = tcp_connections([ipv4(tcp(9092, 50001, 1, REQUEST, flags=ACK))]) or []

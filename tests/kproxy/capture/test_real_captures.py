@@ -18,22 +18,22 @@ Streams = dict[tuple[Endpoint, Endpoint], bytes]
 
 
 def streams_by_offset(path: Path) -> Streams:
-    """Place each payload by its sequence number; supports only Ethernet, IPv4 and one connection per port."""
+    """Order payloads by sequence number; supports only Ethernet, IPv4 and one connection per port."""
     file = gzip.decompress(path.read_bytes())
     first_seqs: dict[tuple[Endpoint, Endpoint], int] = {}
     segments: dict[tuple[Endpoint, Endpoint], list[tuple[int, bytes]]] = defaultdict(list)
     position = 24
     while position < len(file):
-        captured = struct.unpack_from("<I", file, position + 8)[0]
-        ip = file[position + 16 + 14 : position + 16 + captured]
-        position += 16 + captured
+        captured_length = struct.unpack_from("<I", file, position + 8)[0]
+        ip = file[position + 16 + 14 : position + 16 + captured_length]
+        position += 16 + captured_length
         segment = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4], "big")]
         source_port, destination_port, seq = struct.unpack_from("!HHI", segment)
         key = (".".join(map(str, ip[12:16])), source_port), (".".join(map(str, ip[16:20])), destination_port)
         payload = segment[(segment[12] >> 4) * 4 :]
         if segment[13] & 2:
             first_seqs[key] = seq + 1
-        elif payload:  # the first data of a connection that was open when the capture started
+        elif payload:  # the connection may have been open when the capture started
             first_seqs.setdefault(key, seq)
             segments[key].append(((seq - first_seqs[key]) & 0xFFFF_FFFF, payload))
     streams: Streams = {}

@@ -1,4 +1,4 @@
-"""Recordings that a command reads as a whole."""
+"""A command reads all traces and captures of a directory as one recording."""
 
 from pathlib import Path
 
@@ -23,6 +23,6 @@ def test_captures_with_the_same_name_have_distinct_connections(tmp_path: Path) -
     assert len({line.connection_id for line in lines}) == 5
 
 
-def test_rejects_a_directory_without_recordings(tmp_path: Path) -> None:
+def test_directory_without_recordings_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no trace"):
         list(read_recording(tmp_path, Detail.FULL, pytest.fail))

@@ -1,4 +1,4 @@
-"""Capture files and streams: formats, compression, damage, and errors for other files."""
+"""Capture files and streams: formats, compression, damage, and errors about files that are not captures."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ TWO_PACKETS = [packet(b"first packet"), packet(b"second", at=AT + 5_000, wire_le
 SAMPLE = gzip.decompress((PCAPS / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
 
 
-def zeros(count: int) -> bytes:
-    """Return the records of empty packets at time 0."""
+def zero_records(count: int) -> bytes:
+    """Return `count` pcap records of zeros: each is an empty packet at time 0."""
     return bytes(16 * count)
 
 
@@ -98,7 +98,7 @@ def test_ignores_the_length_of_the_frame_check_sequence() -> None:
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
-def test_detects_compression_by_its_magic_bytes(tmp_path: Path, compress: type[bytes]) -> None:
+def test_compression_is_detected_by_its_magic_bytes(tmp_path: Path, compress: type[bytes]) -> None:
     path = tmp_path / "capture.bin"
     path.write_bytes(compress(pcap(TWO_PACKETS[:1])) + compress(pcap(TWO_PACKETS)[24 + 16 + 12 :]))  # two members
     with open_capture(path) as capture:
@@ -160,10 +160,10 @@ class ChunkedStream(io.BytesIO):
 
 
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 28, 61, 4096])
-def test_size_of_reads_does_not_change_the_packets(size: int) -> None:
+def test_size_of_reads_does_not_affect_the_packets(size: int) -> None:
     damaged = (
         pcap([*TWO_PACKETS, packet(bytes(70_000)), packet(b""), *TWO_PACKETS])
-        + zeros(3)
+        + zero_records(3)
         + pcap(TWO_PACKETS)[24:]
         + b"rest"
     )
@@ -193,7 +193,7 @@ def test_packets_read_together_are_in_one_block() -> None:
             assert [len(block.packets) for block in capture.blocks() if block.packets] == sizes
 
 
-def test_closes_only_the_file_that_it_opened(tmp_path: Path) -> None:
+def test_only_files_opened_by_path_are_closed(tmp_path: Path) -> None:
     stream = io.BytesIO(pcap(TWO_PACKETS))
     with open_capture(stream):
         pass
@@ -248,7 +248,7 @@ def test_closes_a_file_that_is_not_a_capture(tmp_path: Path) -> None:
     gc.collect()  # an open file would cause a warning, and warnings are errors
 
 
-def test_accepts_an_unsupported_interface_beside_a_supported_one() -> None:
+def test_accepts_an_unsupported_interface_next_to_a_supported_one() -> None:
     data = section() + interface(189) + interface(1) + enhanced(b"usb", 0) + enhanced(b"abc", 0, interface=1)
     assert [link_type for _, link_type, _, _ in read_capture(data)[0]] == [189, 1]
 
@@ -281,7 +281,7 @@ def test_reads_a_damaged_pcapng_up_to_the_damage(tail: bytes, truncated: str) ->
     assert read_capture(section() + interface() + enhanced(b"abc", 0) + tail) == ([packet(b"abc", at=0)], truncated)
 
 
-def test_truncated_capture_has_the_packets_before_the_cut() -> None:
+def test_truncated_capture_yields_the_packets_before_the_cut() -> None:
     all_packets, truncated = read_capture(SAMPLE)
     assert truncated is None
     packet_ends, end = [], 24
@@ -330,7 +330,7 @@ def test_pcapng_packet_ends_with_its_block(present: int, claimed_length: int) ->
 
 
 def zstd_blocks(data: bytes) -> bytes:
-    """Return one zstd frame of many blocks, each of which can be read as soon as it arrives."""
+    """Return one zstd frame with many blocks, each of which can be read as soon as it arrives."""
     compressor = zstandard.ZstdCompressor().compressobj()
     blocks = [
         compressor.compress(data[start : start + 1000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
@@ -340,14 +340,14 @@ def zstd_blocks(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("compressed", "message"),
+    ("compressed", "message_pattern"),
     [
         (gzip.compress(SAMPLE, mtime=0), "the gzip'd data is truncated"),
         (zstd_blocks(SAMPLE), "the file ends in|None"),
     ],
     ids=["gzip", "zstd"],
 )
-def test_truncated_compressed_capture_has_packets_or_one_error(compressed: bytes, message: str) -> None:
+def test_truncated_compressed_capture_yields_leading_packets_or_raises(compressed: bytes, message_pattern: str) -> None:
     all_packets, _ = read_capture(SAMPLE)
     counts = []
     for cut in range(1, len(compressed), 97):
@@ -356,7 +356,7 @@ def test_truncated_compressed_capture_has_packets_or_one_error(compressed: bytes
         except CaptureError:
             continue
         assert packets == all_packets[: len(packets)]
-        assert re.match(message, str(truncated))
+        assert re.match(message_pattern, str(truncated))
         counts.append(len(packets))
     assert counts == sorted(counts)
     assert counts[-1] > 100
@@ -378,26 +378,32 @@ def test_importing_the_package_does_not_import_scapy() -> None:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
-def test_stops_reading_a_file_that_continues_with_zeros(compress: Callable[[bytes], bytes]) -> None:
+def test_reading_stops_when_a_file_continues_with_only_zeros(compress: Callable[[bytes], bytes]) -> None:
     chunks = 0
 
     def advance() -> None:
         nonlocal chunks
         chunks += 1
 
-    source = io.BytesIO(compress(pcap(TWO_PACKETS) + zeros(1 << 20)))
+    source = io.BytesIO(compress(pcap(TWO_PACKETS) + zero_records(1 << 20)))
     with Capture(source, "zeros", owned=False, advance=advance) as capture:
         assert list(capture) == TWO_PACKETS
         assert capture.truncated == "from packet 3 on, the file holds only zeros: the rest of it is not read"
     assert 0 < chunks < 100
 
 
-def test_packets_between_zeros_reset_the_count() -> None:
-    data = pcap(TWO_PACKETS) + zeros(65_535) + pcap(TWO_PACKETS[:1])[24:] + zeros(65_535) + pcap(TWO_PACKETS[:1])[24:]
+def test_packets_between_zeros_reset_the_zero_count() -> None:
+    data = (
+        pcap(TWO_PACKETS)
+        + zero_records(65_535)
+        + pcap(TWO_PACKETS[:1])[24:]
+        + zero_records(65_535)
+        + pcap(TWO_PACKETS[:1])[24:]
+    )
     packets, truncated = read_capture(data)
     assert len(packets) == 4
     assert truncated == "it has zeros in the place of 131070 packets"
-    assert read_capture(data + zeros(65_536))[1] == (
+    assert read_capture(data + zero_records(65_536))[1] == (
         "from packet 131075 on, the file holds only zeros: the rest of it is not read"
     )
 
@@ -411,7 +417,7 @@ def test_header_with_a_time_or_a_length_is_an_empty_packet(header: tuple[int, ..
 
 
 def test_reads_packets_after_some_zeros() -> None:
-    data = pcap(TWO_PACKETS) + zeros(5) + pcap(TWO_PACKETS)[24:]
+    data = pcap(TWO_PACKETS) + zero_records(5) + pcap(TWO_PACKETS)[24:]
     assert read_capture(data) == (TWO_PACKETS + TWO_PACKETS, "it has zeros in the place of 5 packets")
     assert read_capture(gzip.compress(data)) == (TWO_PACKETS + TWO_PACKETS, "it has zeros in the place of 5 packets")
 

@@ -1,4 +1,4 @@
-"""The reassembler in situations that TCP and packet capture give rise to."""
+"""The reassembler copes with the situations that TCP and packet capture give rise to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reassemble(packets: Iterable[Packet], reassembler: Reassembler | None = None
 
 
 def summarise(events: Iterable[Event]) -> Iterator[tuple[object, ...]]:
-    """Yield short tuples: (direction, bytes or the number of lost bytes), (how the flow ended, by which side)."""
+    """Yield (direction, bytes or number of lost bytes) for data and (how, by which side) for the end of a flow."""
     for event in events:
         if isinstance(event, BytesCaptured):
             yield event.direction, event.data
@@ -64,17 +64,17 @@ def test_connection_opens_exchanges_data_and_ends() -> None:
         sent(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
         sent(104, ack=507, at=AT + 5),
     ]
-    opened, request, response, ended = reassemble(packets)
-    assert isinstance(opened, FlowOpened)
-    flow = opened.flow
+    opened_event, request, response, ended_event = reassemble(packets)
+    assert isinstance(opened_event, FlowOpened)
+    flow = opened_event.flow
     assert (flow.id, flow.client, flow.server, flow.midstream) == (0, CLIENT, SERVER, False)
-    assert opened.at == AT
+    assert opened_event.at == AT
     assert request == BytesCaptured(flow, 0, AT + 1, b"ask")
     assert response == BytesCaptured(flow, 1, AT + 2, b"answer")
-    assert ended == FlowEnded(flow, AT + 4, "fin", 0)
+    assert ended_event == FlowEnded(flow, AT + 4, "fin", 0)
 
 
-def test_side_that_sent_the_first_fin_ended_the_connection() -> None:
+def test_side_that_sends_the_first_fin_is_reported_as_ending_the_connection() -> None:
     assert summarise_after_handshake(
         sent(500, ack=100, flags=FIN_ACK, server=True),
         sent(100, b"last words", ack=501),
@@ -110,7 +110,7 @@ def test_reset_of_an_older_connection_is_ignored() -> None:
     ]
 
 
-def test_reads_data_in_a_syn() -> None:
+def test_data_in_a_syn_is_read() -> None:
     packets = [
         sent(99, b"early", flags=SYN),
         sent(499, ack=105, flags=SYN_ACK, server=True),
@@ -160,7 +160,7 @@ def test_out_of_order_segments_wait_for_the_missing_one() -> None:
     assert {event.at for event in events} == {AT + 3}, "bytes are readable when the gap fills"
 
 
-def test_first_version_of_a_byte_wins() -> None:
+def test_bytes_captured_first_take_precedence_over_later_copies() -> None:
     assert summarise_after_handshake(
         sent(103, b"DEF", ack=500), sent(102, b"cdefgh", ack=500), sent(100, b"abcd", ack=500)
     ) == [
@@ -196,7 +196,7 @@ def test_compares_retransmissions_from_the_server() -> None:
     assert find_differences(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
 
 
-def test_compares_bytes_that_wait_after_a_gap() -> None:
+def test_bytes_waiting_behind_a_gap_are_also_compared() -> None:
     segments_after_gap = [sent(103, b"de"), sent(107, b"hi")]
     assert find_differences(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
     assert find_differences(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
@@ -235,7 +235,7 @@ def test_keeps_only_the_last_bytes_for_comparison() -> None:
     assert differences == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
 
-def test_compares_bytes_before_and_after_lost_ones() -> None:
+def test_bytes_before_and_after_lost_bytes_are_compared() -> None:
     truncated_packet = ethernet(ipv4(tcp(CLIENT[1], SERVER[1], 110, b"abc", ack=500), length=20 + 20 + 8))
     packets = [
         sent(100, b"ask", ack=500),
@@ -273,7 +273,7 @@ def test_data_from_the_other_side_displaces_bytes_kept_for_comparison() -> None:
     )
 
 
-def test_sequence_numbers_wrap() -> None:
+def test_sequence_numbers_may_wrap_around() -> None:
     start = 0xFFFF_FFFE
     packets = [
         sent(start - 1, flags=SYN),
@@ -326,7 +326,7 @@ def test_acknowledged_bytes_missing_from_the_capture_are_lost() -> None:
     ]
 
 
-def test_acknowledged_gap_is_not_waited_for() -> None:
+def test_acknowledged_gap_counts_as_lost_immediately() -> None:
     assert summarise_after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
         (1, b"answer"),
         (0, 10),
@@ -389,7 +389,7 @@ def test_bytes_cut_by_the_snapshot_length_are_lost_in_order() -> None:
     ]
 
 
-def test_midstream_flow_guesses_the_client_by_its_port() -> None:
+def test_client_of_a_midstream_flow_is_guessed_by_its_port() -> None:
     for first_packet in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
         opened = reassemble([first_packet])[0]
         assert isinstance(opened, FlowOpened)
@@ -426,7 +426,7 @@ def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int
     assert list(summarise(events)) == [(0, 3), (0, b"def"), (1, b"ok"), STILL_OPEN]
 
 
-def test_reads_a_single_direction() -> None:
+def test_single_captured_direction_can_be_read() -> None:
     packets = [sent(99, flags=SYN), sent(100, b"abc", ack=500), sent(103, b"def", ack=600)]
     assert list(summarise(reassemble(packets)))[:2] == [(0, b"abc"), (0, b"def")]
 
@@ -491,7 +491,7 @@ def packet_from_port(port: int, payload: bytes = b"", flags: int = ACK, *, seq: 
     return packet(ethernet(ipv4(tcp(port, 9092, seq, payload, flags=flags))), at=at)
 
 
-def test_evicts_the_least_active_of_too_many_flows() -> None:
+def test_least_active_flows_are_evicted_if_there_are_too_many() -> None:
     reassembler = Reassembler(max_flows=16)
     opening_packets = [packet_from_port(42_000 + n, b"x", at=AT + n) for n in range(16)]
     active_packet = packet_from_port(42_000, b"y", seq=2, at=AT + 50)
@@ -506,7 +506,7 @@ def test_evicts_the_least_active_of_too_many_flows() -> None:
     assert {(event.how, event.at) for event in end_events} == {("timeout", AT + 60)}
 
 
-def test_evicts_ended_flows_first_and_silently() -> None:
+def test_ended_flows_are_evicted_first_and_without_an_event() -> None:
     reassembler = Reassembler(max_flows=8)
     packets = [packet_from_port(42_000 + n, b"x", at=AT + n) for n in range(8)]
     packets += [packet_from_port(42_000 + n, flags=RST, seq=2, at=AT + 20) for n in (6, 7)]
@@ -517,13 +517,13 @@ def test_evicts_ended_flows_first_and_silently() -> None:
 
 def test_memory_for_many_flows_is_limited() -> None:
     reassembler = Reassembler(max_flows=64)
-    opened = ended = 0
+    opened_count = ended_count = 0
     for number in range(5000):
         for event in reassembler.receive(packet_from_port(40_000 + number, b"x")):
-            opened += isinstance(event, FlowOpened)
-            ended += isinstance(event, FlowEnded)
-    assert opened == 5000
-    assert len(reassembler._connections) == opened - ended <= 64
+            opened_count += isinstance(event, FlowOpened)
+            ended_count += isinstance(event, FlowEnded)
+    assert opened_count == 5000
+    assert len(reassembler._connections) == opened_count - ended_count <= 64
     assert len(reassembler._senders) == 2 * len(reassembler._connections)
 
 
@@ -536,7 +536,7 @@ def test_limits_the_bytes_that_one_direction_keeps_behind_a_gap() -> None:
     assert list(summarise(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
 
 
-def test_gives_up_the_oldest_gap_above_the_total_limit() -> None:
+def test_oldest_gap_is_given_up_above_the_total_limit() -> None:
     reassembler = Reassembler(max_waiting_total=3000)
     events: list[Event] = []
     for number in range(3):
@@ -553,11 +553,11 @@ def test_unanswered_syns_are_reported_as_no_answer() -> None:
     assert (end_event.how, end_event.at, end_event.attempts) == ("no answer", AT + 2, 3)
 
 
-def test_single_syn_at_the_end_of_a_capture_may_still_be_answered() -> None:
+def test_single_syn_at_the_end_of_a_capture_is_not_reported_as_unanswered() -> None:
     assert list(summarise(reassemble([sent(99, flags=SYN)]))) == [("end of capture", None)]
 
 
-def test_repeated_syn_with_data_is_an_established_connection() -> None:
+def test_repeated_syn_followed_by_data_counts_as_an_established_connection() -> None:
     packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
     [end_event] = [event for event in reassemble(packets) if isinstance(event, FlowEnded)]
     assert (end_event.how, end_event.attempts) == ("end of capture", 0)
@@ -573,7 +573,7 @@ NEXT_SEGMENT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
 
 
 @pytest.mark.parametrize(
-    ("unusual", "expected", "skipped"),
+    ("unusual_packet", "expected", "skip_reason"),
     [
         (packet(ethernet(ipv4(NEXT_SEGMENT, options=8))), [b"abc"], None),
         (packet(ethernet(ipv4(NEXT_SEGMENT, length=0))), [b"abc"], None),
@@ -593,9 +593,9 @@ NEXT_SEGMENT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
     ],
 )
 def test_reads_an_unusual_packet_between_usual_ones(
-    unusual: Packet, expected: list[object], skipped: str | None
+    unusual_packet: Packet, expected: list[object], skip_reason: str | None
 ) -> None:
-    """The packet shares a block with others and is the next one of an open connection."""
+    """The unusual packet shares a block with others and is the next packet of an open connection."""
     packet_before, packet_after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
     if not expected:
         packet_after = sent(100, b"xyz", ack=502)
@@ -606,11 +606,11 @@ def test_reads_an_unusual_packet_between_usual_ones(
         for event in reassembler.receive(captured_packet)
     ]
     assert len(handshake_events) == 1
-    data, events = packet_before.data + unusual.data + packet_after.data, list[Event]()
-    end_offsets = [len(packet_before.data), len(packet_before.data) + len(unusual.data), len(data)]
+    data, events = packet_before.data + unusual_packet.data + packet_after.data, list[Event]()
+    end_offsets = [len(packet_before.data), len(packet_before.data) + len(unusual_packet.data), len(data)]
     start_offsets = [0, *end_offsets]
     for captured_packet, start, end in zip(
-        (packet_before, unusual, packet_after), start_offsets, end_offsets, strict=False
+        (packet_before, unusual_packet, packet_after), start_offsets, end_offsets, strict=False
     ):
         reassembler.receive_all(
             captured_packet.link_type,
@@ -619,7 +619,7 @@ def test_reads_an_unusual_packet_between_usual_ones(
             events,
         )
     assert [value for _, value in summarise(events)] == [b"ok", *expected, b"xyz"]
-    assert reassembler.skipped == ({} if skipped is None else {skipped: 1})
+    assert reassembler.skipped == ({} if skip_reason is None else {skip_reason: 1})
 
 
 RETRIES = [sent(100, b"ask", ack=500)] * 4
@@ -630,7 +630,7 @@ RETRIES = [sent(100, b"ask", ack=500)] * 4
     [
         (RETRIES, (0, 4)),
         ([*RETRIES, sent(500, ack=103, server=True)], None),
-        ([*RETRIES[:2], sent(500, ack=100, server=True), *RETRIES[:1]], (0, 2)),  # the server has no room
+        ([*RETRIES[:2], sent(500, ack=100, server=True), *RETRIES[:1]], (0, 2)),  # the server's receive window is full
         ([*RETRIES, sent(103, b"more", ack=500)], None),
         ([sent(100, b"ask", ack=500), sent(500, ack=103, server=True), *[sent(102, b"k", ack=500)] * 4], None),
         ([sent(500, b"answer", ack=100, server=True)] * 3, (1, 3)),

@@ -1,4 +1,4 @@
-"""Reassembly yields the same bytes however a stream was segmented, repeated and reordered."""
+"""Reassembly yields the same bytes no matter how a stream was segmented, repeated and reordered."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
-    """Draw a stream of bytes, its first sequence number, and packets that carry all of it in a shuffled order."""
+    """Draw a byte stream, its first sequence number, and packets that carry the whole stream in a shuffled order."""
     stream = draw(st.binary(min_size=1, max_size=300))
     first_seq = draw(st.sampled_from([0, 1, 1000, 0x7FFF_FFF0, 0xFFFF_FFF0]))
-    edges = sorted({0, len(stream), *draw(st.lists(st.integers(0, len(stream)), max_size=12))})
-    pieces = list(pairwise(edges))
+    boundaries = sorted({0, len(stream), *draw(st.lists(st.integers(0, len(stream)), max_size=12))})
+    pieces = list(pairwise(boundaries))
     repeated = draw(st.lists(st.tuples(st.integers(0, len(stream)), st.integers(0, len(stream))), max_size=6))
     pieces += [(min(pair), max(pair)) for pair in repeated]
     window = draw(st.integers(1, len(pieces)))
@@ -50,8 +50,8 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
 ) -> None:
     stream, first_seq, packets = delivery
-    kept = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
-    packets = [packet for packet, keep in zip(packets, kept, strict=True) if keep]
+    keep_flags = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
+    packets = [packet for packet, keep in zip(packets, keep_flags, strict=True) if keep]
     final_ack = sent(500, ack=first_seq + len(stream), server=True)
     reassembler = Reassembler()
     events = [
@@ -74,13 +74,13 @@ def test_any_segments_with_any_flags_leave_nothing_waiting(
     segments: list[tuple[int, bytes, int, bool]],
 ) -> None:
     reassembler = Reassembler(max_waiting=1000, max_waiting_total=1500, max_flows=2)
-    opened = ended = 0
+    opened_count = ended_count = 0
     for seq, payload, flags, server in segments:
         for event in reassembler.receive(sent(seq, payload, ack=seq, flags=flags, server=server)):
-            ended += isinstance(event, FlowEnded)
-            opened += isinstance(event, FlowOpened)
-    ended += sum(isinstance(event, FlowEnded) for event in reassembler.close())
-    assert opened == ended
+            ended_count += isinstance(event, FlowEnded)
+            opened_count += isinstance(event, FlowOpened)
+    ended_count += sum(isinstance(event, FlowEnded) for event in reassembler.close())
+    assert opened_count == ended_count
     assert reassembler._waiting_total == 0
     assert not reassembler._gaps
 
@@ -91,19 +91,19 @@ def test_single_packets_and_blocks_yield_the_same_events(
 ) -> None:
     _, first_seq, packets = delivery
     packets = [*handshake(first_seq), *packets]
-    block, positions = b"", []
+    block, packet_positions = b"", []
     for packet in packets:
         packet_at, _, content, wire_length = packet
         block += data.draw(st.sampled_from([b"", b"between"]))
-        positions.append((packet_at, len(block), len(block) + len(content), wire_length))
+        packet_positions.append((packet_at, len(block), len(block) + len(content), wire_length))
         block += content
     block_events: list[Event] = []
-    Reassembler().receive_all(1, block + b"after", iter(positions), block_events)
+    Reassembler().receive_all(1, block + b"after", iter(packet_positions), block_events)
     reassembler = Reassembler()
     single_events = [event for packet in packets for event in reassembler.receive(packet)]
-    assert list(map(without_flow, block_events)) == list(map(without_flow, single_events))
+    assert list(map(fields_except_flow, block_events)) == list(map(fields_except_flow, single_events))
 
 
-def without_flow(event: Event) -> list[object]:
-    names = getattr(event, "_fields", None) or getattr(event, "__struct_fields__")  # noqa: B009
-    return [type(event), *(getattr(event, name) for name in names if name != "flow")]
+def fields_except_flow(event: Event) -> list[object]:
+    field_names = getattr(event, "_fields", None) or getattr(event, "__struct_fields__")  # noqa: B009
+    return [type(event), *(getattr(event, name) for name in field_names if name != "flow")]

@@ -1,4 +1,4 @@
-"""Decryption of TLS sessions with their key log: Kafka captures and OpenSSL sessions."""
+"""TLS sessions from Kafka captures and from OpenSSL are decrypted with their key log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest.importorskip("cryptography", reason="the extra tls is not installed")
 
 from kproxy.capture.tls import TlsDecryptor
 
-#: Sessions of OpenSSL 3.0's s_client and s_server (-rev); a relay recorded each chunk and its direction.
+#: Sessions between OpenSSL 3.0's s_client and s_server (-rev); a relay recorded each chunk with its direction.
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in (PCAPS / "tls-sessions.jsonl").read_text().splitlines()]
 DECRYPTABLE = [session for session in SESSIONS if "CBC" not in session["name"]]
 SESSION = DECRYPTABLE[0]
@@ -38,7 +38,7 @@ def decrypt(decryptor: TlsDecryptor, received: list[tuple[int, bytes]]) -> tuple
 
 
 @pytest.mark.parametrize("session", DECRYPTABLE, ids=lambda session: session["name"])
-def test_decrypts_every_suite_key_updates_and_hello_retries(session: dict[str, Any]) -> None:
+def test_every_suite_key_updates_and_hello_retries_are_decrypted(session: dict[str, Any]) -> None:
     decryptor = TlsDecryptor(KeyLog(session["keylog"]))
     assert decrypt(decryptor, chunks(session)) == (session["client"], session["server"])
     assert decryptor.problem is None
@@ -76,9 +76,9 @@ def test_reports_a_missing_start_of_the_connection() -> None:
 def test_missing_record_ends_decryption_with_a_reason() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     received = chunks(SESSION)
-    first_server_chunk = max(index for index, (direction, _) in enumerate(received) if direction == 1)
-    _, server = decrypt(decryptor, received[: first_server_chunk - 3] + received[first_server_chunk:])
-    assert SESSION["server"] != server
+    last_server_chunk = max(index for index, (direction, _) in enumerate(received) if direction == 1)
+    _, server_plaintext = decrypt(decryptor, received[: last_server_chunk - 3] + received[last_server_chunk:])
+    assert SESSION["server"] != server_plaintext
     assert (
         decryptor.problem
         == "a TLS record cannot be decrypted: bytes are missing, or the key belongs to another session"
@@ -129,17 +129,17 @@ def decrypt_capture(capture: Path, keylog: KeyLog) -> tuple[dict[tuple[int, int]
 
 
 @pytest.mark.parametrize("name", ["tls-kafka-python-4.3.1", "sasl_ssl-scram512-kafka-python-4.3.1"])
-def test_decrypts_kafka_as_whole_frames(name: str) -> None:
+def test_decrypted_kafka_traffic_consists_of_whole_frames(name: str) -> None:
     plaintext, problems = decrypt_capture(PCAPS / f"{name}.pcap.gz", KeyLog((PCAPS / f"{name}.keys").read_text()))
     assert problems == [None] * 6
     for flow in range(6):
         request_ids: list[bytes] = []
         response_ids: list[bytes] = []
         for direction, ids in enumerate((request_ids, response_ids)):
-            rest = plaintext[flow, direction]
-            while rest:
-                size = int.from_bytes(rest[:4], "big")
-                frame, rest = rest[4 : 4 + size], rest[4 + size :]
+            remaining = plaintext[flow, direction]
+            while remaining:
+                size = int.from_bytes(remaining[:4], "big")
+                frame, remaining = remaining[4 : 4 + size], remaining[4 + size :]
                 assert len(frame) == size
                 ids.append(frame[4:8] if direction == 0 else frame[:4])
                 assert direction == 1 or int.from_bytes(frame[:2], "big") in (18, 17, 36, 3, 19, 20, 0, 2)

@@ -15,7 +15,7 @@ _METADATA_REQUEST = '> Metadata v8 {"topics": [{"name": "orders"}]}'
 
 
 def _metadata(host: str, port: int) -> str:
-    """Return the story of a client that requests the leader of its topic and gets this address."""
+    """Return the story of a client that asks for the leader of its topic and receives this address."""
     partition = {"leader_id": 1, "leader_epoch": 3, "replica_nodes": [1], "isr_nodes": [1]}
     brokers = [{"node_id": 1, "host": host, "port": port}]
     body = {"brokers": brokers, "controller_id": 1, "topics": [{"name": "orders", "partitions": [partition]}]}

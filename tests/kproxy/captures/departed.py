@@ -1,4 +1,4 @@
-"""Layouts that broken brokers write, each as a frame and as the story of a client that requests it twice."""
+"""Wrong layouts that brokers have written, each as a frame and as the story of a client that requests it twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _fetch_response(records: Any, **partition_fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Departed:
-    """A response as a broken broker writes it; `seen` holds its recorded bytes, if there are any."""
+    """A response as a broken broker writes it; `seen` holds its recorded bytes, if it was ever recorded."""
 
     api: str
     version: int
@@ -68,7 +68,7 @@ class Departed:
 
     @property
     def story(self) -> str:
-        """Two connections of a client that sends its request, cannot read the response, and retries."""
+        """The story of a client that sends its request on two connections, since it cannot read the first response."""
         return "\n".join(self._connection(number) for number in (1, 2))
 
     def _connection(self, number: int) -> str:

@@ -10,7 +10,7 @@ from kproxy.verdict.as_json import finding_as_json
 
 
 class Expected(NamedTuple):
-    """The only finding above info. `at` holds up to four bytes from the start of its span, as hex."""
+    """The only expected finding above info. `at` holds up to four bytes from the start of its span, as hex."""
 
     code: str
     edit: dict[str, Any] | None = None
@@ -100,7 +100,7 @@ BEHAVIOURS = {
 
 
 def expected_from(finding: FindingEntry | FindingLine) -> Expected:
-    """Return a finding as an expectation, whose bytes come from the excerpt."""
+    """Return a finding as an expectation; its bytes come from the excerpt."""
     if isinstance(finding, FindingLine):
         return Expected(finding.code, severity=finding.severity)
     edit_json = None if finding.edit is None else finding_as_json(finding)["edit"]

@@ -1,4 +1,4 @@
-"""Turns stories into capture files: a recorder receives the inspector's input and makes packets from it."""
+"""Convert stories to capture files: a recorder receives the inspector's input and builds packets from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kproxy.stories import Teller
 
 @dataclass
 class _Flow:
-    """A TCP connection: its endpoints, client first, and the next sequence number of each."""
+    """A TCP connection: its endpoints, client first, and the next sequence number of each endpoint."""
 
     endpoints: tuple[tuple[bytes, int], tuple[bytes, int]]
     next_seqs: list[int] = field(default_factory=lambda: [1000, 2000])
@@ -90,20 +90,20 @@ class Recorder(Inspector):
 
     def _send(self, number: int, side: int, at: int, payload: bytes = b"", *, flags: int = ACK) -> None:
         flow = self._flows[number]
-        (source, port), (destination, other_port) = flow.endpoints[side], flow.endpoints[1 - side]
+        (source, source_port), (destination, destination_port) = flow.endpoints[side], flow.endpoints[1 - side]
         ack = 0 if flags == SYN else flow.next_seqs[1 - side]
-        segment = tcp(port, other_port, flow.next_seqs[side], payload, ack=ack, flags=flags)
+        segment = tcp(source_port, destination_port, flow.next_seqs[side], payload, ack=ack, flags=flags)
         flow.next_seqs[side] += len(payload) + (flags in (SYN, SYN_ACK, FIN_ACK))
         if payload:
             flow.last_data[side] = at, payload
         self.packets.append(packet(ethernet(ipv4(segment, source=source, destination=destination)), at=at))
 
-    def _retransmit(self, number: int, side: int, times: int, *, until: int) -> None:
+    def _retransmit(self, number: int, side: int, count: int, *, until: int) -> None:
         flow = self._flows[number]
         since, payload = flow.last_data[side]
-        for attempt in range(1, times + 1):
+        for attempt in range(1, count + 1):
             flow.next_seqs[side] -= len(payload)
-            self._send(number, side, since + (until - since) * attempt // (times + 1), payload)
+            self._send(number, side, since + (until - since) * attempt // (count + 1), payload)
 
 
 def record_story(story: str) -> bytes:

@@ -98,8 +98,8 @@ def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Pa
 
 
 def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
-    def leader(broker: int) -> int:
-        [topic] = kproxy.ask("Metadata", 9, {"topics": [{"name": "t"}]}, broker)["topics"]
+    def leader(broker_index: int) -> int:
+        [topic] = kproxy.ask("Metadata", 9, {"topics": [{"name": "t"}]}, broker_index)["topics"]
         [partition] = topic["partitions"]
         return int(partition["leader_id"])
 
@@ -178,7 +178,7 @@ NEEDS_BUILT_IN_BROKER = "needs the built-in broker: pass --upstream without a va
 
 
 @pytest.mark.parametrize(
-    ("args", "why"),
+    ("args", "reason"),
     [
         *(
             (["--listen", "0", "--upstream", "k:9092", flag, *value], f"{flag} {NEEDS_BUILT_IN_BROKER}")
@@ -225,7 +225,7 @@ NEEDS_BUILT_IN_BROKER = "needs the built-in broker: pass --upstream without a va
     ],
 )  # fmt: skip
 def test_invalid_usage_prints_one_sentence_and_exits_with_2(
-    args: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    args: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(args) == 2
@@ -233,7 +233,7 @@ def test_invalid_usage_prints_one_sentence_and_exits_with_2(
     assert captured.out == ""
     assert captured.err.startswith("kproxy: ")
     assert captured.err.count("\n") == 1
-    assert why in captured.err
+    assert reason in captured.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -250,7 +250,7 @@ def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("args", "why"),
+    ("args", "reason"),
     [
         (["--sasl", "NOPE"], "unknown SASL mechanism NOPE: use one of PLAIN, "),
         (["--config", "num.partitions=many"], "Invalid value many for configuration num.partitions"),
@@ -259,13 +259,13 @@ def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -
     ],
 )
 def test_broker_startup_error_prints_one_sentence_and_exits_with_2(
-    kproxy_process: Run, args: list[str], why: str
+    kproxy_process: Run, args: list[str], reason: str
 ) -> None:
     result = kproxy_process(*BUILT_IN, "--no-trace", *args)
     assert result.returncode == 2
     assert result.stderr.startswith("kproxy: ")
     assert result.stderr.count("\n") == 1
-    assert why in result.stderr
+    assert reason in result.stderr
 
 
 def test_quirks_command_lists_all_quirk_sets(capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,9 +274,9 @@ def test_quirks_command_lists_all_quirk_sets(capsys: pytest.CaptureFixture[str])
     assert all(re.search(rf"^  {name} +\S", out, re.MULTILINE) for name in SETS)
     assert "\n  API:delay:" in out
     assert main(["quirks", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert sorted(listed) == ["behaviours", "layouts", "sets"]
-    assert {name: entry["says"] for name, entry in listed["sets"].items()} == {
+    listing = json.loads(capsys.readouterr().out)
+    assert sorted(listing) == ["behaviours", "layouts", "sets"]
+    assert {name: entry["says"] for name, entry in listing["sets"].items()} == {
         name: entry.description for name, entry in SETS.items()
     }
 

@@ -99,8 +99,8 @@ def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> N
                     if protocol.startswith("SASL"):
                         assert client.log_in() == 0
                     assert client.brokers() == servers
-    opened = {line["listener"] for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"}
-    assert opened == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
+    opened_listeners = {line["listener"] for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"}
+    assert opened_listeners == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
 
 
 def test_metadata_has_the_advertised_address(tmp_path: Path) -> None:

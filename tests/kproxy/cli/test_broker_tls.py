@@ -107,14 +107,14 @@ def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> Non
 
 
 def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -> None:
-    config_file, current, renewed = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
-    store.save(renewed, certificates.create(["localhost"], 10))
-    shutil.copytree(ca, current)
+    config_file, current_files, renewed_files = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
+    store.save(renewed_files, certificates.create(["localhost"], 10))
+    shutil.copytree(ca, current_files)
     config_file.write_text('detail = "full"\n')
-    with running_broker(tmp_path, *tls_options(current), "--brokers", 2, "--config-file", config_file) as kproxy:
+    with running_broker(tmp_path, *tls_options(current_files), "--brokers", 2, "--config-file", config_file) as kproxy:
         with connect(kproxy, client_context(ca)) as early_client:
             for name in ("cert.pem", "key.pem"):
-                shutil.copy(renewed / name, current / name)
+                shutil.copy(renewed_files / name, current_files / name)
             config_file.write_text("fsync = true")
             kproxy.process.send_signal(signal.SIGHUP)
             messages = [kproxy.read_stderr_line() for _ in range(6)]  # the list of commands comes first
@@ -122,7 +122,7 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
             assert sum(line.startswith("listening on ") for line in messages) == 4
             early_client.ask("ApiVersions", 0, {})
             for node in (0, 1):
-                with connect(kproxy, client_context(renewed), node) as client:
+                with connect(kproxy, client_context(renewed_files), node) as client:
                     client.ask("ApiVersions", 0, {})
         config_file.write_text("upstream-tls = true")
         kproxy.process.send_signal(signal.SIGHUP)
@@ -203,8 +203,8 @@ def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
         with connect(kproxy, client_context(ca), 1) as client:
             assert len(client.ask("Metadata", 9, {"topics": []})["brokers"]) == 3
         kproxy.end()
-    opened = [line for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"]
-    assert [line["server"] for line in opened] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
+    open_lines = [line for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"]
+    assert [line["server"] for line in open_lines] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
 
 
 def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
@@ -242,15 +242,15 @@ def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("--advertise",), "--advertise is for other brokers: the built-in broker advertises the addresses of"),
         (("--advertise", "kafka.example"), "--advertise is for other brokers: "),
         (("--advertise", "--advertised", "k:1"), "--advertise is for other brokers: "),
     ],
 )
-def test_advertise_is_rejected_with_the_built_in_broker(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+def test_advertise_is_rejected_with_the_built_in_broker(kproxy: Run, arguments: tuple[str, ...], reason: str) -> None:
     result = kproxy("--listen", "0", "--upstream", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"kproxy: {why}")
+    assert result.stderr.startswith(f"kproxy: {reason}")
     assert result.stderr.count("\n") == 1

@@ -70,7 +70,7 @@ def test_ca_create_refuses_to_overwrite_a_file(kproxy: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("create", "--host", "a b"), "--host: 'a b' is not a host name: use NAME, '*.NAME' or an IP address"),
         (("create", "--host", ""), "--host: '' is not a host name"),
@@ -78,8 +78,8 @@ def test_ca_create_refuses_to_overwrite_a_file(kproxy: Run, tmp_path: Path) -> N
         (("export",), "kproxy-ca/ca.pem: No such file or directory; make a CA with kproxy ca create kproxy-ca"),
     ],
 )
-def test_invalid_ca_option_prints_one_sentence(kproxy: Run, arguments: tuple[object, ...], why: str) -> None:
+def test_invalid_ca_option_prints_one_sentence(kproxy: Run, arguments: tuple[object, ...], reason: str) -> None:
     refused = kproxy("ca", *arguments)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith(f"kproxy: {why}")
+    assert refused.stderr.startswith(f"kproxy: {reason}")
     assert refused.stderr.count("\n") == 1

@@ -76,6 +76,6 @@ def test_invalid_file_is_reported_in_one_sentence(file: Path, text: str, message
 
 
 def test_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "none.toml", "no such file or directory"), (tmp_path, "is a directory")):
-        with pytest.raises(UserError, match=why):
+    for path, reason in ((tmp_path / "none.toml", "no such file or directory"), (tmp_path, "is a directory")):
+        with pytest.raises(UserError, match=reason):
             config_file.expand(["--config-file", str(path)], relay.declare, COMMANDS)

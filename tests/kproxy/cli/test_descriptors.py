@@ -46,8 +46,8 @@ def start_proxy(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tu
 
 def limit_descriptors(proxy: Proxy, descriptor_count: int | None) -> None:
     """Limit the open files of the proxy; None restores the maximum."""
-    _, hard = resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptor_count or hard, hard))
+    _, hard_limit = resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptor_count or hard_limit, hard_limit))
 
 
 def ask(client: socket.socket, frame: bytes = REQUEST) -> bytes:

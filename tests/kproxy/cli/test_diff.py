@@ -181,9 +181,11 @@ def test_reports_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple
 
 
 def test_commands_in_the_documentation_print_its_output(kproxy: Run) -> None:
-    recorded = {command: output for command, output in documented_commands().items() if "localhost" not in command}
-    assert len(recorded) == 3
-    for command, output in recorded.items():
+    offline_commands = {
+        command: output for command, output in documented_commands().items() if "localhost" not in command
+    }
+    assert len(offline_commands) == 3
+    for command, output in offline_commands.items():
         result = kproxy(*(str(ROOT / part) if part.startswith("captures/") else part for part in shlex.split(command)))
         assert result.stdout.replace(f"{ROOT}/", "").strip().splitlines() == output
 

@@ -46,8 +46,8 @@ def test_decodes_every_frame_of_real_clients_completely(kproxy: Run, name: str) 
     separate_findings = [line for line in parsed if line["kind"] == "finding" and line["severity"] != "info"]
     assert {(name.removesuffix(".pcap.gz"), line["code"]) for line in separate_findings} <= CORRECT_FINDINGS.keys()
     assert result.returncode == any(finding["severity"] == "error" for finding in findings + separate_findings)
-    midstream = {line["connection_id"] for line in parsed if line["kind"] == "open" and line.get("midstream")}
-    assert all(line["connection_id"] in midstream for line in parsed if line["kind"] == "gap")
+    midstream_ids = {line["connection_id"] for line in parsed if line["kind"] == "open" and line.get("midstream")}
+    assert all(line["connection_id"] in midstream_ids for line in parsed if line["kind"] == "gap")
 
 
 @pytest.mark.parametrize("name", ["tls-kafka-python-4.3.1", "sasl_ssl-scram512-kafka-python-4.3.1"])
@@ -71,7 +71,7 @@ def test_tls_on_the_given_port_is_a_finding(kproxy: Run) -> None:
     assert "X001 tls-to-plaintext" in result.stdout
 
 
-def test_text_has_a_row_per_frame(kproxy: Run) -> None:
+def test_text_output_has_a_row_per_frame(kproxy: Run) -> None:
     result = kproxy("dissect", "--ignore", "K", CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz")
     assert " > ApiVersions v4 " in result.stdout
     assert " < CreateTopics v7 " in result.stdout
@@ -110,9 +110,9 @@ def test_trace_gives_the_same_output_as_its_capture(kproxy: Run, tmp_path: Path)
 
 def test_reads_standard_input_and_several_files(kproxy: Run) -> None:
     capture = CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz"
-    plain = gzip.decompress(capture.read_bytes())
+    uncompressed = gzip.decompress(capture.read_bytes())
     from_file = parse_lines(kproxy("dissect", "--json", capture).stdout)
-    piped = parse_lines(kproxy("dissect", "--json", "-", stdin=plain).stdout)
+    piped = parse_lines(kproxy("dissect", "--json", "-", stdin=uncompressed).stdout)
     assert [line["kind"] for line in piped] == [line["kind"] for line in from_file]
     ids_of_both = [line["connection_id"] for line in parse_lines(kproxy("dissect", "--json", capture, capture).stdout)]
     ids = [line["connection_id"] for line in from_file]
@@ -121,8 +121,8 @@ def test_reads_standard_input_and_several_files(kproxy: Run) -> None:
 
 
 def test_truncated_capture_is_read_and_reported(kproxy: Run, tmp_path: Path) -> None:
-    plain = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
-    (tmp_path / "cut.pcap").write_bytes(plain[: len(plain) // 2])
+    uncompressed = gzip.decompress((CAPTURES / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
+    (tmp_path / "cut.pcap").write_bytes(uncompressed[: len(uncompressed) // 2])
     result = kproxy("dissect", tmp_path / "cut.pcap")
     assert result.returncode == 0
     assert " > ApiVersions v4 " in result.stdout

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """A directory with captures (with findings, without findings, without Kafka), a trace, and a damaged file."""
-    right = ROOT / "captures/find-coordinator-v0-right.pcap.gz"
-    for path in {right, *sorted((ROOT / "captures").glob("*.pcap.gz"))[::4]}:
+    correct_capture = ROOT / "captures/find-coordinator-v0-right.pcap.gz"
+    for path in {correct_capture, *sorted((ROOT / "captures").glob("*.pcap.gz"))[::4]}:
         shutil.copy(path, tmp_path)
     shutil.copy(ROOT / "captures/trace-1.jsonl", tmp_path)
     (tmp_path / "damaged.pcap").write_bytes(b"no capture")

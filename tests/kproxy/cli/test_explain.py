@@ -146,13 +146,13 @@ def test_explains_several_frames(kproxy: Run) -> None:
     assert result.stdout.count("Metadata v0 request") == 2
 
 
-@pytest.mark.parametrize(("name", "exchanges"), [("tcpdump-X.txt", 2), ("tshark-follow.txt", 1)])
-def test_pairs_both_directions(kproxy: Run, name: str, exchanges: int) -> None:
+@pytest.mark.parametrize(("name", "exchange_count"), [("tcpdump-X.txt", 2), ("tshark-follow.txt", 1)])
+def test_pairs_requests_and_responses_of_both_directions(kproxy: Run, name: str, exchange_count: int) -> None:
     result = kproxy("explain", "-", stdin=(PASTED / name).read_text())
     assert result.returncode == 1, result.stderr
     titles = [line for line in result.stdout.splitlines() if line.endswith(" bytes") and line.startswith("Find")]
-    assert titles == ["FindCoordinator v0 request, 26 bytes", "FindCoordinator v0 response, 35 bytes"] * exchanges
-    assert result.stdout.count("L006 body-version-mismatch") == exchanges
+    assert titles == ["FindCoordinator v0 request, 26 bytes", "FindCoordinator v0 response, 35 bytes"] * exchange_count
+    assert result.stdout.count("L006 body-version-mismatch") == exchange_count
 
 
 def test_invalid_frame_does_not_stop_the_others(kproxy: Run) -> None:

@@ -153,13 +153,13 @@ def test_invalid_usage_prints_one_sentence_and_exits_with_2(
 def inputs_without_kafka(tmp_path: Path) -> dict[str, Path]:
     """Inputs without any Kafka traffic."""
     pcap = gzip.decompress((DATA / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
-    empty = tmp_path / "empty.pcap"
-    empty.write_bytes(pcap[:24])
-    idle = tmp_path / "idle.jsonl"
-    idle.write_text(
+    empty_capture = tmp_path / "empty.pcap"
+    empty_capture.write_bytes(pcap[:24])
+    idle_trace = tmp_path / "idle.jsonl"
+    idle_trace.write_text(
         '{"kind":"open","v":1,"ts":"2026-11-21T03:41:00.123456Z","connection_id":"a-1","client":"a:1","server":"b:2"}\n'
     )
-    return {"empty": empty, "tls": DATA / "tls-java-nokeys-4.3.1.pcap.gz", "idle": idle}
+    return {"empty": empty_capture, "tls": DATA / "tls-java-nokeys-4.3.1.pcap.gz", "idle": idle_trace}
 
 
 @pytest.mark.parametrize("input_name", ["empty", "tls", "idle"])
@@ -282,9 +282,9 @@ def test_trace_has_excerpts_at_full_detail_except_for_undecoded_frames() -> None
 
     assert any(excerpts(Detail.FULL, TRAILING))
     assert not any(excerpts(Detail.SUMMARY, TRAILING))
-    unknown = framed(b"\x00\x75\x73\x65\x72\x00\x70\x61\x73\x73\x77\x6f\x72\x64")  # "user", a NUL, "password"
-    assert excerpts(Detail.FULL, unknown)
-    assert not any(excerpts(Detail.FULL, unknown))
+    unknown_frame = framed(b"\x00\x75\x73\x65\x72\x00\x70\x61\x73\x73\x77\x6f\x72\x64")  # "user", a NUL, "password"
+    assert excerpts(Detail.FULL, unknown_frame)
+    assert not any(excerpts(Detail.FULL, unknown_frame))
 
 
 def test_unmatched_response_shows_its_header() -> None:

@@ -124,15 +124,15 @@ def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) 
 
 def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
-        slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
-        for connection in slow:
+        slow_connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
+        for connection in slow_connections:
             with suppress(OSError):
                 connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         with ThreadPoolExecutor(40) as threads:
             scrapes = [threads.submit(served.metrics) for _ in range(200)]
             served.proxy.ask(50)
-            assert all(request.result() for request in scrapes)
-        for connection in slow:
+            assert all(scrape.result() for scrape in scrapes)
+        for connection in slow_connections:
             connection.close()
         assert served.health()[0] == 200
 
@@ -267,15 +267,15 @@ def test_notifies_the_service_manager_of_every_step(tmp_path: Path, broker: Brok
             with running(
                 tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--config-file", config_file
             ) as proxy:
-                relayed = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
-                assert manager.recv(4096).decode() == relayed
+                ready_message = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
+                assert manager.recv(4096).decode() == ready_message
                 proxy.ask()  # clients are served once the manager is notified
-                config_file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: it continues unchanged
+                config_file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: the relay keeps its configuration
                 proxy.process.send_signal(signal.SIGHUP)
                 reloading = manager.recv(4096).decode().split("\n")
                 assert reloading[0] == "RELOADING=1"
                 assert reloading[1].startswith("MONOTONIC_USEC=")
-                assert manager.recv(4096).decode() == relayed
+                assert manager.recv(4096).decode() == ready_message
                 proxy.end(signal.SIGTERM)
                 assert manager.recv(4096).decode() == "STOPPING=1\nSTATUS=draining"
         finally:

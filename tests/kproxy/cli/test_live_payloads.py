@@ -84,7 +84,9 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
         "--http",
         "127.0.0.1:0",
     )
-    hanging = [produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)]
+    hanging_frames = [
+        produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)
+    ]
 
     def is_decoded() -> bool:
         exchange(produce("orders", ORDER))
@@ -116,7 +118,7 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
 
                 until(lambda: "kproxy_frames_total" in scrape())  # the inspector's figures are up to 2 s old
                 control_output += scrape()
-                for frame in hanging:
+                for frame in hanging_frames:
                     exchange(frame)
             until(lambda: [line for line in read_trace(trace) if line["kind"] == "close"])
             out, _ = proxy.end()
@@ -124,12 +126,14 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
         broker.stop()
     lines = read_trace(trace)
     assert {line["kind"] for line in lines} == {"open", "request", "response", "close"}  # no gap
-    *_, decoded, masked = record_values(lines)[: -len(hanging)]
+    *_, decoded, masked = record_values(lines)[: -len(hanging_frames)]
     assert record_values([watched]) == [masked]
     assert "frame" not in watched
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
-    assert {value["problem"] for value in record_values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
+    assert {value["problem"] for value in record_values(lines)[-len(hanging_frames) :]} == {
+        "its schema is not fetched yet"
+    }
     assert b"planted" not in (out + control_output + "".join(proxy.said)).encode() + b"".join(
         file.read_bytes() for file in trace_files(trace)
     )

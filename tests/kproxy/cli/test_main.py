@@ -46,8 +46,10 @@ def test_help_fits_on_a_screen_and_lists_all_commands(kproxy: Run) -> None:
     lines = result.stdout.splitlines()
     assert 24 <= len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    listed = re.findall(r"^  ([\w-]+)  ", result.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
-    assert tuple(listed) == COMMANDS
+    listed_commands = re.findall(
+        r"^  ([\w-]+)  ", result.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert tuple(listed_commands) == COMMANDS
     for line in lines:
         if match := re.match(r"  kproxy help ([a-z-]+)", line):
             assert kproxy("help", match[1]).returncode == 0
@@ -145,9 +147,9 @@ def test_command_imports_only_what_it_needs(args: list[str], unneeded_modules: l
         "print('\\n'.join(sys.modules), file=sys.stderr)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    loaded = set(result.stderr.split())
-    assert "kproxy.cli" in loaded
-    assert loaded.isdisjoint(unneeded_modules)
+    loaded_modules = set(result.stderr.split())
+    assert "kproxy.cli" in loaded_modules
+    assert loaded_modules.isdisjoint(unneeded_modules)
 
 
 def test_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:

@@ -183,7 +183,7 @@ def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path:
             parse_line(line)
 
 
-def test_json_on_standard_output_is_the_trace(tmp_path: Path, broker: Broker) -> None:
+def test_json_on_standard_output_equals_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--json", "--detail", "full") as proxy:
         proxy.ask()
         out, _ = proxy.end()

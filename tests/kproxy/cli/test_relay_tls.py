@@ -68,7 +68,7 @@ def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
+    ("arguments", "reason"),
     [
         (("--tls-cert", "c.pem"), "--tls-cert and --tls-key must be used together"),
         (("--tls-key", "k.pem"), "--tls-cert and --tls-key must be used together"),
@@ -86,10 +86,10 @@ def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker
         (("--advertise", "b$id.x:0"), "--advertise 'b$id.x:0': invalid port '0': use 1 to 65535"),
     ],
 )
-def test_invalid_tls_option_prints_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+def test_invalid_tls_option_prints_one_sentence(kproxy: Run, arguments: tuple[str, ...], reason: str) -> None:
     result = kproxy(*RELAY_OPTIONS, "--no-check", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith(f"kproxy: {why}")
+    assert result.stderr.startswith(f"kproxy: {reason}")
     assert result.stderr.count("\n") == 1
 
 

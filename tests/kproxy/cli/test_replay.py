@@ -42,13 +42,13 @@ def write_trace(path: Path, base_offset: int = 0) -> Path:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Path:
+def recorded_trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path / "trace.jsonl")
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
-def test_equal_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path) -> None:
-    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+def test_equal_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, recorded_trace: Path) -> None:
+    result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap, "--speed", "max")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
         "left out: 1 SaslHandshake v1: the login is not in the capture\n"
@@ -77,34 +77,36 @@ open 2 client=10.0.0.9:2 server=10.0.0.2:9092
 
 @pytest.mark.kproxy_broker(brokers=2)
 def test_replays_a_capture_of_two_brokers(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
-    recorded = tmp_path / "trace.jsonl"
-    recorded.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
-    result = kproxy("replay", recorded, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
+    recorded_trace = tmp_path / "trace.jsonl"
+    recorded_trace.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
+    result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "responses: 4 equal, 0 different" in result.stdout
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
-def test_logs_in_as_the_given_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
+def test_logs_in_as_the_given_user(
+    kproxy: Run, kproxy_broker: BrokerThread, recorded_trace: Path, tmp_path: Path
+) -> None:
     (tmp_path / "password").write_text("sesame")
     login = ("--sasl-mechanism", "plain", "--sasl-username", "alice", "--sasl-password-file", tmp_path / "password")
-    assert kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
-    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert kproxy("replay", recorded_trace, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
+    result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap, "--speed", "max")
     assert result.returncode == 1
     assert "Metadata v12: no response: the broker closed the connection  (request 1 of story-1)\n" in result.stdout
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
 def test_different_responses_are_reported(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
-    recorded = write_trace(tmp_path / "trace.jsonl", base_offset=7)
-    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
+    recorded_trace = write_trace(tmp_path / "trace.jsonl", base_offset=7)
+    result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
     assert result.returncode == 1
     [first_line, *_] = result.stdout.splitlines()
     assert first_line == (
         "Produce v9 responses[0].partition_responses[0].base_offset: captured 7, live 0  (request 3 of story-1)"
     )
     assert "left out: 1 Fetch v13: --filter does not match\n" in result.stdout
-    result = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", "--json")
+    result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap, "--speed", "max", "--json")
     *results, summary = map(json.loads, result.stdout.splitlines())
     assert [(entry["api"], entry["outcome"]) for entry in results] == [
         ("Metadata", "equal"), ("SaslHandshake", "left out"), ("Produce", "different"), ("Fetch", "different"),
@@ -144,9 +146,9 @@ def test_rejects_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_reports_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
-    recorded.write_bytes(recorded.read_bytes().replace(b'"frame":"', b'"frame":"A'))
-    result = kproxy("replay", recorded, "localhost:1")
+def test_reports_a_damaged_trace(kproxy: Run, recorded_trace: Path) -> None:
+    recorded_trace.write_bytes(recorded_trace.read_bytes().replace(b'"frame":"', b'"frame":"A'))
+    result = kproxy("replay", recorded_trace, "localhost:1")
     assert result.returncode == 2
     assert "trace.jsonl: a line is damaged: " in result.stderr
 
@@ -188,8 +190,8 @@ def test_serves_clients_from_a_capture(tmp_path: Path) -> None:
         (f"--listen 0 --replay {ROOT / 'captures/tls-on-kafkas-port.pcap.gz'}", "no request that can be answered"),
     ],
 )  # fmt: skip
-def test_invalid_replay_option_prints_one_sentence(kproxy: Run, recorded: Path, words: str, message: str) -> None:
-    assert recorded.exists()
+def test_invalid_replay_option_prints_one_sentence(kproxy: Run, recorded_trace: Path, words: str, message: str) -> None:
+    assert recorded_trace.exists()
     result = kproxy(*words.split(), "--no-control", "--no-trace")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1), result.stderr
     assert message in result.stderr

@@ -71,8 +71,8 @@ def broker() -> Iterator[Broker]:
     broker.stop()
 
 
-def ask(client: socket.socket, times: int = 1) -> None:
-    for _ in range(times):
+def ask(client: socket.socket, request_count: int = 1) -> None:
+    for _ in range(request_count):
         client.sendall(REQUEST)
         received = b""
         while len(received) < len(ANSWER):
@@ -104,8 +104,8 @@ def count_failures(directory: Path) -> int:
     return [line.get("reason") for line in read_trace(directory)].count(FAILED)
 
 
-def wait_until_restarted(proxy: Proxy, directory: Path, times: int = 1) -> None:
-    until(lambda: len([line for line in read_trace(directory) if is_restart(line)]) == times)
+def wait_until_restarted(proxy: Proxy, directory: Path, restart_count: int = 1) -> None:
+    until(lambda: len([line for line in read_trace(directory) if is_restart(line)]) == restart_count)
 
 
 def is_restart(line: dict[str, Any]) -> bool:
@@ -168,8 +168,10 @@ def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Brok
     assert (unseen_gap["bytes"], unseen_gap["frames"]) == (request_size + response_size, 2)
     assert unseen_gap["reason"] == f"{RESTARTED}: 1 connection came and went unseen"
     assert (outage["connection_id"], outage["bytes"]) == ("", 0)
-    opened = [(line["connection_id"], line.get("midstream", False)) for line in lines if line["kind"] == "open"]
-    assert opened.count((busy_id, False)) == opened.count((busy_id, True)) == 1
+    opened_connections = [
+        (line["connection_id"], line.get("midstream", False)) for line in lines if line["kind"] == "open"
+    ]
+    assert opened_connections.count((busy_id, False)) == opened_connections.count((busy_id, True)) == 1
     assert "kproxy: the inspector stopped (killed by SIGKILL): traffic is still relayed; it restarts in 1 s\n" in err
     assert re.search(r"kproxy: the inspector runs again after 1\.\d s: \d+ bytes \(\d+ frames\) of \d connections", err)
     assert re.search(r"since \d\d:\d\d:\d\d UTC: the inspector was restarted once\n", err)
@@ -184,13 +186,13 @@ def test_inspector_restarts_after_repeated_kills_under_load(
     trace = tmp_path / "kproxy-trace"
     upstream = f"127.0.0.1:{broker.port}"
     errors: list[BaseException] = []
-    ended = threading.Event()
+    is_over = threading.Event()
 
-    def send_requests(client: socket.socket, pause: float) -> None:
+    def send_requests(client: socket.socket, pause_s: float) -> None:
         try:
-            while not ended.is_set():
+            while not is_over.is_set():
                 ask(client, 5)  # compares every byte
-                time.sleep(pause)
+                time.sleep(pause_s)
         except BaseException as error:  # noqa: BLE001  # shown by the test
             errors.append(error)
 
@@ -206,7 +208,7 @@ def test_inspector_restarts_after_repeated_kills_under_load(
                 if kill_count < 2:
                     kill_inspector(proxy)
                     until(lambda: not inspectors(proxy.process.pid))
-            ended.set()
+            is_over.set()
             for thread in threads:
                 thread.join()
         _, err = proxy.end()
@@ -246,11 +248,11 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
     program = ["-c", FAILING.replace("DIVISOR", "20")]
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=program) as proxy:
         earlier_inspectors: set[int] = set()  # an inspector may still be running after its line is in the trace
-        for times in range(1, 7):
+        for failure_count in range(1, 7):
             until(lambda: set(inspectors(proxy.process.pid)) - earlier_inspectors)
             earlier_inspectors.update(inspectors(proxy.process.pid))
             proxy.ask(2)
-            until(lambda times=times: count_failures(trace) == times)  # type: ignore[misc]
+            until(lambda failure_count=failure_count: count_failures(trace) == failure_count)  # type: ignore[misc]
         until(lambda: all(state(child) == "Z" for child in children(proxy.process.pid)))
         proxy.ask(3)
         _, err = proxy.end()
@@ -298,17 +300,17 @@ def test_restarts_leak_neither_processes_nor_descriptors(tmp_path: Path, broker:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", program=["-c", FAST_RESTART]) as proxy:
         wait_until_inspected(proxy, trace, connections=1)
         [spawner] = children(proxy.process.pid)
-        initial = count_descriptors(proxy.process.pid), count_descriptors(spawner)
-        for times in range(1, 4):
+        initial_counts = count_descriptors(proxy.process.pid), count_descriptors(spawner)
+        for restart_count in range(1, 4):
             kill_inspector(proxy)
-            wait_until_restarted(proxy, trace, times)
+            wait_until_restarted(proxy, trace, restart_count)
         wait_until_inspected(proxy, trace, connections=1)
         assert children(proxy.process.pid) == [spawner]
         assert len(children(spawner)) == 1
-        assert (count_descriptors(proxy.process.pid), count_descriptors(spawner)) == initial
+        assert (count_descriptors(proxy.process.pid), count_descriptors(spawner)) == initial_counts
         [inspector] = inspectors(proxy.process.pid)
         proxy.end()
-    assert state(spawner) == state(inspector) == "Z"  # or gone
+    assert state(spawner) == state(inspector) == "Z"  # a zombie, or gone
 
 
 def count_descriptors(pid: int) -> int:
@@ -357,11 +359,11 @@ def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) ->
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     lines = read_trace(tmp_path / "kproxy-trace")
-    opened = [line for line in lines if line["kind"] == "open"]
-    assert 4 <= len(opened) <= 36
-    assert {line["sample"] for line in opened} == {0.3}
-    assert len([line for line in lines if line["kind"] in ("request", "response", "close")]) == 5 * len(opened)
-    assert f"sample: 30% of all connections; {60 - len(opened)} connections were left out\n" in err
+    open_lines = [line for line in lines if line["kind"] == "open"]
+    assert 4 <= len(open_lines) <= 36
+    assert {line["sample"] for line in open_lines} == {0.3}
+    assert len([line for line in lines if line["kind"] in ("request", "response", "close")]) == 5 * len(open_lines)
+    assert f"sample: 30% of all connections; {60 - len(open_lines)} connections were left out\n" in err
     assert "inspecting 30% of all connections (--sample); the others are relayed only\n" in err
 
 

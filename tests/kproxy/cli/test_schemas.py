@@ -231,7 +231,7 @@ def test_reports_a_java_error(tools: Path, jars: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("tools")
-def test_contradicting_definitions_are_reported_in_one_sentence(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_conflicting_definitions_are_reported_in_one_sentence(jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request_v5 = definition("CatRequest", "request", "5", LEGS, apiKey=3)
     write_jar(
         jars / "kafka-clients-4.4.0.jar", RequestHeader=definition("RequestHeader", "header"), CatRequest=request_v5

@@ -94,5 +94,5 @@ def test_connection_ids_in_json_are_unique(kproxy: Run, tmp_path: Path) -> None:
     first_lines = [json.loads(line) for line in kproxy("dissect", "--json", FIRST).stdout.splitlines()]
     lines = [json.loads(line) for line in kproxy("dissect", "--json", FIRST, copy).stdout.splitlines()]
     assert lines[: len(first_lines)] == first_lines
-    opened = [line["connection_id"] for line in lines if line["kind"] == "open"]
-    assert len(opened) == len(set(opened)) == 2 * sum(line["kind"] == "open" for line in first_lines)
+    opened_ids = [line["connection_id"] for line in lines if line["kind"] == "open"]
+    assert len(opened_ids) == len(set(opened_ids)) == 2 * sum(line["kind"] == "open" for line in first_lines)

@@ -141,16 +141,23 @@ def test_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
 )  # fmt: skip
 def test_proxy_options_are_passed_on_unchanged(words: list[str], expected: list[str]) -> None:
     args = parse_args(*words)
-    passed = command_line.options_of(args, tui.add_proxy)
-    assert passed == expected
-    assert parse_args(*passed) == args
+    passed_options = command_line.options_of(args, tui.add_proxy)
+    assert passed_options == expected
+    assert parse_args(*passed_options) == args
 
 
 def test_capture_options_are_passed_only_to_the_capture() -> None:
     args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--rule",
                       "C018:connections=5", "--", "-x.pcap")  # fmt: skip
-    passed = command_line.options_of(args, tui.add_capture)
-    assert passed == ["--port=1", "--port=2", "--keylog=keys", "--rule=C018:connections=5", "--payloads", "--mask=key"]
+    passed_options = command_line.options_of(args, tui.add_capture)
+    assert passed_options == [
+        "--port=1",
+        "--port=2",
+        "--keylog=keys",
+        "--rule=C018:connections=5",
+        "--payloads",
+        "--mask=key",
+    ]
     assert args.sources == ["-x.pcap"]
     assert tui.start_child_proxy(args) is None
 

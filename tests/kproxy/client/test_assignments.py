@@ -1,4 +1,4 @@
-"""FIELD=VALUE arguments become the values of a request, or an error of one sentence."""
+"""FIELD=VALUE arguments set the values of a request; a mistake yields an error of one sentence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kproxy.client.assignments import assign, from_json
 from kproxy.errors import UserError
 
 
-def assign_all(api: str, version: int, *texts: str) -> dict[str, object]:
+def assign_all(api: str, version: int, *assignments: str) -> dict[str, object]:
     values: dict[str, object] = {}
-    for text in texts:
-        assign(layout(f"{api}Request", version), values, text)
+    for assignment in assignments:
+        assign(layout(f"{api}Request", version), values, assignment)
     return values
 
 
@@ -83,7 +83,7 @@ def test_records_become_a_batch() -> None:
     assert batch["records"][0]["timestamp"] > 1_700_000_000_000
 
 
-def test_every_field_of_json_is_checked() -> None:
+def test_all_fields_of_json_are_checked() -> None:
     metadata = layout("MetadataRequest", 12)
     assert from_json(metadata, {"topics": ["a"]}) == {"topics": [{"name": "a"}]}
     with pytest.raises(UserError, match=r"topics\[0\]\.nam: .* did you mean name"):

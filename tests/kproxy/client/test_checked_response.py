@@ -1,4 +1,4 @@
-"""`kproxy.exchange`: one frame to a broker, and its response."""
+"""`kproxy.exchange` sends one frame to a broker and returns its response."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_exchange_returns_none_for_a_produce_request_with_acks_0() -> None:
     frame = encode_request("Produce", 9, {"acks": 0})
     with kproxy.BrokerThread() as broker:
         assert asyncio.run(kproxy.exchange(broker.bootstrap, frame)) is None
-        # The broker answers after it has accepted the first connection. asyncio leaks a socket that is accepted while
-        # its server closes (python/cpython#109564).
+        # Once this request is answered, the broker has also accepted the first connection. Otherwise, asyncio could
+        # leak its socket: it leaks one that is accepted while the server closes (python/cpython#109564).
         assert asyncio.run(kproxy.exchange(broker.bootstrap, encode_request("Metadata", 9))) is not None
 
 

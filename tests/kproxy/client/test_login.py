@@ -1,4 +1,4 @@
-"""Logins with every mechanism, to the built-in broker and to a server that does not know the password."""
+"""The client logs in to the built-in broker with every mechanism, and rejects an untrustworthy server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_reports_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerTh
 def test_rejects_an_untrustworthy_broker(first: str, final: str, sentence: str) -> None:
     steps = ClientLogin("SCRAM-SHA-256", "alice", "sesame").steps()
     nonce = next(steps).decode().partition("r=")[2]
-    with pytest.raises(Exception, match=sentence):  # noqa: PT012  # either message may raise
+    with pytest.raises(Exception, match=sentence):  # noqa: PT012  # either send may raise
         steps.send(first.format(nonce=nonce).encode())
         steps.send(final.encode())
 

@@ -10,7 +10,7 @@ from kproxy.client.request import ClientRequest
 
 
 @pytest.mark.parametrize("api", schemas.apis(), ids=lambda api: api.name)
-def test_request_with_defaults_decodes(api: schemas.Api) -> None:
+def test_request_with_default_values_can_be_decoded(api: schemas.Api) -> None:
     for version in api.versions:
         frame = ClientRequest(api, version, {}).frame(7, "me")
         message = read_request(frame)

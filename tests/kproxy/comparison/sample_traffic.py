@@ -1,4 +1,4 @@
-"""Traffic for tests, built from exchanges written as short tuples."""
+"""Sample traffic, built from exchanges written as short tuples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.comparison.traffic import RecordedTraffic, traffic_of
 from kproxy.trace.lines import ErrorEntry, FindingEntry, Line, RequestLine, ResponseLine
 
 TS = "2026-01-01T00:00:00.000000Z"
-#: API, version, body of the response (None if it never came), body of the request.
+#: API, version, response body (None if there was no response) and request body.
 Exchange = tuple[Any, ...]
 
 

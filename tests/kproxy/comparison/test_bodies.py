@@ -1,4 +1,4 @@
-"""Bodies are compared field by field, except for values that may differ."""
+"""Bodies are compared field by field, except for fields whose values may differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_any_kind_of_value_can_be_compared() -> None:
     assert result == [("cluster_id", "x", "y", DifferenceKind.VALUE)]
 
 
-def test_missing_value_corresponds_only_to_a_missing_value() -> None:
+def test_unset_value_corresponds_only_to_another_unset_value() -> None:
     assert differences({"controller_id": 1}, {"controller_id": -1}) == [("controller_id", 1, -1, DifferenceKind.VALUE)]
     assert compare({"controller_id": -1}, {"controller_id": -1}) == BodyComparison()
 
@@ -53,7 +53,7 @@ def test_elements_are_compared_by_name_in_any_order() -> None:
     ]
 
 
-def test_topics_that_have_only_an_id_are_compared_by_name() -> None:
+def test_topics_with_only_an_id_are_matched_by_their_name() -> None:
     def topics(*ids: tuple[str, int]) -> dict[str, Any]:
         return {"responses": [{"topic_id": id_, "error_code": error} for id_, error in ids]}
 
@@ -73,7 +73,7 @@ def test_only_common_fields_of_two_versions_are_compared() -> None:
     assert differences(a, b, same_layout=False) == [("error_code", 0, 1, DifferenceKind.ERROR_CODE)]
 
 
-def test_fields_of_a_payload_have_value_kinds() -> None:
+def test_fields_of_an_embedded_payload_may_also_differ() -> None:
     def body(leader: str, url: str) -> dict[str, Any]:
         return {
             "assignment": {"type": "ConnectAssignment", "version": 0, "data": {"leader": leader, "leader_url": url}}
@@ -85,7 +85,7 @@ def test_fields_of_a_payload_have_value_kinds() -> None:
     ]
 
 
-def test_bytes_equal_their_base64_and_redacted_secrets_each_other() -> None:
+def test_bytes_equal_their_base64_and_redacted_secrets_are_equal() -> None:
     assert differences({"value": b"abc"}, {"value": "YWJj"}) == []
     assert differences({"auth_bytes": "(redacted, 9 bytes)"}, {"auth_bytes": "(redacted, 12 bytes)"}) == []
 
@@ -97,13 +97,15 @@ def test_deeply_nested_bodies_are_compared() -> None:
     assert differences(deep, deep) == []
 
 
-def test_special_timestamps_are_compared_but_times_are_not() -> None:
+def test_special_timestamps_are_compared_but_actual_ones_are_not() -> None:
     def list_offsets(timestamp: int) -> dict[str, Any]:
         return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
 
     pairs = [(-1, -2), (-1, 1_700_000_000_000), (1_600_000_000_000, 1_700_000_000_000), (-1, -1)]
-    counts = [len(compare_bodies("ListOffsetsRequest", list_offsets(a), list_offsets(b)).differences) for a, b in pairs]
-    assert counts == [1, 1, 0, 0]
+    difference_counts = [
+        len(compare_bodies("ListOffsetsRequest", list_offsets(a), list_offsets(b)).differences) for a, b in pairs
+    ]
+    assert difference_counts == [1, 1, 0, 0]
 
 
 def test_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
@@ -113,11 +115,11 @@ def test_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
         }
 
     pairs = [((0, 1), (2, 3)), ((0, 1), (0, 2)), ((0, 1), (3,))]
-    counts = [
+    difference_counts = [
         len(compare_bodies("OffsetFetchResponse", with_partitions(*a), with_partitions(*b)).differences)
         for a, b in pairs
     ]
-    assert counts == [0, 0, 1]
+    assert difference_counts == [0, 0, 1]
     metadata_counts = [
         len(compare_bodies("MetadataResponse", with_partitions(*a), with_partitions(*b)).differences) for a, b in pairs
     ]

@@ -1,4 +1,4 @@
-"""Traces are aligned by connection and exchange; effects of timing are not differences."""
+"""Traces are aligned by connection and exchange; effects of timing are not reported as differences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_metadata_may_come_before_or_after_another_request() -> None:
     assert differences(traffic([METADATA, CREATE, JOIN]), traffic([CREATE, JOIN, METADATA])) == []
 
 
-def test_number_of_polls_may_differ_but_not_their_values() -> None:
+def test_number_of_poll_requests_may_differ_but_not_their_values() -> None:
     a, b = traffic([JOIN, *[FETCH, HEARTBEAT] * 9]), traffic([JOIN, FETCH, HEARTBEAT, HEARTBEAT])
     assert differences(a, b) == []
     assert compare(a, b).notes == [
@@ -70,7 +70,7 @@ def test_missing_fetch_session_is_a_difference_but_offsets_are_not() -> None:
     assert differences(a, b) == [(Aspect.FIELD, "Fetch", "session_id", ["(some)"], [0])]
 
 
-def test_poll_without_a_response_is_a_difference_unless_it_is_the_last() -> None:
+def test_unanswered_poll_is_a_difference_unless_it_is_the_last() -> None:
     def produce_traffic(*responses: object, acks: int = -1) -> RecordedTraffic:
         return traffic([("Produce", 9, response, {"acks": acks}) for response in responses])
 
@@ -138,7 +138,7 @@ def test_text_that_may_differ_is_ignored() -> None:
     assert differences(traffic_of_run(1), traffic_of_run(23)) == []
 
 
-def test_response_does_not_answer_a_request_on_an_earlier_connection() -> None:
+def test_response_is_not_paired_with_a_request_on_an_earlier_connection() -> None:
     [request_line, response_line] = lines([("Metadata", 12, {})])
     assert isinstance(request_line, RequestLine)
     close_line = CloseLine(v=1, ts=request_line.ts, connection_id=request_line.connection_id, client="c", server="s")
@@ -154,11 +154,14 @@ def test_polls_that_only_one_side_sends_are_a_difference() -> None:
     ]
 
 
-def test_connections_are_paired_by_their_requests() -> None:
-    creating, joining = [API_VERSIONS, METADATA, CREATE, CREATE], [API_VERSIONS, JOIN]
-    assert differences(traffic(creating, joining), traffic(joining, creating)) == []
-    renamed = traffic(creating, joining, client_ids=("app-77", "app"))
-    assert differences(traffic(creating, joining), renamed) == []
+def test_connections_are_matched_by_their_requests() -> None:
+    creating_exchanges, joining_exchanges = [API_VERSIONS, METADATA, CREATE, CREATE], [API_VERSIONS, JOIN]
+    assert (
+        differences(traffic(creating_exchanges, joining_exchanges), traffic(joining_exchanges, creating_exchanges))
+        == []
+    )
+    renamed_clients = traffic(creating_exchanges, joining_exchanges, client_ids=("app-77", "app"))
+    assert differences(traffic(creating_exchanges, joining_exchanges), renamed_clients) == []
 
 
 def test_request_may_be_sent_on_a_different_connection() -> None:
@@ -202,7 +205,7 @@ def test_findings_of_one_side_come_first_unless_hidden() -> None:
     assert [difference[0] for difference in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
 
 
-def test_difference_is_listed_once_with_its_versions_and_count() -> None:
+def test_repeated_difference_is_listed_once_with_its_versions_and_count() -> None:
     def join_traffic(member: str | None) -> RecordedTraffic:
         body = {"member_id": member, "members": [{"user": 1, "x": member}, {"user": 2, "x": member}]}
         return traffic([("JoinGroup", version, body) for version in (1, 2, 3)])

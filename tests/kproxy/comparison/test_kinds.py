@@ -1,4 +1,4 @@
-"""The table of values that may differ names existing fields."""
+"""The table of values that may differ refers only to existing fields."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def fields(struct: Layout) -> Iterator[str]:
             yield from fields(field.struct)
 
 
-def names_in(message: str) -> set[str]:
+def field_names_in(message: str) -> set[str]:
     return {name for version in versions(message) for name in fields(layout(message, version))}
 
 
-def test_every_field_of_the_table_exists_in_kafka() -> None:
-    known_fields = set().union(*map(names_in, {*schemas.message_names(), *PAYLOADS})) | RECORD_DATA
+def test_every_field_in_the_table_exists_in_kafka() -> None:
+    known_fields = set().union(*map(field_names_in, {*schemas.message_names(), *PAYLOADS})) | RECORD_DATA
     assert set(_BY_FIELD) - known_fields == set()
     for message, name in _IN_MESSAGE:
-        assert name in names_in(message), (message, name)
+        assert name in field_names_in(message), (message, name)
 
 
-def test_kind_of_a_name_depends_on_the_message() -> None:
+def test_value_kind_of_a_field_depends_on_the_message() -> None:
     assert kind_of("JoinGroupResponse", "leader") is ValueKind.MEMBER_ID
     assert kind_of("MetadataResponse", "leader_id") is ValueKind.NODE_ID
     assert kind_of("DescribeAclsResponse", "host") is None

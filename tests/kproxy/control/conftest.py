@@ -1,4 +1,4 @@
-"""Keep the control sockets of tests separate from the sockets of the user."""
+"""Keep the control sockets of tests separate from those of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.control import paths
 
 @pytest.fixture(scope="module", autouse=True)
 def sockets() -> Iterator[Path]:
-    """A directory for the control sockets of this module. Its path is short, since that of a Unix socket is limited."""
+    """Return a directory for this module's control sockets; its path is short because Unix socket paths are limited."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as directory, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", directory)
         patch.setenv("TMPDIR", directory)

@@ -28,15 +28,15 @@ class RawViewer:
         self.socket.sendall(json.dumps(request).encode() + b"\n")
 
     def read_line(self) -> dict[str, Any]:
-        """Read the next line; return an empty object at the end."""
+        """Read the next line; return an empty dictionary at the end."""
         try:
             raw = self._stream.readline()
-        except ConnectionResetError:  # it was disconnected before its last bytes were read
+        except ConnectionResetError:  # the proxy disconnected before the last bytes were read
             return {}
         return json.loads(raw) if raw else {}
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the reply; skip trace lines before it."""
+        """Send a request, skip the trace lines before its reply, and return the reply."""
         self.send(**request)
         while "kind" in (line := self.read_line()):
             pass

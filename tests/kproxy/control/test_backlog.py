@@ -1,4 +1,4 @@
-"""The backlog of lines for viewers that connect later."""
+"""The backlog keeps lines for viewers that connect later."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MS = 1_000_000
 
 
 class InspectorWithBacklog:
-    """An inspector with its backlog; the clock advances by a millisecond per event."""
+    """An inspector with its backlog; its clock advances by one millisecond per event."""
 
     def __init__(self, limit: int = 1 << 20, detail: Detail = Detail.SUMMARY) -> None:
         self.inspector = Inspector("web-1-77", detail)
@@ -54,13 +54,13 @@ class InspectorWithBacklog:
         return list(self.backlog.lines(self.inspector, frames=frames))
 
 
-def summary(line: bytes) -> tuple[str, str, int | None]:
+def line_summary(line: bytes) -> tuple[str, str, int | None]:
     fields = json.loads(line)
     return fields["kind"], fields["connection_id"].rpartition("-")[2], fields.get("correlation_id")
 
 
 @pytest.mark.parametrize("detail", Detail)
-def test_repeats_every_line_unchanged_while_there_is_room(detail: Detail) -> None:
+def test_every_line_is_kept_unchanged_until_the_limit_is_reached(detail: Detail) -> None:
     proxy = InspectorWithBacklog(detail=detail)
     proxy.open(1)
     proxy.open(2)
@@ -81,7 +81,7 @@ def test_open_connections_and_requests_precede_the_last_lines() -> None:
         proxy.send_requests(1, number)
         proxy.send_responses(1, number)
     lines = proxy.lines()
-    assert [summary(line) for line in lines[:4]] == [
+    assert [line_summary(line) for line in lines[:4]] == [
         ("open", "1", None), ("open", "2", None), ("request", "2", 70), ("request", "1", 80)
     ]  # fmt: skip
     assert lines[4:] == proxy.published[-len(lines) + 4 :]
@@ -93,7 +93,7 @@ def test_open_connections_and_requests_precede_the_last_lines() -> None:
     assert b'"findings"' in b"".join(lines[:4])
 
 
-def test_drops_old_connections_that_were_closed() -> None:
+def test_old_closed_connections_are_dropped() -> None:
     proxy = InspectorWithBacklog(limit=1000)
     proxy.open(1)
     proxy.send_requests(1, 70)
@@ -103,12 +103,12 @@ def test_drops_old_connections_that_were_closed() -> None:
         proxy.send_requests(2, number)
         proxy.send_responses(2, number)
     lines = proxy.lines()
-    assert summary(lines[0]) == ("open", "2", None)
+    assert line_summary(lines[0]) == ("open", "2", None)
     assert {json.loads(line)["connection_id"] for line in lines} == {"web-1-77-2"}
 
 
 @pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_waiting_requests_have_frames_on_demand(limit: int) -> None:
+def test_waiting_requests_include_frames_on_demand(limit: int) -> None:
     proxy = InspectorWithBacklog(limit=limit)
     proxy.open(1)
     sent_request = proxy.send_requests(1, 5)
@@ -119,14 +119,14 @@ def test_waiting_requests_have_frames_on_demand(limit: int) -> None:
     assert base64.b64decode(json.loads(request_line)["frame"]) == sent_request
 
 
-def test_lists_the_oldest_waiting_requests_of_a_connection() -> None:
+def test_only_the_oldest_waiting_requests_of_a_connection_are_listed() -> None:
     proxy = InspectorWithBacklog(limit=0)
     proxy.open(1)
     proxy.send_requests(1, *range(MAX_UNANSWERED + 5))
-    assert [summary(line)[2] for line in proxy.lines()[1:]] == list(range(MAX_UNANSWERED))
+    assert [line_summary(line)[2] for line in proxy.lines()[1:]] == list(range(MAX_UNANSWERED))
 
 
-def test_lists_a_request_once_even_without_its_finding() -> None:
+def test_request_is_listed_once_even_without_its_finding() -> None:
     proxy = InspectorWithBacklog()
     proxy.open(1)
     proxy.send_requests(1, 5, 5)
@@ -142,7 +142,7 @@ def test_backlog_is_empty_at_the_start() -> None:
     assert InspectorWithBacklog().lines() == []
 
 
-def test_adds_a_frame_as_a_column() -> None:
+def test_frame_is_added_as_a_column() -> None:
     line = b'{"kind":"request","v":1,"size":4}\n'
     assert json.loads(with_frame(line, "AAAA")) == {"kind": "request", "v": 1, "size": 4, "frame": "AAAA"}
     assert with_frame(line, "AAAA").endswith(b"}\n")

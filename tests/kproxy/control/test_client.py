@@ -1,4 +1,4 @@
-"""The client of the control socket, connected to a fake proxy."""
+"""The client of the control socket is tested with a fake proxy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def fake_proxy(path: Path, serve: Serve) -> AsyncIterator[None]:
             yield
         await asyncio.gather(
             *(handler for handler in handlers if handler)
-        )  # a client may disconnect before it gets its reply
+        )  # a client may disconnect before it receives its reply
 
 
 def send_pieces(*pieces: bytes, keep_open: bool = False) -> Serve:
@@ -181,7 +181,7 @@ async def test_invalid_line_raises_an_error(path: Path, data: bytes, monkeypatch
             await anext(client)
 
 
-async def test_end_of_the_proxy_fails_pending_and_later_calls(path: Path) -> None:
+async def test_pending_and_later_calls_fail_when_the_proxy_ends(path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HELLO)
         await reader.readline()
@@ -193,31 +193,33 @@ async def test_end_of_the_proxy_fails_pending_and_later_calls(path: Path) -> Non
             await client.ask("connections")
 
 
-async def test_unread_lines_pause_the_proxy_but_not_replies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unread_lines_pause_the_proxy_but_do_not_delay_replies(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_module, "_BUFFER_BYTES", 100_000)
     count = 1000
-    sent = 0
+    last_number = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal sent
+        nonlocal last_number
         writer.write(HELLO)
-        for sent in range(count):
-            writer.write(line(sent, 10_000))
+        for last_number in range(count):
+            writer.write(line(last_number, 10_000))
             await writer.drain()
         request_id = json.loads(await reader.readline())["id"]
         writer.write(json.dumps({"id": request_id, "connections": []}).encode() + b"\n")
         await reader.read()
 
     async def wait_until_held(client: ControlClient) -> None:
-        last_sent = -1
-        while sent != last_sent or not client._buffered:
-            last_sent = sent
+        previous_number = -1
+        while last_number != previous_number or not client._buffered:
+            previous_number = last_number
             await asyncio.sleep(0.02)
 
     async with fake_proxy(path, serve), connect(path) as client:
         await wait_until_held(client)
         assert client._buffered < 500_000
-        assert sent < count - 1
+        assert last_number < count - 1
         assert (await client.ask("connections"))["connections"] == []
         assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
         assert client._buffered == 0
@@ -248,10 +250,10 @@ async def test_late_responses_are_not_returned_as_lines(path: Path) -> None:
         assert responses == [LateResponse(**fields)]  # type: ignore[arg-type]
 
 
-async def test_greeting_follows_changes_of_the_listeners(path: Path) -> None:
-    changed = b'{"listeners":[{"listen":"127.0.0.1:9093","upstream":"b:9092"}],"later":1}\n'
-    async with fake_proxy(path, send_pieces(HELLO, line(1), changed, line(2))), connect(path) as client:
-        notified: list[list[str]] = []
-        client.on_listeners = lambda: notified.append(client.greeting.pairs)
+async def test_greeting_is_updated_when_the_listeners_change(path: Path) -> None:
+    listeners_changed = b'{"listeners":[{"listen":"127.0.0.1:9093","upstream":"b:9092"}],"later":1}\n'
+    async with fake_proxy(path, send_pieces(HELLO, line(1), listeners_changed, line(2))), connect(path) as client:
+        notifications: list[list[str]] = []
+        client.on_listeners = lambda: notifications.append(client.greeting.pairs)
         assert [line async for line in client] == [line(1), line(2)]
-        assert notified == [["127.0.0.1:9093 -> b:9092"]]
+        assert notifications == [["127.0.0.1:9093 -> b:9092"]]

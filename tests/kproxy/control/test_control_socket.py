@@ -1,4 +1,4 @@
-"""The file of the control socket: permissions, replacement and removal."""
+"""The socket file of the control socket: its permissions, replacement and removal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_only_the_user_of_the_proxy_may_connect(sockets: Path) -> None:
     assert control.path == sockets / f"{os.getpid()}.sock"
     assert control.path.lstat().st_mode & 0o777 == 0o600
     with socket.socket(socket.AF_UNIX) as viewer:
-        viewer.connect(str(control.path))  # although the proxy has not accepted the connection yet
+        viewer.connect(str(control.path))  # even before the proxy accepts the connection
     control.remove()
     assert not control.path.exists()
     control.remove()
 
 
-def test_replaces_a_stale_socket_but_not_one_in_use(sockets: Path) -> None:
+def test_stale_socket_is_replaced_but_not_one_in_use(sockets: Path) -> None:
     path = sockets.parent / "own.sock"
     open_socket(path).socket.close()
     first = open_socket(path)
@@ -48,7 +48,7 @@ def test_path_cannot_be_taken_while_the_old_socket_is_removed(sockets: Path, mon
 
     def try_open_and_unlink(self: Path) -> None:
         patch.undo()
-        with pytest.raises(ControlError, match="is already in use"):  # otherwise the new socket would be removed now
+        with pytest.raises(ControlError, match="is already in use"):  # otherwise unlink would now remove the new socket
             open_socket(path)
         self.unlink()
 
@@ -71,7 +71,7 @@ def test_path_cannot_be_taken_while_the_old_socket_is_removed(sockets: Path, mon
         ("nul\0", "has no path"),
     ],
 )
-def test_reports_why_the_socket_cannot_be_created(sockets: Path, name: str, message: str) -> None:
+def test_reason_why_the_socket_cannot_be_created_is_reported(sockets: Path, name: str, message: str) -> None:
     (sockets.parent / "taken").touch()
     umask = os.umask(0o22)
     os.umask(umask)

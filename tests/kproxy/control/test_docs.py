@@ -1,4 +1,4 @@
-"""A real proxy answers the session in docs/control.md as shown there."""
+"""A real proxy answers the sample session in docs/control.md as the page shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOIN = {"group_id": "g", "session_timeout_ms": 1000, "rebalance_timeout_ms": 100
 
 
 def shape(value: Any) -> Any:
-    """Return the names in a value with the types of their values."""
+    """Return the structure of a value: the names in it, each with the type of its value."""
     if isinstance(value, dict):
         return {name: shape(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -63,14 +63,14 @@ def test_session_on_the_page_matches_a_real_proxy(tmp_path: Path) -> None:
             assert proxy.process.wait(10) == 0
 
 
-def test_page_has_the_limits_and_commands_of_the_code() -> None:
-    text = " ".join(PAGE.split())
-    assert f"## The protocol, version {PROTOCOL}" in text
-    assert f"At most {MAX_VIEWERS} viewers" in text
-    assert f"{MAX_REQUEST_BYTES >> 10} KiB at most" in text
-    assert f"the {MAX_IN_FLIGHT} oldest" in text
-    assert f"the {MAX_UNANSWERED:,} oldest" in text
-    assert f"the last {BACKLOG_BYTES >> 20} MiB of lines" in text
-    assert f"Up to {BUFFER_BYTES >> 20} MiB wait" in text
-    assert f'"{BEHIND}"' in text
+def test_page_lists_the_limits_and_commands_of_the_code() -> None:
+    page_text = " ".join(PAGE.split())
+    assert f"## The protocol, version {PROTOCOL}" in page_text
+    assert f"At most {MAX_VIEWERS} viewers" in page_text
+    assert f"{MAX_REQUEST_BYTES >> 10} KiB at most" in page_text
+    assert f"the {MAX_IN_FLIGHT} oldest" in page_text
+    assert f"the {MAX_UNANSWERED:,} oldest" in page_text
+    assert f"the last {BACKLOG_BYTES >> 20} MiB of lines" in page_text
+    assert f"Up to {BUFFER_BYTES >> 20} MiB wait" in page_text
+    assert f'"{BEHIND}"' in page_text
     assert re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE) == ["do", *COMMANDS]

@@ -1,4 +1,4 @@
-"""Control sockets of real proxies: where they are, and when they are removed."""
+"""Control sockets of real proxies: where they are created and when they are removed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def upstream(broker: Broker) -> tuple[str, ...]:
     return "--upstream", f"127.0.0.1:{broker.port}", "-q", "--no-trace"
 
 
-def test_two_proxies_have_private_sockets_of_their_own(
-    tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
-) -> None:
+def test_two_proxies_have_separate_private_sockets(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
         assert sorted(proxy.greeting.pid for proxy in list_proxies()) == sorted([first.process.pid, second.process.pid])
         for proxy in (first, second):
@@ -102,7 +100,7 @@ def test_failed_start_leaves_no_socket(tmp_path: Path, sockets: Path, broker: Br
     assert list(sockets.iterdir()) == []
 
 
-def test_viewers_learn_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
+def test_viewers_are_told_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     program = ["-c", FAILING.replace("DIVISOR", "20")]
     with running_proxy(tmp_path, *upstream, program=program) as proxy:
@@ -118,7 +116,7 @@ def test_viewers_learn_that_the_inspector_failed(tmp_path: Path, sockets: Path, 
         proxy.ask()
 
 
-def test_restarted_inspector_has_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
+def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     with running_proxy(tmp_path, *upstream, program=["-c", FAST_RESTART]) as proxy, proxy.connect() as client:
         [path] = sockets.iterdir()

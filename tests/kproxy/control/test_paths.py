@@ -1,4 +1,4 @@
-"""The paths of control sockets, and how proxies are found there."""
+"""The paths of control sockets, and how proxies are found through them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GREETING: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def socket_dir(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty directory for each test."""
+    """Return the socket directory, emptied for each test."""
     for socket_path in sockets.glob("*") if sockets.is_dir() else ():
         socket_path.unlink()
     own_path(1)
@@ -84,7 +84,7 @@ def test_socket_directory_falls_back_to_the_temporary_directory(
 
 
 @pytest.mark.parametrize("problem", ["open to the group", "open to all", "a link", "a file", "nowhere"])
-def test_rejects_a_directory_that_is_not_private(
+def test_directory_that_is_not_private_is_rejected(
     problem: str, socket_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
@@ -117,7 +117,7 @@ def test_lists_proxies_and_ignores_unknown_fields(socket_dir: Path) -> None:
 @pytest.mark.parametrize(
     "reply", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"{}\n", b'{"error":"16 viewers are connected"}\n', b"x" * 70_000]
 )
-def test_skips_servers_that_do_not_greet_as_a_proxy(reply: bytes, socket_dir: Path) -> None:
+def test_servers_without_a_proxy_greeting_are_skipped(reply: bytes, socket_dir: Path) -> None:
     with (
         greeting(socket_dir / "1.sock", reply=reply),
         greeting(socket_dir / "2.sock"),
@@ -126,9 +126,13 @@ def test_skips_servers_that_do_not_greet_as_a_proxy(reply: bytes, socket_dir: Pa
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_silent_server_delays_the_list_only_briefly(socket_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_delays_listing_the_proxies_only_briefly(
+    socket_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def greet_quickly(path: Path) -> Greeting:
-        monkeypatch.setattr(paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10)  # a thread may reply late
+        monkeypatch.setattr(
+            paths, "_GREETING_S", 0.05 if path.name == "1.sock" else 10
+        )  # the other thread may be slow to reply
         return original_greeting(path)
 
     original_greeting = paths._greeting
@@ -139,7 +143,7 @@ def test_silent_server_delays_the_list_only_briefly(socket_dir: Path, monkeypatc
         assert [proxy.path.name for proxy in list_proxies()] == ["2.sock"]
 
 
-def test_removes_only_sockets_of_dead_processes(socket_dir: Path) -> None:
+def test_only_sockets_of_dead_processes_are_removed(socket_dir: Path) -> None:
     dead_process = subprocess.Popen([sys.executable, "-c", ""])
     dead_process.wait()
     names = [f"{dead_process.pid}.sock", f"{os.getpid()}.sock", "own-name.sock", f"{1 << 70}.sock"]
@@ -159,7 +163,7 @@ def test_removes_only_sockets_of_dead_processes(socket_dir: Path) -> None:
         ("[fe80::1]:9094", 3), ("unix:/k.sock", 3), ("9095", 4), ("10.1.2.3:9095", 4),
     ],
 )  # fmt: skip
-def test_finds_the_proxy_by_its_listener(address: str, pid: int, socket_dir: Path) -> None:
+def test_proxy_is_found_by_its_listener(address: str, pid: int, socket_dir: Path) -> None:
     with (
         greeting(socket_dir / "1.sock", "127.0.0.1:9092", pid=1),
         greeting(socket_dir / "2.sock", "127.0.0.1:9093", "[::1]:9093", pid=2),
@@ -169,7 +173,7 @@ def test_finds_the_proxy_by_its_listener(address: str, pid: int, socket_dir: Pat
         assert find(address).greeting.pid == pid
 
 
-def test_lists_the_candidates_if_none_or_several_match(socket_dir: Path) -> None:
+def test_candidates_are_listed_if_none_or_several_match(socket_dir: Path) -> None:
     with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy on this machine"):
         find("9092")
     with (
@@ -188,7 +192,7 @@ def test_lists_the_candidates_if_none_or_several_match(socket_dir: Path) -> None
             find("9092")
 
 
-def test_only_proxy_needs_no_address(socket_dir: Path) -> None:
+def test_no_address_is_needed_if_only_one_proxy_runs(socket_dir: Path) -> None:
     with pytest.raises(ControlError):
         find_only()
     with greeting(socket_dir / "1.sock", pid=1):

@@ -1,4 +1,4 @@
-"""The control server, run in the process of the test for cases that are rare with a real proxy."""
+"""The control server runs in the test process, for cases that are rare with a real proxy."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def loop(sockets: Path) -> Iterator[ServerLoop]:
     loop.selector.close()
 
 
-def test_builds_frames_while_a_viewer_wants_them(loop: ServerLoop) -> None:
+def test_frames_are_built_only_while_a_viewer_requests_them(loop: ServerLoop) -> None:
     with loop.connect_viewer() as first, loop.connect_viewer() as second:
         assert first.read_line()["pid"] == second.read_line()["pid"] == 4711
         assert not loop.inspector.frames
@@ -89,7 +89,7 @@ def test_builds_frames_while_a_viewer_wants_them(loop: ServerLoop) -> None:
     assert not loop.inspector.frames
 
 
-def test_sends_no_lines_to_viewers_that_do_not_watch(loop: ServerLoop) -> None:
+def test_viewers_that_do_not_watch_receive_no_lines(loop: ServerLoop) -> None:
     with loop.connect_viewer() as viewer:
         viewer.read_line()
         loop.server.publish(SharedLine(CLOSE))
@@ -97,7 +97,7 @@ def test_sends_no_lines_to_viewers_that_do_not_watch(loop: ServerLoop) -> None:
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
 
-def test_lists_the_most_urgent_causes_first(loop: ServerLoop) -> None:
+def test_most_urgent_causes_are_listed_first(loop: ServerLoop) -> None:
     for severity, code in (("warning", "L010"), ("error", "L005")):
         finding_entry = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
         loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[finding_entry]))
@@ -111,7 +111,7 @@ def test_lists_the_most_urgent_causes_first(loop: ServerLoop) -> None:
         assert "most" in loop.ask(viewer, do="causes", most=-1)["error"]
 
 
-def test_viewers_get_only_the_columns_that_they_request(loop: ServerLoop) -> None:
+def test_viewers_receive_only_the_columns_that_they_request(loop: ServerLoop) -> None:
     body = {"value": {"format": "json", "data": {"key": 1}}}
     full_line = msgspec.structs.replace(REQUEST, body=body, frame="QQ==")
     for options in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
@@ -140,7 +140,7 @@ def test_bug_in_a_command_disconnects_only_its_viewer(loop: ServerLoop, monkeypa
         assert "connections" in loop.ask(second, do="connections")
 
 
-def test_accepts_viewers_later_if_there_are_no_file_descriptors(
+def test_viewer_is_accepted_later_if_file_descriptors_run_out(
     loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class ExhaustedSocket:
@@ -156,7 +156,7 @@ def test_accepts_viewers_later_if_there_are_no_file_descriptors(
     real_socket = loop.control.socket
     monkeypatch.setattr(loop.control, "socket", ExhaustedSocket())
     with RawViewer(loop.control.path) as viewer:
-        loop.run_pending()  # and does not loop forever
+        loop.run_pending()  # this must not loop forever
         monkeypatch.setattr(loop.control, "socket", real_socket)
         loop.server.tick()
         loop.run_pending()
@@ -173,18 +173,18 @@ def test_viewer_that_does_not_read_delays_the_shutdown_only_briefly(
     loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "_GRACE_S", 0.05)
-    with loop.connect_viewer() as stuck, loop.connect_viewer() as quick:
-        quick.read_line()
-        loop.ask(stuck, do="watch")
+    with loop.connect_viewer() as stuck_viewer, loop.connect_viewer() as quick_viewer:
+        quick_viewer.read_line()
+        loop.ask(stuck_viewer, do="watch")
         for _ in range(200):
             loop.server.publish(SharedLine(msgspec.structs.replace(CLOSE, how=100_000 * "x")))
         loop.server.close()
-        assert quick.read_rest() == []
+        assert quick_viewer.read_rest() == []
         assert not loop.control.path.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as a different user")
-def test_rejects_other_users_even_if_file_permissions_allow_them(loop: ServerLoop) -> None:
+def test_other_users_are_rejected_even_if_file_permissions_allow_them(loop: ServerLoop) -> None:
     loop.control.path.chmod(0o666)
     loop.control.path.parent.chmod(0o711)
     os.seteuid(65534)
@@ -197,21 +197,23 @@ def test_rejects_other_users_even_if_file_permissions_allow_them(loop: ServerLoo
         assert viewer.read_rest() == [{"error": "this proxy belongs to another user"}]
 
 
-def test_relies_on_the_directory_without_peer_credentials(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peer_credentials_the_directory_permissions_suffice(
+    loop: ServerLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with loop.connect_viewer() as viewer:
         assert viewer.read_line()["protocol"] == 1
 
 
-def test_watching_viewers_get_current_and_new_late_responses(loop: ServerLoop) -> None:
+def test_watching_viewers_are_sent_current_and_new_late_responses(loop: ServerLoop) -> None:
     started_at = time.time_ns() - 30 * SECOND
     loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=started_at)
     loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started_at)
     [late_response] = loop.inspector.still_waiting(at=started_at + 6 * SECOND)
-    with loop.connect_viewer() as watching, loop.connect_viewer() as not_watching:
-        watching.read_line(), not_watching.read_line()
-        loop.ask(watching, id=1, do="watch")
-        announced = watching.read_line()["late"]
+    with loop.connect_viewer() as watching_viewer, loop.connect_viewer() as other_viewer:
+        watching_viewer.read_line(), other_viewer.read_line()
+        loop.ask(watching_viewer, id=1, do="watch")
+        announced = watching_viewer.read_line()["late"]
         assert (announced["connection_id"], announced["correlation_id"], announced["ts"]) == (
             "web-1-77-1",
             7,
@@ -220,27 +222,31 @@ def test_watching_viewers_get_current_and_new_late_responses(loop: ServerLoop) -
         assert announced["why"] == "the broker has not answered on this connection yet"
         loop.server.announce_late(late_response, at=started_at + 6 * SECOND)
         loop.server.flush()
-        assert watching.read_line()["late"] == announced | {"at": timestamp(started_at + 6 * SECOND)}
-        assert loop.ask(not_watching, id=1, do="connections")["id"] == 1  # without a late response before it
+        assert watching_viewer.read_line()["late"] == announced | {"at": timestamp(started_at + 6 * SECOND)}
+        assert loop.ask(other_viewer, id=1, do="connections")["id"] == 1  # no late response was sent before it
 
 
-def test_watching_viewers_get_changed_listeners(loop: ServerLoop) -> None:
-    changed = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
-    with loop.connect_viewer() as watching, loop.connect_viewer() as late_viewer, loop.connect_viewer() as not_watching:
-        watching.read_line(), late_viewer.read_line(), not_watching.read_line()
-        assert loop.ask(watching, id=1, do="watch") == {"id": 1, "watching": True}
+def test_watching_viewers_are_sent_changed_listeners(loop: ServerLoop) -> None:
+    listeners_change = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
+    with (
+        loop.connect_viewer() as watching_viewer,
+        loop.connect_viewer() as late_viewer,
+        loop.connect_viewer() as other_viewer,
+    ):
+        watching_viewer.read_line(), late_viewer.read_line(), other_viewer.read_line()
+        assert loop.ask(watching_viewer, id=1, do="watch") == {"id": 1, "watching": True}
         loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])
-        assert watching.read_line() == changed
-        assert loop.ask(not_watching, id=1, do="connections") == {"id": 1, "connections": []}
+        assert watching_viewer.read_line() == listeners_change
+        assert loop.ask(other_viewer, id=1, do="connections") == {"id": 1, "connections": []}
         assert loop.ask(late_viewer, id=1, do="watch") == {"id": 1, "watching": True}
-        assert late_viewer.read_line() == changed
+        assert late_viewer.read_line() == listeners_change
         assert loop.ask(late_viewer, id=2, do="watch") == {"id": 2, "watching": True}
         assert loop.ask(late_viewer, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
     with loop.connect_viewer() as viewer:
-        assert viewer.read_line()["listeners"] == changed["listeners"]
+        assert viewer.read_line()["listeners"] == listeners_change["listeners"]
 
 
-def test_loss_of_workers_is_raised_through_a_request(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loss_of_workers_during_a_request_is_raised(loop: ServerLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_worker_lost() -> None:
         raise WorkerLost("one of 2 inspectors has ended too often")
 

@@ -1,4 +1,4 @@
-"""One viewer, with both ends of its connection in the test."""
+"""One viewer is tested with both ends of its connection in the test process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 1 << 20
 
 
 class ConnectionEnds:
-    """Both ends of a connection, and the requests that the viewer's end received."""
+    """Both ends of a connection, and the requests received at the viewer's end."""
 
     def __init__(self) -> None:
         self.peer, viewer_socket = socket.socketpair()
@@ -35,10 +35,10 @@ class ConnectionEnds:
         self.closed += 1
 
     def turn(self, max_turns: int = 1000) -> None:
-        """Run the event loop until nothing is pending."""
-        while max_turns and self.selector.get_map() and (ready := self.selector.select(0)):
+        """Run the event loop until nothing is pending, at most `max_turns` times."""
+        while max_turns and self.selector.get_map() and (ready_keys := self.selector.select(0)):
             max_turns -= 1
-            for key, events in ready:
+            for key, events in ready_keys:
                 key.data(events)
 
     def read(self) -> bytes:
@@ -83,16 +83,16 @@ def test_lines_and_replies_arrive_in_order(ends: ConnectionEnds) -> None:
     assert not ends.closed
 
 
-def test_splits_requests_at_newlines(ends: ConnectionEnds) -> None:
+def test_requests_are_split_at_newlines(ends: ConnectionEnds) -> None:
     for piece in (b'{"do"', b':"a"}\n{"do":"b"}\n{"d', b'o":"c"}\n'):
         ends.peer.send(piece)
         ends.turn()
     assert ends.requests == [b'{"do":"a"}', b'{"do":"b"}', b'{"do":"c"}']
 
 
-def test_slow_viewer_misses_whole_lines_and_is_told_how_many(ends: ConnectionEnds) -> None:
+def test_slow_viewer_misses_whole_lines_and_is_told_their_number(ends: ConnectionEnds) -> None:
     ends.viewer.watching = True
-    for number in range(5000):  # five times the size of the buffer
+    for number in range(5000):  # about five times the buffer size
         ends.viewer.put(line(number))
     assert len(ends.viewer._out) <= LIMIT
     received = ends.read_lines()
@@ -112,16 +112,16 @@ def test_slow_viewer_misses_whole_lines_and_is_told_how_many(ends: ConnectionEnd
 def test_lines_resume_once_half_of_the_buffer_has_been_read(ends: ConnectionEnds) -> None:
     for number in range(5000):
         ends.viewer.put(line(number))
-    early_lines = 0
+    dropped_lines = 0
     received = b""
     while ends.viewer._dropped:
-        waiting = len(ends.viewer._out)
+        waiting_bytes = len(ends.viewer._out)
         ends.viewer.put(line(9999))  # too early: dropped
-        early_lines += 1
+        dropped_lines += 1
         received += ends.peer.recv(1 << 16)
         ends.turn(1)
-    assert early_lines > 1
-    assert waiting > LIMIT // 2 >= len(ends.viewer._out) - 1000
+    assert dropped_lines > 1
+    assert waiting_bytes > LIMIT // 2 >= len(ends.viewer._out) - 1000
     ends.viewer.put(line(6000))
     ends.viewer.flush()
     numbers = [json.loads(line).get("n") for line in (received + ends.read_to_end()).splitlines()]
@@ -137,7 +137,7 @@ def test_line_larger_than_the_buffer_is_sent_alone(ends: ConnectionEnds) -> None
     ]  # fmt: skip
 
 
-def test_slow_viewer_is_disconnected_after_a_whole_line(ends: ConnectionEnds) -> None:
+def test_slow_viewer_receives_only_whole_lines_before_it_is_disconnected(ends: ConnectionEnds) -> None:
     for number in range(5000):
         ends.viewer.put(line(number))
     ends.viewer.end("enough")
@@ -147,7 +147,7 @@ def test_slow_viewer_is_disconnected_after_a_whole_line(ends: ConnectionEnds) ->
     assert ends.closed == 1
 
 
-def test_disconnects_a_slow_viewer_that_stops_reading(ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_viewer_that_stops_reading_is_disconnected(ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch) -> None:
     ends.viewer.tick()
     for number in range(5000):
         ends.viewer.put(line(number))
@@ -162,7 +162,7 @@ def test_disconnects_a_slow_viewer_that_stops_reading(ends: ConnectionEnds, monk
     assert ends.closed == 1
 
 
-def test_keeps_a_viewer_without_pending_lines(ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_viewer_without_pending_lines_is_kept(ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer_module, "READ_TIMEOUT_S", -1.0)
     ends.viewer.put(line(1))
     ends.viewer.tick()
@@ -170,7 +170,7 @@ def test_keeps_a_viewer_without_pending_lines(ends: ConnectionEnds, monkeypatch:
     assert not ends.viewer._ending
 
 
-def test_disconnects_after_an_overlong_request(ends: ConnectionEnds) -> None:
+def test_viewer_is_disconnected_after_an_overlong_request(ends: ConnectionEnds) -> None:
     ends.peer.send(b"x" * 65_536)
     ends.turn()
     assert not ends.closed
@@ -180,7 +180,7 @@ def test_disconnects_after_an_overlong_request(ends: ConnectionEnds) -> None:
     assert ends.requests == []
 
 
-def test_disconnects_a_viewer_that_does_not_read_replies(ends: ConnectionEnds) -> None:
+def test_viewer_that_does_not_read_replies_is_disconnected(ends: ConnectionEnds) -> None:
     ends.viewer.reply(text="x" * 3 * LIMIT)
     ends.viewer.flush()
     ends.peer.send(b'{"do":"more"}\n' * 3)
@@ -190,7 +190,7 @@ def test_disconnects_a_viewer_that_does_not_read_replies(ends: ConnectionEnds) -
     assert ends.closed == 1
 
 
-def test_half_closed_viewer_gets_its_replies_before_it_is_closed(ends: ConnectionEnds) -> None:
+def test_half_closed_viewer_receives_its_replies_before_it_is_closed(ends: ConnectionEnds) -> None:
     while not ends.viewer._out:
         ends.viewer.reply(text="x" * 10_000)
         ends.viewer.flush()
@@ -218,7 +218,7 @@ def test_half_closed_viewer_can_continue_watching(ends: ConnectionEnds) -> None:
 
 
 @pytest.mark.parametrize("watching", [True, False])
-def test_closes_a_viewer_that_disconnected(ends: ConnectionEnds, watching: bool) -> None:
+def test_viewer_that_disconnected_is_closed(ends: ConnectionEnds, watching: bool) -> None:
     ends.viewer.watching = watching
     for number in range(5000):
         ends.viewer.put(line(number))

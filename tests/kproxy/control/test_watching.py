@@ -1,4 +1,4 @@
-"""Watching a real proxy while a client and a broker communicate through it."""
+"""Viewers watch a real proxy while a client and a broker communicate through it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, read_tra
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.frames import request, response
 
-#: A frame of 32 KiB; its client id is in the request line and in the response line.
+#: A frame of about 32 KB; its client id appears in both the request line and the response line.
 LARGE = request("ApiVersions", 0, {}, correlation_id=7, client_id="x" * 32_000)
 #: A request that the broker of these tests never answers.
 UNANSWERED = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=99, client_id="hangs")
@@ -37,7 +37,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def silent_broker() -> Iterator[int]:
-    """The port of a broker that never responds."""
+    """Return the port of a broker that never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -67,7 +67,7 @@ class WatchedProxy(Proxy):
         return read_trace(self.directory / "kproxy-trace")
 
     def wait_for_trace(self) -> list[dict[str, object]]:
-        """Wait until the trace has the end of every connection, however far behind the inspector is; return it."""
+        """Wait until the trace contains the end of every connection, since the inspector may lag behind; return it."""
         until(lambda: kinds(self.trace_lines()).count("close") == self.connection_count)
         return self.trace_lines()
 
@@ -80,7 +80,7 @@ def run_watched(directory: Path, upstream: int, *args: object) -> Iterator[Watch
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory, broker: Broker, sockets: Path) -> Iterator[WatchedProxy]:
-    """A proxy shared by all tests that leave it unchanged."""
+    """Return a proxy that is shared by all tests that leave it unchanged."""
     with run_watched(tmp_path_factory.mktemp("proxy"), broker.port) as watched_proxy:
         yield watched_proxy
 
@@ -100,7 +100,7 @@ def test_greeting_describes_the_proxy(proxy: WatchedProxy, broker: Broker) -> No
     assert greeting["detail"] == "summary"
 
 
-def test_viewers_get_lines_as_they_are_traced(proxy: WatchedProxy) -> None:
+def test_viewers_receive_the_same_lines_as_the_trace(proxy: WatchedProxy) -> None:
     earlier_lines = len(proxy.wait_for_trace())
     with proxy.watch() as viewer:
         proxy.ask(2)
@@ -157,10 +157,10 @@ def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_
 def test_backlog_and_new_lines_have_no_duplicates(proxy: WatchedProxy) -> None:
     proxy.ask(3)
     proxy.wait_for_trace()
-    with proxy.connect() as client, proxy.watch() as live:
+    with proxy.connect() as client, proxy.watch() as live_viewer:
         client.sendall(REQUEST)
         assert client.recv(65536) == ANSWER
-        while live.read_line()["kind"] != "response":
+        while live_viewer.read_line()["kind"] != "response":
             pass
         earlier_lines = proxy.trace_lines()
         with proxy.watch(backlog=True) as viewer:
@@ -172,7 +172,7 @@ def test_backlog_and_new_lines_have_no_duplicates(proxy: WatchedProxy) -> None:
 @pytest.mark.parametrize("detail", ["summary", "full", "raw"])
 def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broker, detail: str) -> None:
     with run_watched(tmp_path, broker.port, "--json", "--detail", detail) as proxy:
-        with proxy.watch() as plain:
+        with proxy.watch() as plain_viewer:
             with proxy.watch(frames=True) as viewer:
                 proxy.ask()
                 lines = [viewer.read_line() for _ in range(4)]
@@ -184,11 +184,11 @@ def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broke
                 lines += [viewer.read_line() for _ in range(4)]
                 assert all("frame" not in line for line in lines[4:])
                 viewer.ask(id=1, do="watch", frames=True)
-            proxy.ask()  # after the viewer has gone
-            plain_lines = [plain.read_line() for _ in range(12)]
-        out, _ = proxy.end()
+            proxy.ask()  # after the viewer has disconnected
+            plain_lines = [plain_viewer.read_line() for _ in range(12)]
+        output, _ = proxy.end()
         trace = proxy.trace_lines()
-    assert [json.loads(line) for line in out.splitlines()] == trace
+    assert [json.loads(line) for line in output.splitlines()] == trace
     frames = [line for line in trace if line["kind"] in ("request", "response")]
     assert len(frames) == 6
     for line in frames:
@@ -204,17 +204,19 @@ def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broke
 
 def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> None:
     rounds = 200
-    with proxy.watch(frames=True) as slow, proxy.watch() as quick:
+    with proxy.watch(frames=True) as slow_viewer, proxy.watch() as quick_viewer:
         with proxy.connect() as client:
             for number in range(rounds):
                 client.sendall(LARGE)
                 assert client.recv(65536) == ANSWER
-                if number % 50 == 49:  # before it also falls behind; not every time, since lines may arrive late
-                    assert {quick.read_line()["kind"] for _ in range(100)} <= {"open", "request", "response"}
+                # Read now and then, so that this viewer does not fall behind too; not in every round, because lines may
+                # arrive late.
+                if number % 50 == 49:
+                    assert {quick_viewer.read_line()["kind"] for _ in range(100)} <= {"open", "request", "response"}
         expected = proxy.wait_for_trace()[-2 * rounds - 2 :]
         lines: list[dict[str, object]] = []
         while not lines or lines[-1]["kind"] not in ("gap", "close"):
-            lines.append(slow.read_line())
+            lines.append(slow_viewer.read_line())
         [gap] = [line for line in lines if line["kind"] == "gap"]
         assert (gap["reason"], gap["connection_id"]) == ("the viewer is too slow", "")
         frame_lines = [line for line in lines if line["kind"] != "gap"]
@@ -223,7 +225,7 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
         ]
         assert len(frame_lines) + gap["frames"] == len(expected)
         proxy.ask()
-        assert slow.read_line()["kind"] == "open"  # it gets all lines again
+        assert slow_viewer.read_line()["kind"] == "open"  # it receives all lines again
     assert "gap" not in kinds(proxy.trace_lines())
 
 
@@ -239,7 +241,9 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
         (b"x" * 80_000, "a request is limited to 65536 bytes"),
     ],
 )
-def test_disconnects_after_an_invalid_request_with_an_error(proxy: WatchedProxy, data: bytes, message: str) -> None:
+def test_invalid_request_is_answered_with_an_error_and_a_disconnect(
+    proxy: WatchedProxy, data: bytes, message: str
+) -> None:
     with RawViewer(proxy.path) as viewer:
         viewer.read_line()
         viewer.socket.sendall(data)
@@ -248,7 +252,7 @@ def test_disconnects_after_an_invalid_request_with_an_error(proxy: WatchedProxy,
         assert reply["error"].startswith(message)
 
 
-def test_rejects_invalid_commands_and_ignores_unknown_options(proxy: WatchedProxy) -> None:
+def test_invalid_commands_are_rejected_and_unknown_options_ignored(proxy: WatchedProxy) -> None:
     with RawViewer(proxy.path) as viewer:
         viewer.read_line()
         assert viewer.ask(id=1, do="dance" * 100) == {
@@ -262,7 +266,7 @@ def test_rejects_invalid_commands_and_ignores_unknown_options(proxy: WatchedProx
         assert viewer.ask(do="watch", later={"added": [1]}) == {"id": None, "watching": True}
 
 
-def test_accepts_at_most_sixteen_viewers(proxy: WatchedProxy) -> None:
+def test_at_most_sixteen_viewers_are_accepted(proxy: WatchedProxy) -> None:
     viewers = [RawViewer(proxy.path) for _ in range(MAX_VIEWERS)]
     assert all(viewer.read_line()["protocol"] == 1 for viewer in viewers)
     with RawViewer(proxy.path) as extra_viewer:
@@ -277,7 +281,7 @@ def test_accepts_at_most_sixteen_viewers(proxy: WatchedProxy) -> None:
     until(is_slot_free)
 
 
-#: Watches, prints a line once it does, and then reads slowly.
+#: A script that watches the proxy, prints a line once it does, and then reads slowly.
 READER = """
 import socket, sys, time
 viewer = socket.socket(socket.AF_UNIX)

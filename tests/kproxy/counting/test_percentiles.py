@@ -1,4 +1,4 @@
-"""Percentiles: their error compared with sorted lists, and the memory they use."""
+"""Percentiles have a limited error compared with sorted lists, and use limited memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kproxy.counting.percentiles import MAX_DURATION, Histogram
 durations = st.one_of(st.integers(0, 100), st.integers(0, 10**7), st.integers(0, MAX_DURATION))
 
 
-def exact_percentile(values: list[int], share: float) -> int:
-    return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
+def exact_percentile(values: list[int], quantile: float) -> int:
+    return sorted(values)[max(1, math.ceil(quantile * len(values))) - 1]
 
 
 def build_histogram(values: list[int]) -> Histogram:
@@ -44,11 +44,11 @@ def test_percentiles_of_short_durations_are_exact() -> None:
 
 
 @given(st.lists(durations, min_size=1), st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0]))
-def test_percentile_is_off_by_at_most_one_sixty_fourth(values: list[int], share: float) -> None:
+def test_percentile_is_off_by_at_most_one_sixty_fourth(values: list[int], quantile: float) -> None:
     durations_histogram = build_histogram(values)
-    [percentile] = durations_histogram.percentiles(share)
+    [percentile] = durations_histogram.percentiles(quantile)
     assert percentile is not None
-    assert abs(percentile - exact_percentile(values, share)) <= exact_percentile(values, share) / 64
+    assert abs(percentile - exact_percentile(values, quantile)) <= exact_percentile(values, quantile) / 64
     assert durations_histogram.count == len(values)
     assert durations_histogram.max == max(values)
 
@@ -56,9 +56,9 @@ def test_percentile_is_off_by_at_most_one_sixty_fourth(values: list[int], share:
 @given(st.lists(st.lists(durations)))
 def test_merged_histogram_equals_a_histogram_of_all_durations(groups: list[list[int]]) -> None:
     merged = Histogram.merged(map(build_histogram, groups))
-    together = build_histogram([value for values in groups for value in values])
-    assert merged.percentiles(0.5, 0.95, 0.99) == together.percentiles(0.5, 0.95, 0.99)
-    assert (merged.count, merged.max) == (together.count, together.max)
+    expected = build_histogram([value for values in groups for value in values])
+    assert merged.percentiles(0.5, 0.95, 0.99) == expected.percentiles(0.5, 0.95, 0.99)
+    assert (merged.count, merged.max) == (expected.count, expected.max)
 
 
 def test_extreme_durations_do_not_grow_the_histogram() -> None:

@@ -1,4 +1,4 @@
-"""Rates and sparklines, compared with counts over lists of times."""
+"""Rates and sparklines are compared with counts over lists of times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.counting.rates import BUCKETS, MINUTE, SECOND, RateClock, RateSeries
 
 START = 1_800_000_000 * SECOND
 
-#: Times that are microseconds to years apart, in any order.
+#: Times between microseconds and years apart, in any order.
 times = st.lists(
     st.one_of(st.integers(0, 10**6), st.integers(0, 90 * SECOND), st.integers(0, 2**60)).map(START.__add__), min_size=1
 )
@@ -33,7 +33,7 @@ def test_last_minute_is_counted_by_second(event_times: list[int]) -> None:
         sum(event_time // SECOND == second for event_time in event_times)
         for second in range(newest - MINUTE + 1, newest + 1)
     )
-    # Events more than a minute before the latest one do not count, whatever their order.
+    # Events more than a minute before the latest one do not count, regardless of their order.
     assert clock.minute(series, now=max(event_times)) == expected
 
 
@@ -45,12 +45,15 @@ def test_all_time_is_counted_in_equal_buckets(event_times: list[int]) -> None:
     buckets = [event_time // clock.width for event_time in event_times]
     assert clock.all_time(series) == tuple(map(buckets.count, range(min(buckets), max(buckets) + 1)))
     assert max(buckets) - min(buckets) < BUCKETS
-    narrower = clock.width // 2
-    assert clock.width == SECOND // 1000 or max(event_times) // narrower - min(event_times) // narrower >= BUCKETS
+    narrower_width = clock.width // 2
+    assert (
+        clock.width == SECOND // 1000
+        or max(event_times) // narrower_width - min(event_times) // narrower_width >= BUCKETS
+    )
 
 
 @given(times, times)
-def test_several_series_are_summed_on_one_axis(first_times: list[int], second_times: list[int]) -> None:
+def test_several_series_are_summed_on_one_time_axis(first_times: list[int], second_times: list[int]) -> None:
     clock = RateClock()
     first, second = clock.series(), clock.series()
     for pair in itertools.zip_longest(first_times, second_times):
@@ -81,7 +84,7 @@ def test_rate_is_the_mean_of_the_last_ten_seconds() -> None:
     assert sum(clock.minute(series, now=now + 90 * SECOND)) == 0
 
 
-def test_rate_of_a_new_series_covers_only_its_own_time() -> None:
+def test_rate_of_a_new_series_covers_only_its_own_duration() -> None:
     clock = RateClock()
     series = clock.series()
     count_events(clock, series, [START, START, START + SECOND // 2])
@@ -89,7 +92,7 @@ def test_rate_of_a_new_series_covers_only_its_own_time() -> None:
     assert rate_at(clock, series, START + 2 * SECOND) == 1.5
 
 
-def test_times_that_run_backwards_rarely_widen_the_axis() -> None:
+def test_times_in_descending_order_rarely_widen_the_axis() -> None:
     clock = RateClock()
     series = clock.series()
     widened: list[int] = []

@@ -8,7 +8,7 @@ from kproxy.filters import FilterError, complete, parse
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "expected_words"),
     [
         ("ap", ["api", "api_key", "api_version"]),
         ("api=Fet", ["Fetch", "FetchSnapshot"]),
@@ -39,9 +39,9 @@ from kproxy.filters import FilterError, complete, parse
         ("\u0130", []),
     ],
 )
-def test_words_that_fit_at_the_cursor_are_suggested(text: str, words: list[str] | None) -> None:
-    suggested = complete(text, len(text))
-    assert suggested == words if words is not None else len(suggested) == 95
+def test_valid_words_at_the_cursor_are_suggested(text: str, expected_words: list[str] | None) -> None:
+    suggestions = complete(text, len(text))
+    assert suggestions == expected_words if expected_words is not None else len(suggestions) == 95
 
 
 def test_only_text_before_the_cursor_is_considered() -> None:
@@ -65,5 +65,5 @@ def test_suggestions_are_valid(prefix: str) -> None:
         text = prefix + word
         try:
             parse(text)
-        except FilterError as error:  # the filter may be incomplete, but has no mistake before its end
+        except FilterError as error:  # the filter may be incomplete, but must be valid up to there
             assert error.start in (len(text), prefix.find("("))  # noqa: PT017

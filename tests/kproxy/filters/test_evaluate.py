@@ -186,12 +186,12 @@ def test_filter_does_not_match_a_fetch_response(text: str) -> None:
         ("group=b*g and latency<1ms", [HEARTBEAT]),
     ],
 )
-def test_absent_column_matches_no_comparison(text: str, expected: list[dict[str, Any]]) -> None:
+def test_absent_column_does_not_match_any_comparison(text: str, expected: list[dict[str, Any]]) -> None:
     lines = [FETCH, HEARTBEAT, REQUEST, UNDECODED, GAP, FINDING, OPEN, CLOSE]
     assert [line for line in lines if parse(text).matches(line)] == expected
 
 
-def test_field_alone_matches_true_flags_and_counts() -> None:
+def test_field_without_a_comparison_matches_true_flags_and_nonzero_counts() -> None:
     assert parse("tls and tls=true and tls!=false").matches(OPEN | {"tls": True})
     assert parse("unanswered and unanswered>1").matches(CLOSE | {"unanswered": 2})
 
@@ -238,7 +238,7 @@ LINES = st.sampled_from([FETCH, HEARTBEAT, REQUEST, UNDECODED, GAP, FINDING])
 
 
 @given(terms=st.lists(TERMS, min_size=1, max_size=5), line=LINES)
-def test_and_or_and_not_combine_terms(terms: list[str], line: dict[str, Any]) -> None:
+def test_terms_can_be_combined_by_and_or_and_not(terms: list[str], line: dict[str, Any]) -> None:
     results = [parse(term).matches(line) for term in terms]
     assert parse(" and ".join(terms)).matches(line) == all(results)
     assert parse(" or ".join(terms)).matches(line) == any(results)
@@ -246,7 +246,9 @@ def test_and_or_and_not_combine_terms(terms: list[str], line: dict[str, Any]) ->
 
 
 @given(first=TERMS, second=TERMS, third=TERMS, line=LINES)
-def test_and_binds_tighter_than_or_and_not_than_both(first: str, second: str, third: str, line: dict[str, Any]) -> None:
+def test_not_binds_tighter_than_and_which_binds_tighter_than_or(
+    first: str, second: str, third: str, line: dict[str, Any]
+) -> None:
     a, b, c = (parse(term).matches(line) for term in (first, second, third))
     assert parse(f"{first} or {second} and not {third}").matches(line) == (a or (b and not c))
     assert parse(f"not {first} and {second} or {third}").matches(line) == ((not a and b) or c)

@@ -1,4 +1,4 @@
-"""Searching without a field: a word or quoted text matches the lines that contain it."""
+"""A filter without a field: a word or quoted text matches the lines that contain it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_withheld_records_are_not_searched() -> None:
     assert not parse("k1").matches(UNDECODED)
 
 
-def test_text_search_reads_the_columns_that_it_needs() -> None:
+def test_text_search_lists_all_columns_that_it_needs() -> None:
     line = RequestLine(v=1, ts="2031-07-08T12:00:00.250000Z", connection_id="a", client="x:1", server="y:2", size=1,
                        offset=0, topics=[TopicEntry("orders")], body={"deep": "er"})  # fmt: skip
     for text in ("orders", "'er'", "y:2"):
@@ -107,7 +107,7 @@ def test_misspelt_field_is_an_error(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_common_search_words_are_not_misspelt_fields() -> None:
+def test_common_search_words_are_not_taken_for_misspelt_fields() -> None:
     words = ["orders", "topic1", "topic-1", "group1", "client-7", "order", "payments", "kafka", "10.0.0.1", "shop"]
     assert [word for word in words if corrected_name(word, BY_NAME)] == []
     assert [api.name for api in apis() if corrected_name(api.name, BY_NAME)] == []

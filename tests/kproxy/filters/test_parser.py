@@ -74,7 +74,7 @@ def test_different_filters_are_not_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "marked", "message"),
+    ("text", "marked_text", "message"),
     [
         ("api=Fetch and lattency>5ms", "lattency", "unknown field 'lattency' at column 15: did you mean 'latency'?"),
         ("TOPIC=a", "TOPIC", "unknown field 'TOPIC' at column 1: did you mean 'topic'?"),
@@ -138,11 +138,11 @@ def test_different_filters_are_not_equal() -> None:
         (r'topic~"\\b"', r'"\\b"', r"invalid pattern '\\b': unexpected '\\b' at column 7"),
     ],
 )
-def test_error_has_a_position_and_advice(text: str, marked: str, message: str) -> None:
+def test_error_message_has_a_position_and_advice(text: str, marked_text: str, message: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert str(caught.value) == message
-    assert text[caught.value.start : caught.value.end] == marked
+    assert text[caught.value.start : caught.value.end] == marked_text
 
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "api" + ")" * 5000, "not " * 5000 + "api"])
@@ -157,7 +157,7 @@ def test_long_filter_is_parsed() -> None:
 
 @given(text=st.text() | st.text(alphabet="api=<>!~&|(),'\"\\ notriLk*?50mz"))
 @example(text="api!~\\")
-def test_any_text_is_a_filter_or_a_located_error(text: str) -> None:
+def test_any_text_is_a_valid_filter_or_an_error_with_a_position(text: str) -> None:
     try:
         parse(text)
     except FilterError as caught:

@@ -1,4 +1,4 @@
-"""Fields of records: `value.order.id`, `key`, `header.traceparent`."""
+"""Filters on fields of records: `value.order.id`, `key` and `header.traceparent`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def body(*records: dict[str, Any]) -> dict[str, Any]:
     return {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
 
 
-def json(data: Any) -> dict[str, Any]:
+def json_value(data: Any) -> dict[str, Any]:
     return {"format": "json", "data": data}
 
 
@@ -30,10 +30,10 @@ PRODUCE: dict[str, Any] = {
     "body": body(
         {
             "key": {"format": "text", "data": "k1", "guess": True},
-            "value": json(ORDER),
+            "value": json_value(ORDER),
             "headers": [
                 {"key": "traceparent", "value": {"format": "text", "data": "00-4bf92f-01"}},
-                {"key": "app.name", "value": json({"id": "shop"})},
+                {"key": "app.name", "value": json_value({"id": "shop"})},
                 {"key": "empty", "value": None},
             ],
         },
@@ -41,7 +41,7 @@ PRODUCE: dict[str, Any] = {
     ),
 }  # fmt: skip
 WITHHELD = {"format": "(withheld)", "data": "(17 bytes)"}
-#: A frame whose records are bytes in base64, or withheld.
+#: A frame whose records are base64 bytes or withheld.
 UNDECODED: dict[str, Any] = {
     "kind": "request", "api": "Produce",
     "body": body(
@@ -103,8 +103,8 @@ def test_operators_are_suggested_for_a_record_field() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        {"key": None, "value": json({}), "headers": [5, {"key": 5, "value": json(1)}, {}], "topic": 7},
-        {"key": {"format": 1, "data": {"id": []}}, "headers": {"a": json(1)}, "value": 5},
+        {"key": None, "value": json_value({}), "headers": [5, {"key": 5, "value": json_value(1)}, {}], "topic": 7},
+        {"key": {"format": 1, "data": {"id": []}}, "headers": {"a": json_value(1)}, "value": 5},
     ],
 )
 def test_filter_matches_nothing_in_a_malformed_record(record: dict[str, Any]) -> None:
@@ -116,6 +116,6 @@ def test_matching_a_nested_value_takes_linear_time() -> None:
     data: Any = {"end": 1}
     for _ in range(900):
         data = {"a": data, "b": 0}
-    line = {"body": body({"key": None, "value": json(data)})}
+    line = {"body": body({"key": None, "value": json_value(data)})}
     assert parse("value" + ".**.a" * 24 + ".**.end=1").matches(line)
     assert not parse("value" + ".**.a" * 24 + ".**.gone=1").matches(line)

@@ -1,4 +1,4 @@
-"""The timeline of a group laid out on a grid: its glyphs, and where its marks are."""
+"""The timeline of a group is laid out on a grid with the right glyphs and marks."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_cell_shows_and_links_to_its_worst_event() -> None:
     [cells] = lay_out(view, MINUTE, 60).cells
     assert (cells[10].kind, cells[10].severity, cells[10].glyph) == (timeline.REFUSED, "error", "!")
     assert cells[10].row == next(event.row for event in view.lanes[0].recurring if event.error)
-    [coarse] = lay_out(view, MINUTE, 2).cells
-    assert [cell.severity for cell in coarse] == ["error", ""]
+    [coarse_cells] = lay_out(view, MINUTE, 2).cells
+    assert [cell.severity for cell in coarse_cells] == ["error", ""]
 
 
 def test_late_error_is_shown_at_the_time_of_the_response() -> None:
@@ -107,7 +107,7 @@ def test_silent_member_is_marked_until_its_next_heartbeat() -> None:
     assert {cell.severity for cell in a[9:31]} == {"error"}
 
 
-def test_legend_names_every_kind() -> None:
+def test_legend_lists_every_kind_of_event() -> None:
     legend_kinds = {kind for kind, _ in LEGEND}
     assert legend_kinds == {*UNICODE} - {timeline.NOTHING}
     assert legend_kinds >= {*EventKind}
@@ -125,7 +125,7 @@ def test_legend_names_every_kind() -> None:
         (60, 5, ""),
     ],
 )
-def test_time_marks_are_round_times_and_fit(seconds: float, columns: int, axis: str) -> None:
+def test_time_marks_are_round_times_that_fit_the_width(seconds: float, columns: int, axis: str) -> None:
     story = Story()
     story.joined(0, "a")
     grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
@@ -147,32 +147,32 @@ windows = st.builds(lambda start, length: Window(start, start + length), st.inte
 
 
 @given(windows, st.floats(0.01, 100), st.integers(0, 2 * 10**18))
-def test_zooming_keeps_the_time_under_the_pointer(window: Window, factor: float, at: int) -> None:
+def test_zooming_keeps_the_time_at_the_pointer_in_place(window: Window, factor: float, at: int) -> None:
     zoomed = window.zoomed(factor, at)
     at = min(max(at, window.start), window.end)
     assert timeline.MIN_LENGTH <= zoomed.length <= timeline.MAX_LENGTH
     assert zoomed.start <= at <= zoomed.end
     if zoomed.length not in (timeline.MIN_LENGTH, timeline.MAX_LENGTH):
-        share = (at - window.start) / window.length
-        assert (at - zoomed.start) / zoomed.length == pytest.approx(share, abs=1e-5)
+        fraction = (at - window.start) / window.length
+        assert (at - zoomed.start) / zoomed.length == pytest.approx(fraction, abs=1e-5)
 
 
 @given(windows, st.floats(-3, 3))
-def test_panning_keeps_the_length(window: Window, share: float) -> None:
-    panned = window.panned(share)
+def test_panning_keeps_the_length(window: Window, fraction: float) -> None:
+    panned = window.panned(fraction)
     assert panned.length == window.length
-    assert panned.start - window.start == int(window.length * share)
+    assert panned.start - window.start == int(window.length * fraction)
 
 
 @given(windows, st.integers(1, 300))
-def test_columns_and_times_are_inverse(window: Window, columns: int) -> None:
+def test_column_of_a_columns_time_is_the_same_column(window: Window, columns: int) -> None:
     for column in range(columns):
         assert window.column(window.time(column, columns), columns) in (column - 1, column)
     assert window.column(window.end, columns) == columns
     assert window.column(window.start - 1, columns) == -1
 
 
-def test_window_covers_everything_or_follows_the_latest_time() -> None:
+def test_window_covers_the_whole_time_or_follows_the_latest_time() -> None:
     window = Window.around(BEGAN, BEGAN + 50 * SECOND)
     assert (window.start, window.end) == (BEGAN, BEGAN + 51 * SECOND)
     assert Window.around(BEGAN, BEGAN).length == timeline.MIN_LENGTH
@@ -185,12 +185,12 @@ def test_window_covers_everything_or_follows_the_latest_time() -> None:
 @given(group_story.inconsistent_lines, windows, st.integers(1, 50))
 def test_inconsistent_lines_can_be_laid_out(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)
-    near = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
+    nearby_window = Window(BEGAN - 10 * SECOND, BEGAN + 130 * SECOND)
     for now in (0, BEGAN + 60 * SECOND):
         for row in groups.rows(now):
             view = groups.view(row.group, now)
             assert view is not None
-            for tested_window in (window, near):
+            for tested_window in (window, nearby_window):
                 grid = lay_out(view, tested_window, columns)
                 assert [len(cells) for cells in grid.cells] == [columns] * len(view.lanes)
                 assert {cell.glyph for cells in grid.cells for cell in cells} <= {*UNICODE.values()}

@@ -1,4 +1,4 @@
-"""The fixture that runs the command line, for tests of the pages that it writes."""
+"""The fixture that runs the command line, for tests of the pages it writes."""
 
 from tests.kproxy.cli.conftest import kproxy
 

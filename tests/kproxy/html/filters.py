@@ -1,4 +1,4 @@
-"""Filters to be evaluated both in Python and, with the page's script, in a browser."""
+"""Filters that are evaluated both in Python and, by the page's script, in a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.filters import test_evaluate, test_line_text, test_parser, test_record_fields
 
-#: More filters for which the two results could differ: numbers, non-Latin letters, patterns.
+#: Further filters whose two results could differ: numbers, non-Latin letters and patterns.
 _MORE = (
     r"topic~'^[\w.]+$'", r"topic~'[]o-r]rd'", r"topic~'(?i)^ORDERS$'", r"topic~'o(r|d){2,3}?e'", r"message~'[\d-]|\.'",
     r"topic~'a\-b'", r"topic~'}'", r"topic~'('", r"topic~')'", r"topic~'a{3,2}'", r"topic~'*'", r"topic~'\b'",
@@ -31,7 +31,7 @@ _MORE = (
 
 
 def sample_texts() -> list[str]:
-    """Return valid and invalid filters: those in the tests of the language, those on its page, and more."""
+    """Return valid and invalid filters: those in the tests of the filter language, those on its page, and more."""
     texts = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
     texts += [f"{field}=1" for field in test_record_fields.INVALID]
     texts += [
@@ -57,7 +57,7 @@ def lines() -> list[Mapping[str, Any]]:
 
 
 def match_results(texts: Iterable[str], lines: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:
-    """Yield for each filter which lines match, or its error message."""
+    """Yield, for each filter, whether each line matches, or the error message if the filter is invalid."""
     for text in texts:
         try:
             line_filter = parse(text)

@@ -1,4 +1,4 @@
-"""Parsed pages, with their elements and their unpacked data."""
+"""Parse HTML pages and unpack the data in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.trace.lines import Line
 
 @dataclass
 class ParsedPage(HTMLParser):
-    """A parsed page: its elements with their attributes, their texts, and the page's data."""
+    """A parsed page: its elements with attributes, the texts of each tag, and the page's data."""
 
     text: str
     elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
@@ -45,7 +45,7 @@ class ParsedPage(HTMLParser):
             self.texts[self._open_tag][-1] += data
 
     def unpacked(self, name: str) -> list[Any]:
-        """Return the values of a list that is packed in chunks."""
+        """Return the values of a list that the page stores in compressed chunks."""
         return [value for chunk in self.data[name] for value in json.loads(zlib.decompress(base64.b64decode(chunk)))]
 
     @property

@@ -1,4 +1,4 @@
-"""The page makes no requests, never turns text from the network into markup, and has the lines of the trace."""
+"""The page makes no requests, never turns text from the network into markup, and contains the lines of the trace."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_page_makes_no_requests(bug: ParsedPage) -> None:
     )
 
 
-def test_page_has_the_lines_of_the_trace(kproxy: Run) -> None:
+def test_page_contains_the_lines_of_the_trace(kproxy: Run) -> None:
     page = ParsedPage(kproxy("dissect", "--html", _BUG).stdout)
     trace_lines = [
         json.loads(line) for line in kproxy("dissect", "--json", "--detail", "full", _BUG).stdout.splitlines()
@@ -69,7 +69,7 @@ def test_page_has_the_lines_of_the_trace(kproxy: Run) -> None:
     assert sorted(map(json.dumps, page.lines)) == sorted(map(json.dumps, trace_lines))
 
 
-def test_page_has_a_summary(bug: ParsedPage) -> None:
+def test_page_contains_a_summary(bug: ParsedPage) -> None:
     data = bug.data
     assert data["files"] == [_BUG.name]
     assert (data["connections"], data["exchanges"], data["frames"], data["refused"], data["unanswered"]) == (
@@ -110,7 +110,7 @@ def test_tables_show_the_overviews() -> None:
     assert page_of(exchange("t"))[0].data["tables"]["transactions"]["rows"] == []
 
 
-def test_response_has_fields_bytes_and_marks(bug: ParsedPage) -> None:
+def test_response_is_shown_with_its_fields_bytes_and_marks(bug: ParsedPage) -> None:
     row = bug.data["causes"][0]["row"]
     [request_entry, response_entry] = [
         line for line in lines_of(_BUG, detail=Detail.RAW) if getattr(line, "api", "") == "Metadata"
@@ -176,7 +176,7 @@ def test_text_from_the_network_does_not_become_markup(topic: str) -> None:
     assert title.startswith("kproxy: ")
 
 
-def test_page_has_decoded_records() -> None:
+def test_page_shows_decoded_records() -> None:
     page, _ = page_of(exchange("orders"))
     [record] = page.sides(0)[0]["records"]
     assert (record["topic"], record["partition"]) == ("orders", 0)
@@ -206,7 +206,7 @@ def test_lines_without_bytes_show_their_columns_and_body() -> None:
     assert "frame" not in response_side
 
 
-def test_events_are_rows_without_sides(bug: ParsedPage) -> None:
+def test_events_are_rows_without_a_request_or_response(bug: ParsedPage) -> None:
     rows = bug.unpacked("rows")
     assert [row[12] for row in rows if row[12]] == ["open", "open", "close", "close"]
     assert all(bug.data["places"][number] == -1 for number, row in enumerate(rows) if row[12])
@@ -288,8 +288,8 @@ def test_page_covers_several_files_and_omits_ignored_rules(kproxy: Run) -> None:
 def test_warnings_about_the_input_do_not_name_its_directory(kproxy: Run, tmp_path: Path) -> None:
     truncated = tmp_path / "torn.pcap"
     truncated.write_bytes(gzip.decompress(_BUG.read_bytes())[:900])
-    http = _STORY.with_name("http-on-kafkas-port.pcap.gz")
-    process = kproxy("dissect", "--html", truncated, http)
+    http_capture = _STORY.with_name("http-on-kafkas-port.pcap.gz")
+    process = kproxy("dissect", "--html", truncated, http_capture)
     assert ParsedPage(process.stdout).data["notes"] == [
         "torn.pcap: the file ends inside packet 9, after 68 of 173 bytes; everything before that point was read",
         "http-on-kafkas-port.pcap.gz: no Kafka connection in 6 packets; other TCP connections: 1 HTTP",
@@ -304,14 +304,14 @@ def test_page_without_lines_is_empty() -> None:
 
 
 def test_script_knows_every_field_of_the_filter_language(bug: ParsedPage) -> None:
-    """A field reads the column of the same name unless READS has an entry; tests/peers runs the script in a browser."""
+    """A field reads the column of the same name unless it is in READS; tests/peers runs the script in a browser."""
     [script] = [text for text in bug.texts["script"] if "const READS = {" in text]
     reads_block = re.search(r"const READS = \{(.*?)\n\};", script, re.DOTALL)
     assert reads_block is not None
-    read = set(re.findall(r"(?:^  |, )(\w+): ", reads_block[1], re.MULTILINE))
-    line_fields = [field for field in FIELDS if field.kind is not Kind.RECORD]  # filter_records.js
-    assert {field.name for field in line_fields if field.many or field.columns != {field.name}} <= read
-    assert read <= {field.name for field in FIELDS}
+    read_fields = set(re.findall(r"(?:^  |, )(\w+): ", reads_block[1], re.MULTILINE))
+    line_fields = [field for field in FIELDS if field.kind is not Kind.RECORD]  # records are read by filter_records.js
+    assert {field.name for field in line_fields if field.many or field.columns != {field.name}} <= read_fields
+    assert read_fields <= {field.name for field in FIELDS}
     by_name = {name: field for name, *field in bug.data["fields"]}
     assert by_name.keys() == {field.name for field in FIELDS}
     assert by_name["latency_us"] == [["latency"], "duration", False, 1, []]
@@ -337,8 +337,8 @@ class _Terminal(io.StringIO):
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     work = BrowseSession.work
     for terminal in (_Terminal(), io.StringIO()):
-        turns = iter([True, True])
-        monkeypatch.setattr(BrowseSession, "work", lambda *args, more=turns: work(*args) or next(more, False))
+        more_turns = iter([True, True])
+        monkeypatch.setattr(BrowseSession, "work", lambda *args, more=more_turns: work(*args) or next(more, False))
         monkeypatch.setattr("sys.stderr", terminal)
         page_of(exchange("t"))
         if terminal.isatty():

@@ -1,4 +1,4 @@
-"""The application's colours: their contrast (WCAG 2.2) and how distinct they are with colour vision deficiencies."""
+"""The application's colours have enough contrast (WCAG 2.2) and stay distinct with colour vision deficiencies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFICIENCIES = {
 }
 #: Colours that are next to each other in charts and lists. Error and warning also differ in shape and words.
 _MARKS = ("accent", "error", "warning", "topic", "text", "dim")
-#: In CIE76, where 2.3 is just noticeable.
+#: The minimum CIE76 colour difference; 2.3 is just noticeable.
 _MIN_DISTANCE = 10
 
 
@@ -47,8 +47,8 @@ def luminance(colour: Rgb) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(rgb: Rgb, background: Rgb) -> float:
-    darker, lighter = sorted((luminance(rgb), luminance(background)))
+def contrast(colour: Rgb, background: Rgb) -> float:
+    darker, lighter = sorted((luminance(colour), luminance(background)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
@@ -77,7 +77,7 @@ def test_contrast_and_distance_are_measured_correctly() -> None:
     assert contrast(black, white) == pytest.approx(21)
     assert contrast(grey, white) == pytest.approx(4.54, abs=0.01)
     assert distance(black, white) == pytest.approx(100, abs=0.1)
-    red, green = linear("c00000"), linear("6a6a00")  # deuteranopes confuse these
+    red, green = linear("c00000"), linear("6a6a00")  # people with deuteranopia confuse these
     assert distance(simulate(red, "deuteranopia"), simulate(green, "deuteranopia")) < distance(red, green) / 3
 
 
@@ -103,12 +103,12 @@ def test_marks_differ_from_the_background_and_from_each_other(theme: str, defici
     colours = {name: simulate(colour, deficiency) for name, colour in palette(theme).items()}
     for mark in _MARKS:
         assert contrast(colours[mark], colours["back"]) >= 3, mark
-    too_close = {
+    similar_pairs = {
         pair: round(distance(colours[pair[0]], colours[pair[1]]), 1)
         for pair in combinations(_MARKS, 2)
         if distance(colours[pair[0]], colours[pair[1]]) < _MIN_DISTANCE
     }
-    assert too_close == {}
+    assert similar_pairs == {}
 
 
 def test_style_sheets_share_their_colours() -> None:

@@ -17,7 +17,7 @@ HOSTILE = "</pre><script>alert(1)</script>\x1b[31m&amp;"
 
 
 async def _run(_: object) -> None:
-    """Never called."""
+    """Do nothing; a check needs a function, but the page never runs it."""
 
 
 def _result(identity: str, outcome: str, sentence: str = "") -> CheckResult:

@@ -23,7 +23,7 @@ from kproxy.trace.lines import (
 from tests.kproxy.frames import framed, request, response
 from tests.kproxy.stories import Teller
 
-MS = 1_000_000
+NS_PER_MS = 1_000_000
 AT = 1_700_000_000_000_000_000
 
 PRODUCE = {
@@ -77,7 +77,7 @@ def test_response_line_repeats_columns_of_its_request() -> None:
     )
     session.client_sends(join_request)
     line = session.server_sends(
-        response("JoinGroup", 5, {"error_code": 25, "throttle_time_ms": 3}, correlation_id=9), 7 * MS
+        response("JoinGroup", 5, {"error_code": 25, "throttle_time_ms": 3}, correlation_id=9), 7 * NS_PER_MS
     )
     assert isinstance(line, ResponseLine)
     assert (line.api, line.api_version, line.client_id) == ("JoinGroup", 5, "test")
@@ -297,14 +297,14 @@ def test_skipped_request_still_gets_its_response() -> None:
     [skipped] = session.inspector.skip(5, Direction.REQUEST, frame[:20], len(frame) - 4, at=AT, reason="behind")
     assert isinstance(skipped, RequestLine)
     assert skipped.not_decoded == "behind"
-    line = session.server_sends(response("Metadata", 4, {}, correlation_id=3), MS)
+    line = session.server_sends(response("Metadata", 4, {}, correlation_id=3), NS_PER_MS)
     assert (line.api, line.latency_us, line.not_decoded) == ("Metadata", 1000, None)
 
 
 def test_close_line_has_totals_and_unanswered_requests() -> None:
     session = ObservedConnection()
     session.client_sends(request("Metadata", 1, {}))
-    close = session.close(at=AT + 2000 * MS, by="client", how="fin")
+    close = session.close(at=AT + 2000 * NS_PER_MS, by="client", how="fin")
     assert (close.by, close.how, close.requests, close.responses, close.unanswered) == ("client", "fin", 1, 0, 1)
     assert close.request_bytes > 0
     assert [line.code for line in session.lines if isinstance(line, FindingLine)] == ["C004"]
@@ -324,7 +324,7 @@ def test_batched_data_yields_the_same_lines_as_single_pieces() -> None:
     # Without stall lines, nothing else flushes.
     one_by_one, batched = ObservedConnection(partial=True), ObservedConnection(partial=True)
     for direction, data, second in pieces:
-        at = AT + second * 1000 * MS
+        at = AT + second * 1000 * NS_PER_MS
         one_by_one.lines += one_by_one.inspector.data(5, direction, data, at=at)
         batched.lines += batched.inspector.receive(5, direction, data, at=at)
     one_by_one.close()

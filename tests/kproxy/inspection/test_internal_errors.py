@@ -67,11 +67,11 @@ def break_rule(patch: Patch) -> None:
         yield from ()
 
     rule = rules.Rule("Z999", "z", rules.Severity.INFO, None, "0", (), (), check)
-    original_interested = rules._dispatch
+    original_dispatch = rules._dispatch
     patch.setattr(
         rules, "_dispatch",
         lambda event, *args: (
-            *((rule,) if isinstance(event, RequestReceived) else ()), *original_interested(event, *args)
+            *((rule,) if isinstance(event, RequestReceived) else ()), *original_dispatch(event, *args)
         ),
     )  # fmt: skip
 
@@ -209,13 +209,13 @@ def test_explain_json_continues_after_an_internal_error(
     monkeypatch.setattr(sys, "stdin", io.StringIO("".join(json.dumps(frame) + "\n" for frame in frames())))
     assert main(["explain", "--json", "-"]) == 1
     sys.stdout.flush()
-    first, failed, last = (json.loads(line) for line in capfdbinary.readouterr().out.splitlines())
+    first, failed_entry, last = (json.loads(line) for line in capfdbinary.readouterr().out.splitlines())
     assert first | {"id": 2} == last
     assert last["fields"]
-    assert failed["id"] == 1
-    [finding] = [finding for finding in failed["findings"] if finding["code"] == "K007"]
+    assert failed_entry["id"] == 1
+    [finding] = [finding for finding in failed_entry["findings"] if finding["code"] == "K007"]
     assert "TypeError" in finding["message"]
-    assert ("error" in failed) == (break_part not in (break_rule, break_tracker))
+    assert ("error" in failed_entry) == (break_part not in (break_rule, break_tracker))
     assert internal_errors
 
 

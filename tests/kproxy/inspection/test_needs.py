@@ -1,4 +1,4 @@
-"""An inspection that skips columns that nobody reads yields the other columns unchanged."""
+"""Skipping the columns that nobody reads leaves the other columns of an inspection unchanged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_skipped_work_does_not_change_other_columns(path: Path) -> None:
 
 
 @pytest.mark.parametrize("needs", [Needs(False, False, False), Needs(False, False), EVERYTHING])
-def test_waiting_requests_have_their_lines_whatever_is_needed(needs: Needs) -> None:
+def test_waiting_requests_keep_their_lines_whatever_columns_are_needed(needs: Needs) -> None:
     inspector = Inspector("c", needs=needs)
     inspector.open(0, "a:1", "b:9092", at=1)
     [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
@@ -107,7 +107,7 @@ def test_needs_are_derived_from_the_columns(columns: set[str], needs: Needs) -> 
 
 
 @pytest.mark.parametrize(
-    ("filter_text", "findings"),
+    ("filter_text", "needs_findings"),
     [
         ("api=Fetch", False),
         ("error", False),
@@ -121,8 +121,8 @@ def test_needs_are_derived_from_the_columns(columns: set[str], needs: Needs) -> 
         ("finding=L005", True),
     ],
 )
-def test_filter_needs_findings_only_if_it_can_match_them(filter_text: str, findings: bool) -> None:
-    assert needs_of(parse(filter_text).needed_columns).findings == findings
+def test_filter_needs_findings_only_if_it_can_match_them(filter_text: str, needs_findings: bool) -> None:
+    assert needs_of(parse(filter_text).needed_columns).findings == needs_findings
 
 
 def test_response_has_no_group_if_the_request_has_an_empty_group_id() -> None:

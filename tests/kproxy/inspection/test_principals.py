@@ -15,12 +15,12 @@ HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n
 METADATA = '> Metadata v9 {"topics": null}\n< {}\n'
 
 
-def login(mechanism: str, *messages: bytes, lifetime: int = 0) -> str:
+def login(mechanism: str, *messages: bytes, lifetime_ms: int = 0) -> str:
     """Return the story of a login in which client and server messages alternate."""
     story = HANDSHAKE % (1, mechanism, mechanism)
     for client, server in zip(messages[::2], messages[1::2], strict=True):
         story += f'> SaslAuthenticate v1 {{"auth_bytes": "{client.hex()}"}}\n'
-        story += f'< {{"auth_bytes": "{server.hex()}", "session_lifetime_ms": {lifetime}}}\n'
+        story += f'< {{"auth_bytes": "{server.hex()}", "session_lifetime_ms": {lifetime_ms}}}\n'
     return story
 
 
@@ -73,10 +73,10 @@ def principals(lines: list[Line]) -> list[str | None]:
 def test_lines_have_the_principal_once_the_server_accepts_the_login(story: str, principal: str | None) -> None:
     login_frame_count = len(principals(lines_of_story(story)))
     frame_principals = principals(lines_of_story(story + METADATA))
-    raw_kerberos = "v0" in story and "GSSAPI" in story
+    is_raw_kerberos = "v0" in story and "GSSAPI" in story
     assert frame_principals[: login_frame_count - 1] == [None] * (login_frame_count - 1)
-    assert frame_principals[login_frame_count if raw_kerberos else login_frame_count - 1 :] == [principal] * (
-        2 if raw_kerberos else 3
+    assert frame_principals[login_frame_count if is_raw_kerberos else login_frame_count - 1 :] == [principal] * (
+        2 if is_raw_kerberos else 3
     )
 
 
@@ -96,7 +96,7 @@ def test_findings_and_close_line_have_the_principal() -> None:
         (login("PLAIN", *PLAIN) + "lose > 40\n", "User:alice"),
         (login("PLAIN", *PLAIN) + "lose < 40\n", "User:alice"),
         ("lose > 40\n" + login("PLAIN", *PLAIN), "User:alice"),
-        (login("PLAIN", *PLAIN, lifetime=5000) + "+4s\n" + login("PLAIN", *PLAIN), "User:alice"),
+        (login("PLAIN", *PLAIN, lifetime_ms=5000) + "+4s\n" + login("PLAIN", *PLAIN), "User:alice"),
         (login("SCRAM-SHA-256", *SCRAM[:3], b"e=invalid-proof"), None),
         (login("OAUTHBEARER", bearer(sub="carol")[0], b'{"status":"invalid_token"}'), None),
         (login("PLAIN", b"\0" + b"a" * 1000 + b"\0x", b""), None),
@@ -107,7 +107,7 @@ def test_principal_survives_losses_and_renewals_but_not_failed_logins(story: str
 
 
 def test_client_keeps_its_principal_while_it_reauthenticates() -> None:
-    story = login("PLAIN", *PLAIN, lifetime=5000)
+    story = login("PLAIN", *PLAIN, lifetime_ms=5000)
     login_frame_count = len(principals(lines_of_story(story)))
     frame_principals = principals(lines_of_story(story + "+4s\n" + login("PLAIN", *PLAIN)))
     assert frame_principals[login_frame_count:] == ["User:alice"] * 4

@@ -31,8 +31,8 @@ def produce(*batches: dict[str, Any]) -> bytes:
     return request("Produce", 9, body)
 
 
-def batch(count: int, compression: str = "zstd", **others: Any) -> dict[str, Any]:
-    return {"compression": compression, "records": [RECORD | others] * count}
+def batch(count: int, compression: str = "zstd", **fields: Any) -> dict[str, Any]:
+    return {"compression": compression, "records": [RECORD | fields] * count}
 
 
 class LimitedInspection:
@@ -74,9 +74,9 @@ def _batches(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("payloads", [True, False])
 def test_highly_compressed_records_are_omitted_and_counted(*, payloads: bool) -> None:
     [decoded] = LimitedInspection(payloads=payloads).batches(produce(batch(20_000)))
-    left_out = decoded["records_left_out"]
-    assert len(decoded["records"]) + left_out == 20_000
-    assert left_out > 15_000
+    omitted_count = decoded["records_left_out"]
+    assert len(decoded["records"]) + omitted_count == 20_000
+    assert omitted_count > 15_000
     assert all(isinstance(record["value"], dict) for record in decoded["records"])
     assert len(decoded["records"]) > 100
 
@@ -99,7 +99,7 @@ def test_time_that_runs_backwards_adds_no_budget() -> None:
     assert counts[2] < 50
 
 
-def test_steps_that_arrive_in_small_parts_add_up() -> None:
+def test_budget_steps_earned_in_small_parts_add_up() -> None:
     budget = RecordBudget(advance=3000, per_second=1000)
     for at in range(0, SECOND, SECOND // 10_000):
         with budget.allowance(0, at=at, decodes_values=True) as allowance:
@@ -145,8 +145,8 @@ def test_omits_wrapped_messages_above_the_budget(magic: int) -> None:
 
 def test_omits_internal_records_above_the_budget() -> None:
     frame = produce(batch(5000, key=bytes((0, 1, 0, 1, 103, 0, 1, 116, 0, 0, 0, 0)), value=None))
-    offsets = frame.replace(b"\x02t\x02", b"\x13__consumer_offsets\x02", 1)
-    frame = (len(offsets) - 4).to_bytes(4, "big") + offsets[4:]
+    offsets_frame = frame.replace(b"\x02t\x02", b"\x13__consumer_offsets\x02", 1)
+    frame = (len(offsets_frame) - 4).to_bytes(4, "big") + offsets_frame[4:]
     [decoded] = LimitedInspection().batches(frame)
     assert decoded["records"][0]["key"]["type"] == "OffsetCommitKey"
     assert len(decoded["records"]) + decoded["records_left_out"] == 5000

@@ -50,7 +50,7 @@ def last_line_of_each_stall(lines: list[StallLine]) -> list[StallLine]:
     ]
 
 
-def comparable(lines: list[StallLine]) -> list[DetectedStall]:
+def comparable_stalls(lines: list[StallLine]) -> list[DetectedStall]:
     return sorted(
         (
             line.stall, nanoseconds(line.since) // 1000, line.until and nanoseconds(line.until) // 1000,
@@ -63,7 +63,7 @@ def comparable(lines: list[StallLine]) -> list[DetectedStall]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_last_line_of_a_stall_matches_the_terminal(name: str) -> None:
     lines, now = build_case(name)
-    assert comparable(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
+    assert comparable_stalls(recorded_stalls(lines, now)) == detect_stalls(lines, name, now)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_last_line_of_a_stall_matches_the_terminal(name: str) -> None:
 def test_stall_lines_of_real_groups_match_the_terminal(name: str) -> None:
     lines = lines_of(name)
     now = nanoseconds(lines[-1].ts)
-    assert comparable(recorded_stalls(lines, now)) == detect_stalls(lines, "billing", now)
+    assert comparable_stalls(recorded_stalls(lines, now)) == detect_stalls(lines, "billing", now)
 
 
 def test_writes_a_stall_when_it_starts_worsens_doubles_and_ends() -> None:
@@ -89,9 +89,9 @@ def test_writes_a_stall_when_it_starts_worsens_doubles_and_ends() -> None:
 @pytest.mark.parametrize("name", list(CASES))
 def test_stall_is_reported_when_detected_and_when_it_worsens(name: str) -> None:
     lines, now = build_case(name)
-    written = recorded_with_findings(lines, now)
+    written_lines = recorded_with_findings(lines, now)
     severities_by_stall: dict[tuple[str, str, str, int | None], list[str]] = {}
-    for previous, line in zip([None, *written], written, strict=False):
+    for previous, line in zip([None, *written_lines], written_lines, strict=False):
         if isinstance(line, StallLine):
             severities = severities_by_stall.setdefault(
                 (line.stall, line.since, line.connection_id, line.request_offset), []
@@ -106,7 +106,7 @@ def test_stall_is_reported_when_detected_and_when_it_worsens(name: str) -> None:
                 )
                 assert previous.message == f"group {line.group_id!r}: {line.message}"
                 assert previous.offset == line.request_offset
-    assert sum(map(len, severities_by_stall.values())) == sum(isinstance(line, FindingLine) for line in written)
+    assert sum(map(len, severities_by_stall.values())) == sum(isinstance(line, FindingLine) for line in written_lines)
 
 
 def test_stall_line_has_members_broker_and_error() -> None:
@@ -137,7 +137,7 @@ def test_writes_stalls_as_time_passes_and_at_the_end() -> None:
 def test_internal_error_in_group_tracking_does_not_stop_the_inspection(
     monkeypatch: pytest.MonkeyPatch, internal_errors: list[Failure]
 ) -> None:
-    monkeypatch.setattr("kproxy.inspection.stall_lines.lasting_stalls", lambda group, at: 1 / 0)
+    monkeypatch.setattr("kproxy.inspection.stall_lines.ongoing_stalls", lambda group, at: 1 / 0)
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
@@ -155,9 +155,9 @@ def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool
     for generation in range(1, 8):
         story.joined(3 * generation, "a", generation=generation)
     lines = sorted(story.lines, key=lambda line: line.ts)
-    written = recorded_with_findings(lines, BEGAN + int(now * SECOND))
-    assert [line.code for line in written if isinstance(line, FindingLine)] == ["G015"]
-    stalls = [line for line in written if isinstance(line, StallLine) and line.stall == "disturbed"]
+    written_lines = recorded_with_findings(lines, BEGAN + int(now * SECOND))
+    assert [line.code for line in written_lines if isinstance(line, FindingLine)] == ["G015"]
+    stalls = [line for line in written_lines if isinstance(line, StallLine) and line.stall == "disturbed"]
     assert [stall.until is not None for stall in stalls][-1] is is_over
     assert all(stall.until is None for stall in stalls[:-1])
 
@@ -181,17 +181,17 @@ def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Calla
     story.send_heartbeats(10, 40, "a")
     continue_story(story)
     lines = sorted(story.lines, key=lambda line: line.ts)
-    written = recorded_with_findings(lines, BEGAN + 40 * SECOND)
-    assert code in {line.code for line in written if isinstance(line, FindingLine)}
-    [*_, last_stall] = [line for line in written if isinstance(line, StallLine)]
+    written_lines = recorded_with_findings(lines, BEGAN + 40 * SECOND)
+    assert code in {line.code for line in written_lines if isinstance(line, FindingLine)}
+    [*_, last_stall] = [line for line in written_lines if isinstance(line, StallLine)]
     assert last_stall.until is not None
     causes = Causes()
-    for line in written:
+    for line in written_lines:
         causes.add(line)
     assert not any(cause.lasts for cause in causes.verdict())
 
 
-def test_finding_of_a_stall_has_the_api_of_its_request() -> None:
+def test_stall_finding_names_the_api_of_its_request() -> None:
     lines, now = build_case("leader_is_not_seen")
     findings = [line for line in recorded_with_findings(lines, now) if isinstance(line, FindingLine)]
     [request_line] = [line for line in lines if isinstance(line, RequestLine) and line.offset == 200]

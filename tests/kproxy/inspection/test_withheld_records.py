@@ -43,11 +43,11 @@ def four_byte_pieces(planted: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy"])
 def test_withholds_damaged_records(codec: str) -> None:
-    for flip in (None, *range(0, 200, 7)):
-        message = read_request(produce(codec, flipped_index=flip))
+    for flipped_index in (None, *range(0, 200, 7)):
+        message = read_request(produce(codec, flipped_index=flipped_index))
         body = encode_json(withhold_records(message, embedded.presentable_body(message))).decode()
-        assert not [shape for shape in SHAPES if shape in body], flip
-        assert b"planted" not in frame_without_records(message), flip
+        assert not [shape for shape in SHAPES if shape in body], flipped_index
+        assert b"planted" not in frame_without_records(message), flipped_index
 
 
 def test_batch_headers_are_not_withheld() -> None:
@@ -60,7 +60,7 @@ def test_batch_headers_are_not_withheld() -> None:
 
 def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
     valid_frame = produce()
-    content = [
+    content_positions = [
         offset + index
         for planted in CONTENT
         for offset in positions_of(planted, valid_frame)
@@ -75,7 +75,7 @@ def test_numbers_of_damaged_batches_do_not_reveal_values() -> None:
             if message.error is not None:
                 continue
             withheld_frame = frame_without_records(message)
-            assert not [position for position in content if withheld_frame[position]], (offset, bits)
+            assert not [position for position in content_positions if withheld_frame[position]], (offset, bits)
             numbers = b" ".join(
                 integer.to_bytes(8)
                 for integer in integers(withhold_records(message, embedded.presentable_body(message)))

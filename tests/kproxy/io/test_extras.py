@@ -1,4 +1,4 @@
-"""Messages that suggest an extra show a working command."""
+"""Messages that suggest installing an extra show a command that works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.io import extras
 
 
 @pytest.mark.parametrize(("extra", "package"), [("tls", "cryptography"), ("web", "aiohttp"), ("spark", "pyspark")])
-def test_command_has_this_python_and_the_packages_of_the_extra(extra: str, package: str) -> None:
+def test_command_uses_this_python_and_the_packages_of_the_extra(extra: str, package: str) -> None:
     command = shlex.split(extras.install_command(extra))
     assert command[:4] == [sys.executable, "-m", "pip", "install"]
     assert any(requirement.startswith(package) for requirement in command[4:])
@@ -26,12 +26,12 @@ def test_pip_accepts_the_command() -> None:
     assert process.returncode == 0, process.stderr  # cryptography is installed, so no index is needed
 
 
-def test_suggests_uv_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_is_suggested_if_pip_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None)
     assert extras.install_command("web").startswith(f"uv pip install --python {sys.executable} ")
 
 
-def test_suggests_a_command_in_a_source_tree_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_tree_without_metadata_suggests_a_local_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def requires(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 

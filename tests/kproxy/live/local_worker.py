@@ -21,7 +21,7 @@ from kproxy.trace.lines import Detail
 class LocalWorker:
     """A worker that replies when the pool waits. Its socket is always readable."""
 
-    lives: ClassVar[list[bool]] = []  # whether each of the next workers lives; later workers do
+    lives: ClassVar[list[bool]] = []  # whether each of the next workers stays alive; all later ones do
     detail: ClassVar = Detail.SUMMARY
     encodings: ClassVar[tuple[Detail, ...]] = ()
 

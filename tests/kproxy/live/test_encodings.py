@@ -44,7 +44,7 @@ def detail_of(line: Any) -> Detail:
 
 
 @pytest.fixture
-def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
+def encoding_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
     """Count the encodings of frame lines by kind and offset, and by detail."""
     counts: Counter[tuple[str, Detail]] = Counter()
     encoder = msgspec.json.Encoder()
@@ -144,7 +144,7 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 )
 def test_encodes_each_detail_once(
     inspect: Inspect,
-    encoded: Counter[tuple[str, Detail]],
+    encoding_counts: Counter[tuple[str, Detail]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     output: OutputOptions,
@@ -156,17 +156,19 @@ def test_encodes_each_detail_once(
         monkeypatch.setattr(sys, "stdout", stdout)
         summary = inspect(output, detail, **options)
     assert summary.frames == 6  # no matter which process has counted them
-    assert {detail for _, detail in encoded} == expected
-    assert len(encoded) == 6 * len(expected)
-    assert set(encoded.values()) == {1}
+    assert {detail for _, detail in encoding_counts} == expected
+    assert len(encoding_counts) == 6 * len(expected)
+    assert set(encoding_counts.values()) == {1}
 
 
 def test_single_inspector_without_consumers_encodes_nothing(
-    inspect: Inspect, encoded: Counter[tuple[str, Detail]], request: pytest.FixtureRequest
+    inspect: Inspect, encoding_counts: Counter[tuple[str, Detail]], request: pytest.FixtureRequest
 ) -> None:
     inspect(TEXT, FULL, traced=False)
     uses_workers = "two" in request.node.callspec.id
-    assert {detail for _, detail in encoded} == ({SUMMARY} if uses_workers else set())  # workers encode to send a line
+    assert {detail for _, detail in encoding_counts} == (
+        {SUMMARY} if uses_workers else set()
+    )  # workers encode to send a line
 
 
 def test_json_has_neither_ignored_findings_nor_frames(
@@ -186,7 +188,7 @@ def test_json_has_neither_ignored_findings_nor_frames(
 
 
 @pytest.mark.parametrize(
-    ("output", "traced", "viewers", "decodes", "expected"),
+    ("output", "traced", "has_viewers", "decodes_payloads", "expected"),
     [
         (QUIET, True, False, False, (FULL,)),
         (QUIET, True, True, False, (FULL, SUMMARY)),
@@ -200,11 +202,16 @@ def test_json_has_neither_ignored_findings_nor_frames(
     ],
 )
 def test_workers_encode_the_details_of_consumers(
-    tmp_path: Path, output: OutputOptions, traced: bool, viewers: bool, decodes: bool, expected: tuple[Detail, ...]
+    tmp_path: Path,
+    output: OutputOptions,
+    traced: bool,
+    has_viewers: bool,
+    decodes_payloads: bool,
+    expected: tuple[Detail, ...],
 ) -> None:
     enabled: Any = object()
     options = InspectorOptions(
-        output, Selection(), FULL, tmp_path if traced else None, control=enabled if viewers else None,
-        record_values=enabled if decodes else None,
+        output, Selection(), FULL, tmp_path if traced else None, control=enabled if has_viewers else None,
+        record_values=enabled if decodes_payloads else None,
     )  # fmt: skip
     assert options.encodings == expected

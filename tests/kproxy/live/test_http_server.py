@@ -92,7 +92,7 @@ async def test_python_client_reads_the_response() -> None:
         (b"GET /fails HTTP/1.1\r\n\r\n", 500),
     ],
 )
-async def test_requests_get_the_right_status(request_: bytes, status: int) -> None:
+async def test_requests_get_the_correct_status(request_: bytes, status: int) -> None:
     async with run_server() as (server, failures):
         status_line, _ = await fetch(server, request_)
         assert status_line.startswith(f"HTTP/1.1 {status} ".encode())

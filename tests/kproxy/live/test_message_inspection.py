@@ -34,7 +34,7 @@ def test_searches_for_a_frame_only_after_a_restart(inspection: MessageInspection
 def test_counts_connections_that_opened_and_closed_unseen(inspection: MessageInspection) -> None:
     for connections in (1, 2):
         inspection.lines(tap_messages.Missed(AT, connections, 10))
-    assert inspection.missed == 3
+    assert inspection.missed_count == 3
 
 
 def test_hint_of_a_tls_failure_names_the_option_that_fixes_it(inspection: MessageInspection) -> None:

@@ -25,10 +25,10 @@ def late_mentions(story: str, seconds: int = 0) -> list[tuple[int, str, int, int
     mentions: list[tuple[int, str, int, int]] = []
     for second in range(1, seconds + 1):
         teller.tell("+1s")
-        waiting = teller.inspector.still_waiting(at=teller.at)
+        waiting_responses = teller.inspector.still_waiting(at=teller.at)
         mentions += [
             (second, waiting_response.request.api or "?", waiting_response.seconds, waiting_response.others)
-            for waiting_response in waiting
+            for waiting_response in waiting_responses
         ]
     return mentions
 
@@ -53,7 +53,7 @@ def test_response_ends_the_wait_and_the_next_request_is_timed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("story", "first_second"),
+    ("story", "expected_second"),
     [
         ('> Fetch v11 {"max_wait_ms": 20000}\n', 25),
         ('> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n', 65),
@@ -63,8 +63,8 @@ def test_response_ends_the_wait_and_the_next_request_is_timed() -> None:
         ),  # its timeout is only a limit: brokers do not delay it by design
     ],
 )
-def test_request_that_may_be_delayed_is_late_after_its_timeout(story: str, first_second: int) -> None:
-    assert late_mentions(story, 100)[0][0] == first_second
+def test_request_that_may_be_delayed_is_late_after_its_timeout(story: str, expected_second: int) -> None:
+    assert late_mentions(story, 100)[0][0] == expected_second
 
 
 def test_does_not_wait_for_a_response_to_a_request_without_acks() -> None:

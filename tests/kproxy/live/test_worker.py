@@ -79,7 +79,7 @@ def test_response_to_a_late_request_is_sent_as_a_line() -> None:
         request_offset=late_request.offset,
     )  # fmt: skip
     assert worker._encoded(response_line) is response_line
-    assert isinstance(worker._encoded(response_line), bytes)  # the second one answers no request
+    assert isinstance(worker._encoded(response_line), bytes)  # the wait is over, so a second response needs no line
 
 
 def _new_worker() -> Worker:

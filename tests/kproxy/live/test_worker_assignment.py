@@ -68,24 +68,24 @@ def replace_worker(
 
 
 def test_new_worker_continues_after_a_gap() -> None:
-    messages, missed, assignment, new_worker = replace_worker([])
-    resumed = (100, 2, False), (50, 1, True)
+    messages, missed_bytes, assignment, new_worker = replace_worker([])
+    resumed_progress = (100, 2, False), (50, 1, True)
     assert messages == [
-        open_message(1, "10.0.0.1:5")._replace(at=AT + 1, resumed=resumed),
+        open_message(1, "10.0.0.1:5")._replace(at=AT + 1, resumed=resumed_progress),
         TapGap(1, Direction.REQUEST, AT + 1, 50, 0, restarted=True),
     ]
-    assert missed == 50
+    assert missed_bytes == 50
     assert assignment.worker_of(1) is new_worker
     assert new_worker.connections == 2
 
 
 def test_new_worker_gets_a_close_that_the_lost_one_did_not_handle() -> None:
     close = Close(1, AT, "client", "fin", 100, 50)
-    messages, missed, assignment, new_worker = replace_worker([close], sent=100, is_closed=True)
+    messages, missed_bytes, assignment, new_worker = replace_worker([close], sent=100, is_closed=True)
     assert messages == [
         open_message(1, "10.0.0.1:5")._replace(at=AT + 1, resumed=((100, 2, True), (50, 1, True))),
         close,
     ]
-    assert missed == 0
+    assert missed_bytes == 0
     assert assignment.open_numbers == [2, 3]
     assert new_worker.connections == 1

@@ -1,4 +1,4 @@
-"""The pages about the broker's APIs are complete, and docs/broker.md has the table of them."""
+"""The pages about the broker's APIs are complete, and docs/broker.md contains their table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "broker.md"
 
 
 @pytest.mark.parametrize("page", broker_pages.pages(), ids=lambda page: page.api)
-def test_every_page_says_what_the_api_does_and_omits(page: broker_pages.ApiPage) -> None:
+def test_every_page_describes_what_the_api_does_and_omits(page: broker_pages.ApiPage) -> None:
     assert page.does.endswith(".")
     assert page.leaves_out.endswith(".")
 

@@ -1,4 +1,4 @@
-"""Decoded values as text."""
+"""Decoded values are shown as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.outputs.decoded_text import data_text, facts, problem
 
 
 @pytest.mark.parametrize(
-    ("data", "text"),
+    ("data", "expected"),
     [
         ({"a": [1, None]}, '{"a":[1,null]}'),
         ("x\x1b[31m", '"x\\u001b[31m"'),
@@ -19,8 +19,8 @@ from kproxy.outputs.decoded_text import data_text, facts, problem
         (bytes(11), " ".join(["00"] * 10) + "..."),
     ],
 )
-def test_data_is_shown_in_one_row_of_limited_size(data: Any, text: str) -> None:
-    assert data_text(data, 30) == text
+def test_data_is_shown_in_one_row_of_limited_size(data: Any, expected: str) -> None:
+    assert data_text(data, 30) == expected
 
 
 def test_facts_and_problems_of_a_value_are_shown() -> None:

@@ -1,4 +1,4 @@
-"""Which findings are shown, and which make a run fail."""
+"""Options select which findings are shown and which make a run fail."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_findings_are_selected_by_code_prefix_or_name(select: list[str], ignore:
     assert [code for code in ("L001", "L002", "C001") if selection.shows(code)] == expected.split()
 
 
-def test_selection_copies_the_line_without_other_findings() -> None:
+def test_selection_returns_a_copy_of_the_line_without_other_findings() -> None:
     line = request("L001", "C001")
     selected = Selection(ignore=["L"]).of(line)
     assert isinstance(selected, RequestLine)

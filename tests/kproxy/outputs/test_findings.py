@@ -1,4 +1,4 @@
-"""Findings as text and JSON: bytes with carets, edits as sentences, and their order."""
+"""Findings are shown as text and JSON: bytes with carets, edits as sentences, the worst finding first."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ def test_text_resembles_a_compiler_message() -> None:
 
 
 def carets(size: int, start: int, end: int) -> list[tuple[int, str]]:
-    """Return the start offset of each marked row and the carets below it."""
+    """Return the start offset of each marked row, and the carets in the row below it."""
     entry = finding_entry(make_finding(start=start, end=end), bytes(size))
     data_rows = [row for row in rows(entry) if " | " in row or row.endswith("|")][1:]
     return [
@@ -94,9 +94,9 @@ def carets(size: int, start: int, end: int) -> list[tuple[int, str]]:
     ("size", "start", "end", "expected"),
     [
         (20, 0, 1, [(0, "^^")]),
-        (20, 7, 9, [(0, " " * 21 + "^^^^^^")]),  # across the gap in the middle
-        (20, 18, 18, [(16, " " * 6 + "^^")]),  # nothing is there: one caret where it should be
-        (20, 20, 20, [(16, " " * 12 + "^^")]),  # after the last byte
+        (20, 7, 9, [(0, " " * 21 + "^^^^^^")]),  # a span across the gap in the middle of the row
+        (20, 18, 18, [(16, " " * 6 + "^^")]),  # an empty span has one caret where the bytes should be
+        (20, 20, 20, [(16, " " * 12 + "^^")]),  # a span after the last byte
         (32, 32, 32, [(16, " " * 49 + "^^")]),
         (100, 50, 52, [(48, " " * 6 + "^^^^^")]),
         (0, 0, 0, []),
@@ -107,13 +107,13 @@ def test_carets_mark_exactly_the_span(size: int, start: int, end: int, expected:
 
 
 def test_long_span_is_truncated_with_a_note() -> None:
-    text = rows(finding_entry(make_finding(start=20, end=1000), bytes(2000)))
-    assert sum("^" in row for row in text) == 3
-    assert text[-1].strip() == "| and 936 more bytes"
+    text_rows = rows(finding_entry(make_finding(start=20, end=1000), bytes(2000)))
+    assert sum("^" in row for row in text_rows) == 3
+    assert text_rows[-1].strip() == "| and 936 more bytes"
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 33, 1000])
-def test_excerpt_has_the_start_of_the_span_and_limited_size(size: int) -> None:
+def test_excerpt_contains_the_start_of_the_span_and_has_a_limited_size(size: int) -> None:
     frame = bytes(number % 256 for number in range(size))
     for start in range(size + 1):
         for end in (start, start + 1, start + 40, size):
@@ -177,8 +177,12 @@ def test_elements_of_an_array_share_a_cause() -> None:
 
 
 def test_frames_truncated_at_the_same_field_share_a_cause() -> None:
-    by_one, by_two = (EditEntry("truncated", "*", {"bytes": number}) for number in (1, 2))
-    assert _cause_key("name", by_one) == _cause_key("name", by_two) != _cause_key("id", by_one)
+    truncated_by_one, truncated_by_two = (EditEntry("truncated", "*", {"bytes": number}) for number in (1, 2))
+    assert (
+        _cause_key("name", truncated_by_one)
+        == _cause_key("name", truncated_by_two)
+        != _cause_key("id", truncated_by_one)
+    )
 
 
 def test_key_of_a_cause_is_stable_for_code_scanning() -> None:

@@ -1,4 +1,4 @@
-"""Reports of findings grouped by cause, in every format."""
+"""Reports of findings, grouped by cause, in every format."""
 
 import io
 import json
@@ -42,11 +42,11 @@ def request(offset: int, *findings: FindingEntry) -> RequestLine:
                        size=40, offset=offset, findings=list(findings))  # fmt: skip
 
 
-def trailing(path: str = "topics[2].name", **more: Any) -> FindingEntry:
+def trailing_bytes_finding(path: str = "topics[2].name", **more: Any) -> FindingEntry:
     return FindingEntry("L001", "trailing-bytes", "error", "3 bytes left", path=path, span=(32, 35), **more)
 
 
-def close(connection: str, *repeated: RepeatEntry) -> CloseLine:
+def close_line(connection: str, *repeated: RepeatEntry) -> CloseLine:
     return CloseLine(**COMMON, **ENDPOINTS, connection_id=connection, repeated=list(repeated))
 
 
@@ -58,7 +58,7 @@ def collect_causes(*lines: Line, file: str = "a.pcap") -> Causes:
     return collected
 
 
-def test_filtered_report_knows_that_a_wait_has_ended() -> None:
+def test_filtered_report_recognises_that_a_wait_has_ended() -> None:
     def count_row(*responses: Line) -> str:
         waiting_finding = FindingLine(**COMMON, connection_id="a-1", code="C020", name="request-waits",
                                       severity="warning", message="it waits", direction="request",
@@ -74,7 +74,7 @@ def test_filtered_report_knows_that_a_wait_has_ended() -> None:
     assert count_row(msgspec.structs.replace(response("a-1"), request_offset=0)).endswith("seen: once")
 
 
-def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:
+def analysed_inputs(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:
     inputs = AnalysedInputs()
     inputs.begin(file)
     for line in lines:
@@ -89,13 +89,13 @@ WARNING = FindingLine(**COMMON, connection_id="c-1", code="C002", name="out-of-o
 SAMPLE_LINES = (
     OpenLine(**COMMON, **ENDPOINTS, connection_id="c-1"),
     WARNING,
-    response("c-1", trailing(blame="broker", excerpt=ExcerptEntry(32, "010203"))),
-    response("c-2", trailing("topics[7].name")),
-    close("c-2", RepeatEntry("L001", "trailing-bytes", 5)),
+    response("c-1", trailing_bytes_finding(blame="broker", excerpt=ExcerptEntry(32, "010203"))),
+    response("c-2", trailing_bytes_finding("topics[7].name")),
+    close_line("c-2", RepeatEntry("L001", "trailing-bytes", 5)),
 )
 
 
-def test_cause_has_its_first_finding_and_a_count() -> None:
+def test_cause_shows_its_first_finding_and_a_count() -> None:
     first, second = collect_causes(*SAMPLE_LINES).sorted_causes()
     assert first.finding.path == "topics[2].name"
     assert (first.count, set(first.connections)) == (7, {"c-1", "c-2"})
@@ -107,39 +107,48 @@ def test_cause_has_its_first_finding_and_a_count() -> None:
 @pytest.mark.parametrize(
     "different_line",
     [
-        response("c-1", trailing(), api="Fetch"),
-        response("c-1", trailing(), version=1),
-        response("c-1", trailing("brokers")),
-        response("c-1", trailing(edit=EditEntry("field_missing", "brokers", {"where": 0}))),
+        response("c-1", trailing_bytes_finding(), api="Fetch"),
+        response("c-1", trailing_bytes_finding(), version=1),
+        response("c-1", trailing_bytes_finding("brokers")),
+        response("c-1", trailing_bytes_finding(edit=EditEntry("field_missing", "brokers", {"where": 0}))),
     ],
 )
 def test_different_api_version_field_or_edit_is_a_different_cause(different_line: Line) -> None:
-    assert [cause.count for cause in collect_causes(response("c-1", trailing()), different_line).sorted_causes()] == [
+    assert [
+        cause.count
+        for cause in collect_causes(response("c-1", trailing_bytes_finding()), different_line).sorted_causes()
+    ] == [
         1,
         1,
     ]
 
 
 def test_confidence_does_not_distinguish_causes() -> None:
-    lines = [response("c-1", trailing(edit=EditEntry("x", "y"), confidence=confidence)) for confidence in (0.9, 0.95)]
+    lines = [
+        response("c-1", trailing_bytes_finding(edit=EditEntry("x", "y"), confidence=confidence))
+        for confidence in (0.9, 0.95)
+    ]
     assert len(collect_causes(*lines).sorted_causes()) == 1
 
 
 def test_ambiguous_repeats_are_assigned_to_no_cause() -> None:
-    lines = [response("c-1", trailing()), response("c-1", trailing(), api="Fetch")]
-    sorted_causes = collect_causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).sorted_causes()
+    lines = [response("c-1", trailing_bytes_finding()), response("c-1", trailing_bytes_finding(), api="Fetch")]
+    sorted_causes = collect_causes(*lines, close_line("c-1", RepeatEntry("L001", "trailing-bytes", 5))).sorted_causes()
     assert [(cause.count, cause.unassigned) for cause in sorted_causes] == [(1, 5), (1, 5)]
 
 
 def test_worst_and_most_frequent_causes_come_first() -> None:
-    lines = [WARNING] * 9 + [response("c-1", trailing("a")), *[response("c-1", trailing("b"))] * 2]
+    lines = [WARNING] * 9 + [
+        response("c-1", trailing_bytes_finding("a")),
+        *[response("c-1", trailing_bytes_finding("b"))] * 2,
+    ]
     order = [(cause.finding.code, cause.finding.path) for cause in collect_causes(*lines).sorted_causes()]
     assert order == [("L001", "b"), ("L001", "a"), ("C002", None)]
 
 
-def test_text_has_location_and_count() -> None:
+def test_text_shows_location_and_count() -> None:
     file = io.StringIO()
-    text.write(collect_causes(*SAMPLE_LINES), file, analysed(*SAMPLE_LINES))
+    text.write(collect_causes(*SAMPLE_LINES), file, analysed_inputs(*SAMPLE_LINES))
     rows = file.getvalue().splitlines()
     assert rows[0] == "error: L001 trailing-bytes: 3 bytes left"
     assert rows[1:4] == [
@@ -151,16 +160,16 @@ def test_text_has_location_and_count() -> None:
     assert "warning: C002 out-of-order-response: \\x1bodd" in rows
     assert rows[-2:] == ["1 error, 1 warning", "analysed: 1 file, 1 connection, 2 frames"]
     file = io.StringIO()
-    text.write(collect_causes(), file, analysed(response("c-1")))
+    text.write(collect_causes(), file, analysed_inputs(response("c-1")))
     assert file.getvalue() == "no findings\nanalysed: 1 file, 0 connections, 1 frame\n"
     file = io.StringIO()
-    text.write(collect_causes(), file, analysed(packets=3))
+    text.write(collect_causes(), file, analysed_inputs(packets=3))
     assert file.getvalue() == (
         "nothing was analysed: no Kafka frame was found (1 file, 3 packets, 0 connections, 0 frames)\n"
     )
 
 
-def test_json_has_the_keys_of_explain_with_location_and_count() -> None:
+def test_json_has_the_keys_of_explain_plus_location_and_count() -> None:
     first, second = json.loads(json_array.report(collect_causes(*SAMPLE_LINES)))
     assert set(first) == {"code", "name", "severity", "blame", "message", "path", "span", "hint", "where", "count",
                           "connections"}  # fmt: skip
@@ -243,7 +252,7 @@ SARIF["properties"]["$schema"] = _URI
 def test_sarif_is_valid_and_points_into_the_stream() -> None:
     reported_causes = collect_causes(*SAMPLE_LINES, file="dir with blank/a.pcap")
     reported_causes.begin("dir with blank/a.pcap")  # the same file is passed twice
-    counts = analysed(*SAMPLE_LINES, file="dir with blank/a.pcap", packets=9)
+    counts = analysed_inputs(*SAMPLE_LINES, file="dir with blank/a.pcap", packets=9)
     log = json.loads(sarif.report(reported_causes, counts, ["a.pcap: cut off"]))
     jsonschema.Draft7Validator(SARIF).validate(log)
     [run] = log["runs"]
@@ -269,17 +278,19 @@ def test_sarif_is_valid_and_points_into_the_stream() -> None:
 
 def test_sarif_fingerprints_do_not_depend_on_location() -> None:
     def fingerprint(*lines: Line, file: str) -> str:
-        [result] = json.loads(sarif.report(collect_causes(*lines, file=file), analysed(*lines)))["runs"][0]["results"]
+        [result] = json.loads(sarif.report(collect_causes(*lines, file=file), analysed_inputs(*lines)))["runs"][0][
+            "results"
+        ]
         return str(result["partialFingerprints"]["kproxyCause/v1"])
 
-    expected = fingerprint(response("c-1", trailing()), file="a.pcap")
-    assert expected == fingerprint(response("z-9", trailing("topics[0].name")), file="/b.pcap")
-    assert expected != fingerprint(response("c-1", trailing(), version=1), file="a.pcap")
+    expected = fingerprint(response("c-1", trailing_bytes_finding()), file="a.pcap")
+    assert expected == fingerprint(response("z-9", trailing_bytes_finding("topics[0].name")), file="/b.pcap")
+    assert expected != fingerprint(response("c-1", trailing_bytes_finding(), version=1), file="a.pcap")
 
 
-def test_sarif_has_a_rule_for_an_unknown_code() -> None:
+def test_sarif_includes_a_rule_for_an_unknown_code() -> None:
     line = response("c-1", FindingEntry("L999", "new", "error", "m"))
-    log = json.loads(sarif.report(collect_causes(line), analysed(line)))
+    log = json.loads(sarif.report(collect_causes(line), analysed_inputs(line)))
     jsonschema.Draft7Validator(SARIF).validate(log)
     assert log["runs"][0]["tool"]["driver"]["rules"] == [{"id": "L999", "name": "new"}]
 
@@ -288,7 +299,7 @@ def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
     reported_causes = collect_causes(*SAMPLE_LINES)
     reported_causes.begin("b.pcap")
     root = ElementTree.fromstring(
-        junit.report(reported_causes, Selection(["L", "C"]), analysed(*SAMPLE_LINES, packets=9))
+        junit.report(reported_causes, Selection(["L", "C"]), analysed_inputs(*SAMPLE_LINES, packets=9))
     )
     first, second = root
     online = [entry for entry in rulebook.entries() if entry.code[0] in "LC" and not entry.offline]
@@ -313,22 +324,22 @@ def test_junit_has_a_suite_per_file_and_a_case_per_rule() -> None:
 @pytest.mark.parametrize(("fail_on", "failures"), [("warning", 2), ("error", 1), ("never", 0)])
 def test_junit_has_failures_at_or_above_the_threshold(fail_on: str, failures: int) -> None:
     root = ElementTree.fromstring(
-        junit.report(collect_causes(*SAMPLE_LINES), Selection(fail_on=fail_on), analysed(*SAMPLE_LINES))
+        junit.report(collect_causes(*SAMPLE_LINES), Selection(fail_on=fail_on), analysed_inputs(*SAMPLE_LINES))
     )
     assert len(list(root.iter("failure"))) == failures
     assert root[0].attrib["failures"] == str(failures)
 
 
 def test_junit_has_an_error_if_nothing_was_analysed() -> None:
-    [suite] = ElementTree.fromstring(junit.report(collect_causes(), Selection(["X"]), analysed(packets=3)))
+    [suite] = ElementTree.fromstring(junit.report(collect_causes(), Selection(["X"]), analysed_inputs(packets=3)))
     assert suite.attrib["errors"] == "1"
     assert int(suite.attrib["tests"]) == len(suite.findall("testcase"))
     [error] = suite.iter("error")
     assert error.attrib["message"].startswith("nothing was analysed: ")
 
 
-def test_cause_in_a_request_is_served_if_its_response_succeeds() -> None:
-    first, second = trailing(), trailing("throttle_time_ms")
+def test_cause_in_a_request_counts_as_served_if_the_response_succeeds() -> None:
+    first, second = trailing_bytes_finding(), trailing_bytes_finding("throttle_time_ms")
     response_line = msgspec.structs.replace(response("a-1"), request_ts=COMMON["ts"])
     requests = [request(0, first), request(100, second)]
     for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [1, 0])):
@@ -338,8 +349,8 @@ def test_cause_in_a_request_is_served_if_its_response_succeeds() -> None:
         ] == served
 
 
-@pytest.mark.parametrize("end", [close("a-1"), OpenLine(**COMMON, **ENDPOINTS, connection_id="a-1")])
+@pytest.mark.parametrize("end", [close_line("a-1"), OpenLine(**COMMON, **ENDPOINTS, connection_id="a-1")])
 def test_response_on_a_reused_connection_id_does_not_serve_the_cause(end: Line) -> None:
     response_line = msgspec.structs.replace(response("a-1"), request_ts=COMMON["ts"], request_offset=0)
-    [cause] = collect_causes(request(0, trailing()), end, response_line).sorted_causes()
+    [cause] = collect_causes(request(0, trailing_bytes_finding()), end, response_line).sorted_causes()
     assert cause.served == 0

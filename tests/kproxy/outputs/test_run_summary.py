@@ -1,4 +1,4 @@
-"""The summary shown at the end of a run."""
+"""A summary is shown at the end of a run."""
 
 import io
 import pickle
@@ -70,7 +70,7 @@ def test_unreported_repeats_are_counted() -> None:
     )
 
 
-def test_verdict_has_hints_consequences_and_ongoing_findings() -> None:
+def test_verdict_shows_hints_consequences_and_ongoing_findings() -> None:
     unanswered = FindingLine(
         **COMMON, code="C004", name="never-answered", severity="error", message="no answer", hint="answer it",
         direction="request", offset=0,
@@ -127,9 +127,9 @@ def test_headings_are_not_truncated_in_a_file(
 
 def test_summaries_of_workers_are_merged() -> None:
     summaries = [RunSummary(Causes()), RunSummary()]
-    for summary, us in zip(summaries, (1000, 3000), strict=True):
+    for summary, latency_us in zip(summaries, (1000, 3000), strict=True):
         summary.add(frame(RequestLine, client_id="shop"))
-        summary.add(frame(ResponseLine, latency_us=us))
+        summary.add(frame(ResponseLine, latency_us=latency_us))
     summaries[0].merge(pickle.loads(pickle.dumps(summaries[1])))
     file = io.StringIO()
     summaries[0].show(Console(file=file, width=120))

@@ -1,4 +1,4 @@
-"""Tables on terminals of different widths."""
+"""Tables adapt to terminals of different widths."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_columns_that_do_not_fit_are_shown_below_the_row(
 
 
 @given(st.integers(20, 200), st.lists(st.lists(st.text("ab 🎈漢[]", max_size=40), min_size=2, max_size=2), min_size=1))
-def test_all_text_is_kept_within_the_width(width: int, cells: list[list[str]]) -> None:
+def test_all_text_is_shown_within_the_width(width: int, cells: list[list[str]]) -> None:
     columns = [Column(f"the name of {index}", column, index % 2 == 1) for index, column in enumerate(cells)]
     with pytest.MonkeyPatch.context() as monkeypatch:
         text = table_text(width, columns, monkeypatch)
-    squeezed = "".join(text.split())
+    text_without_spaces = "".join(text.split())
     for column in columns:
         for cell in column.cells:
-            assert "".join(cell.split()) in squeezed
+            assert "".join(cell.split()) in text_without_spaces
     first_width = max(map(cell_len, cells[0]))
     assert all(cell_len(line) <= max(width, first_width) for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""Trace lines as text."""
+"""Trace lines are shown as text."""
 
 import io
 
@@ -36,7 +36,7 @@ RESPONSE = ResponseLine(
 )  # fmt: skip
 
 
-def text(line: Line, **options: bool) -> str:
+def line_text(line: Line, **options: bool) -> str:
     file = io.StringIO()
     TextOutput(file, **options).write(line)
     return file.getvalue()
@@ -47,11 +47,11 @@ def test_request_is_one_aligned_row() -> None:
         "03:41:00.123    #12 > Produce v9 #7                  1.5 KB            "
         "shop  orders[0,1] 12 records 1.4 KB  acks=-1\n"
     )
-    assert text(REQUEST) == expected
+    assert line_text(REQUEST) == expected
 
 
 def test_response_shows_latency_throttling_errors_and_findings() -> None:
-    row, finding, hint = text(RESPONSE).splitlines()
+    row, finding, hint = line_text(RESPONSE).splitlines()
     assert row.startswith("03:41:00.123    #12 < Produce v9 #7                    90 B    2.1 ms  ")
     assert row.endswith("throttled 50 ms  NOT_LEADER_OR_FOLLOWER")
     assert finding.split() == ["L001", "trailing-bytes", "3", "bytes", "left", "[bytes", "80..83]"]
@@ -59,52 +59,52 @@ def test_response_shows_latency_throttling_errors_and_findings() -> None:
 
 
 def test_columns_of_rows_are_aligned() -> None:
-    request_end, response_end = text(REQUEST).index("1.5 KB") + 6, text(RESPONSE).index("90 B") + 4
+    request_end, response_end = line_text(REQUEST).index("1.5 KB") + 6, line_text(RESPONSE).index("90 B") + 4
     assert request_end == response_end
 
 
 def test_fetch_response_shows_a_lag_above_zero() -> None:
     entries = [TopicEntry("orders", None, [0], lag=120), TopicEntry("audit", None, [0], lag=3), TopicEntry("idle")]
     fetch = ResponseLine(**COMMON, **ENDPOINTS, api="Fetch", api_version=12, size=9, offset=0, topics=entries)
-    assert text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
+    assert line_text(fetch).endswith("orders[0], audit[0], idle  lag 123\n")
     fetch.topics = [TopicEntry("orders", None, [0], lag=0)]
-    assert text(fetch).endswith("orders[0]\n")
+    assert line_text(fetch).endswith("orders[0]\n")
 
 
 def test_api_versions_request_shows_the_software() -> None:
     line = RequestLine(**COMMON, **ENDPOINTS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
                        software_name="librdkafka", software_version="2.16.0")  # fmt: skip
-    assert text(line).endswith("  shop  librdkafka 2.16.0\n")
+    assert line_text(line).endswith("  shop  librdkafka 2.16.0\n")
     line.software_name = "\x1b[2J"
-    assert text(line).endswith("  shop  \\x1b[2J 2.16.0\n")
+    assert line_text(line).endswith("  shop  \\x1b[2J 2.16.0\n")
     line.client_id = line.software_version = None
     line.software_name = "franz-go"
-    assert text(line).endswith("  franz-go\n")
+    assert line_text(line).endswith("  franz-go\n")
 
 
 @pytest.mark.parametrize(("api", "is_shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
 def test_response_that_accepts_a_login_shows_the_principal(api: str | None, is_shown: bool) -> None:
     line = ResponseLine(**COMMON, **ENDPOINTS, principal="User:al\x1bice", api=api, size=90, offset=0)
-    assert ("User:al" in text(line)) == is_shown
-    assert "\x1b" not in text(line)
+    assert ("User:al" in line_text(line)) == is_shown
+    assert "\x1b" not in line_text(line)
 
 
 def test_quiet_output_shows_only_problems() -> None:
-    assert text(REQUEST, quiet=True) == ""
-    assert "L001" in text(RESPONSE, quiet=True)
-    assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
+    assert line_text(REQUEST, quiet=True) == ""
+    assert "L001" in line_text(RESPONSE, quiet=True)
+    assert "gap" in line_text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
     redaction = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
     redacted_line = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction])
-    assert "K004" in text(redacted_line)
-    assert text(redacted_line, quiet=True) == ""
+    assert "K004" in line_text(redacted_line)
+    assert line_text(redacted_line, quiet=True) == ""
     line_with_error = RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[redaction, *RESPONSE.findings])
-    assert "L001" in text(line_with_error, quiet=True)
-    assert "K004" not in text(line_with_error, quiet=True)
+    assert "L001" in line_text(line_with_error, quiet=True)
+    assert "K004" not in line_text(line_with_error, quiet=True)
 
 
 def test_verbose_output_shows_the_body_as_fields() -> None:
     RESPONSE.body = {"topics": [{"name": "orders", "ids": [1, 2], "none": None, "data": b"\xff\x00"}], "ok": True}
-    rows = [row.strip() for row in text(RESPONSE, verbose=True).splitlines()]
+    rows = [row.strip() for row in line_text(RESPONSE, verbose=True).splitlines()]
     RESPONSE.body = None
     for expected in ("topics:", "[0]", "name: orders", "none: null", "data: base64 /wA= (2 bytes)", "ok: true"):
         assert expected in rows
@@ -112,7 +112,7 @@ def test_verbose_output_shows_the_body_as_fields() -> None:
 
 def test_large_body_is_truncated() -> None:
     RESPONSE.body = {"ids": list(range(10_000))}
-    rows = text(RESPONSE, verbose=True).splitlines()
+    rows = line_text(RESPONSE, verbose=True).splitlines()
     RESPONSE.body = None
     assert len(rows) < 80
 
@@ -121,36 +121,38 @@ def test_control_characters_from_a_client_are_escaped() -> None:
     hostile = RequestLine(
         **COMMON, **ENDPOINTS, api="Metadata", api_version=1, size=9, offset=0, client_id="\x1b[2J\udcff\n"
     )
-    assert "\x1b" not in text(hostile)
-    assert r"\x1b[2J\udcff\n" in text(hostile)
+    assert "\x1b" not in line_text(hostile)
+    assert r"\x1b[2J\udcff\n" in line_text(hostile)
 
 
 def test_open_and_close_rows_show_the_endpoints() -> None:
-    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in text(OpenLine(**COMMON, **ENDPOINTS))
-    closed = text(CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1))
+    assert "open   10.0.0.1:5 -> 10.0.0.2:9092" in line_text(OpenLine(**COMMON, **ENDPOINTS))
+    closed = line_text(
+        CloseLine(**COMMON, **ENDPOINTS, by="client", how="reset", requests=4, responses=3, unanswered=1)
+    )
     assert "reset by client" in closed
     assert "1 unanswered" in closed
 
 
 def test_short_expected_and_actual_values_are_shown_below_the_finding() -> None:
     finding = FindingEntry("C001", "n", "error", "m", expected="7", got="\x1b9")
-    [row, detail] = text(
+    [row, detail] = line_text(
         RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]), quiet=True
     ).splitlines()[1:]
     assert row.strip() == "C001 n  m"
     assert detail.strip() == r"expected 7, got \x1b9"
     finding.expected = 80 * "x"
-    assert "expected" not in text(RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]))
+    assert "expected" not in line_text(RequestLine(**COMMON, **ENDPOINTS, size=1, offset=0, findings=[finding]))
 
 
 def test_close_row_shows_repeated_findings() -> None:
     line = CloseLine(**COMMON, **ENDPOINTS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
-    assert text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
+    assert line_text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
 
 
 def test_connection_finding_shows_its_hint() -> None:
     line = FindingLine(**COMMON, code="X003", name="http-to-kafka", severity="error", message="HTTP", hint="other port")
-    assert [row.strip() for row in text(line).splitlines()][1] == "hint: other port"
+    assert [row.strip() for row in line_text(line).splitlines()][1] == "hint: other port"
 
 
 def stall_line(until: str | None, message: str = "a has waited 6.0 s") -> StallLine:
@@ -177,7 +179,7 @@ def test_end_of_a_stall_is_one_row_if_its_finding_was_shown() -> None:
         "stall join-waits  group g: a has waited 10.0 s",
         "over after 12.0 s: G001 join-waits  group g",
     ]
-    assert "a has waited" in text(stall_line(COMMON["ts"]))  # a trace without the finding
+    assert "a has waited" in line_text(stall_line(COMMON["ts"]))  # the trace may lack the finding
 
 
 class Terminal(io.StringIO):
@@ -185,9 +187,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_time_zone_is_named_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_zone_is_named_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    for file, clock, note in (
+    for file, clock, expected_note in (
         (Terminal(), TimeDisplay(), ["times are UTC; --local-time shows local times"]),
         (io.StringIO(), TimeDisplay(), []),
         (io.StringIO(), TimeDisplay(is_local=True), [f"times are {TimeDisplay(is_local=True).label(REQUEST.ts)}"]),
@@ -196,8 +198,8 @@ def test_time_zone_is_named_once_on_a_terminal(monkeypatch: pytest.MonkeyPatch) 
         output.write(REQUEST)
         output.write(REQUEST)
         rows = file.getvalue().splitlines()
-        assert rows[: len(note)] == note
-        assert [row[:12] for row in rows[len(note) :]] == 2 * [clock.time(REQUEST.ts)]
+        assert rows[: len(expected_note)] == expected_note
+        assert [row[:12] for row in rows[len(expected_note) :]] == 2 * [clock.time(REQUEST.ts)]
 
 
 def test_colours_are_used_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,9 +221,11 @@ def test_sizes_have_units(count: int, expected: str) -> None:
     assert size(count) == expected
 
 
-@pytest.mark.parametrize(("us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")])
-def test_durations_have_units(us: int | None, expected: str) -> None:
-    assert duration(us) == expected
+@pytest.mark.parametrize(
+    ("duration_us", "expected"), [(None, ""), (999, "999 us"), (1500, "1.5 ms"), (2_500_000, "2.5 s")]
+)
+def test_durations_have_units(duration_us: int | None, expected: str) -> None:
+    assert duration(duration_us) == expected
 
 
 def test_further_topics_are_only_counted() -> None:
@@ -236,8 +240,8 @@ def test_long_names_widen_the_column() -> None:
     long_request = msgspec.structs.replace(
         REQUEST, api="GetTelemetrySubscriptions", api_version=0, correlation_id=2**31 - 1
     )
-    assert " > GetTelemetrySubscriptions v0 #2147483647   1.5 KB  " in text(long_request)
+    assert " > GetTelemetrySubscriptions v0 #2147483647   1.5 KB  " in line_text(long_request)
     unknown_request = msgspec.structs.replace(REQUEST, api=None, correlation_id=None)
-    assert text(unknown_request).index("1.5 KB") == text(REQUEST).index("1.5 KB")
-    assert "#" not in text(unknown_request).partition(" > ")[2]
-    assert text(REQUEST, verbose=True).count("#7") == 1
+    assert line_text(unknown_request).index("1.5 KB") == line_text(REQUEST).index("1.5 KB")
+    assert "#" not in line_text(unknown_request).partition(" > ")[2]
+    assert line_text(REQUEST, verbose=True).count("#7") == 1

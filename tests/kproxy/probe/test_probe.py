@@ -1,4 +1,4 @@
-"""The checks pass on the built-in broker of each release, and exactly the right ones fail on a broken one."""
+"""All checks pass on the built-in broker of each release, and exactly the expected ones fail on a broken broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kproxy.proxy.address import parse_upstream
 async def run_selected(
     broker: BrokerThread, id_prefixes: Sequence[str] = (), timeout_s: float = 10, *, writes: bool = True
 ) -> dict[str, CheckResult]:
-    """Run the checks whose ids start with one of `id_prefixes`, or all; return the results by id."""
+    """Run the checks whose ids start with one of `id_prefixes`, or all checks; return the results by id."""
     target = Target(parse_upstream(broker.bootstrap.partition(",")[0]), timeout_s)
     await target.learn_versions()
     selected = [check for check in checks() if not id_prefixes or check.id.startswith(tuple(id_prefixes))]
@@ -28,24 +28,24 @@ def failures(results_by_id: dict[str, CheckResult]) -> dict[str, str]:
     return {name: result.sentence for name, result in results_by_id.items() if result.outcome == "fail"}
 
 
-@pytest.mark.parametrize(("release", "minimum"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
-async def test_no_check_fails_on_a_correct_broker(release: str, minimum: int) -> None:
+@pytest.mark.parametrize(("release", "minimum_passes"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
+async def test_no_check_fails_on_a_correct_broker(release: str, minimum_passes: int) -> None:
     with BrokerThread(release=release, brokers=2) as broker:
-        by_id = await run_selected(broker)
-    assert failures(by_id) == {}
-    assert sum(check_result.outcome == "pass" for check_result in by_id.values()) >= minimum
+        results_by_id = await run_selected(broker)
+    assert failures(results_by_id) == {}
+    assert sum(check_result.outcome == "pass" for check_result in results_by_id.values()) >= minimum_passes
 
 
 async def test_probe_creates_nothing_without_the_write_option() -> None:
     with BrokerThread() as broker:
-        by_id = await run_selected(broker, writes=False)
+        results_by_id = await run_selected(broker, writes=False)
         async with Target(parse_upstream(broker.bootstrap), 10).connection() as connection:
             target = Target(parse_upstream(broker.bootstrap), 10)
             await target.learn_versions()
             topics = await target.ask(connection, "Metadata", 9, topics=None)
             groups = await target.ask(connection, "ListGroups", 4)
-    assert failures(by_id) == {}
-    assert {check_result.sentence for name, check_result in by_id.items() if name.startswith("producers/")} == {
+    assert failures(results_by_id) == {}
+    assert {check_result.sentence for name, check_result in results_by_id.items() if name.startswith("producers/")} == {
         "it writes: pass --write"
     }
     assert topics.body["topics"] == []
@@ -130,8 +130,8 @@ async def test_probe_deletes_the_topics_that_it_created() -> None:
 )  # fmt: skip
 async def test_quirk_fails_exactly_the_expected_checks(quirk: str, id_prefixes: list[str], expected: set[str]) -> None:
     with BrokerThread(quirks=quirk.split()) as broker:
-        by_id = await run_selected(broker, id_prefixes, timeout_s=4)
-    assert set(failures(by_id)) == expected, failures(by_id)
+        results_by_id = await run_selected(broker, id_prefixes, timeout_s=4)
+    assert set(failures(results_by_id)) == expected, failures(results_by_id)
 
 
 @pytest.mark.parametrize(
@@ -143,31 +143,31 @@ async def test_quirk_fails_exactly_the_expected_checks(quirk: str, id_prefixes: 
 )
 async def test_acl_checks_fail_for_a_wrong_host(quirk: str, expected: set[str]) -> None:
     with BrokerThread(quirks=[quirk], acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        by_id = await run_selected(broker, ["acls/"], timeout_s=4)
-    assert set(failures(by_id)) == expected, failures(by_id)
-    assert len(by_id) == 3
-    assert "skip" not in {check_result.outcome for check_result in by_id.values()}
+        results_by_id = await run_selected(broker, ["acls/"], timeout_s=4)
+    assert set(failures(results_by_id)) == expected, failures(results_by_id)
+    assert len(results_by_id) == 3
+    assert "skip" not in {check_result.outcome for check_result in results_by_id.values()}
 
 
 async def test_check_fails_if_an_unknown_resource_type_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.broker.apis.describe_acls.close_on_unknown_code", lambda *_: False)
     with BrokerThread(acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        by_id = await run_selected(broker, ["acls/unknown"])
-    assert set(failures(by_id)) == {"acls/unknown-resource-type"}
+        results_by_id = await run_selected(broker, ["acls/unknown"])
+    assert set(failures(results_by_id)) == {"acls/unknown-resource-type"}
 
 
 async def test_check_fails_if_a_follower_serves_a_fetch() -> None:
     with BrokerThread(brokers=2, quirks=["Fetch:error:NONE"]) as broker:
-        by_id = await run_selected(broker, ["offsets/not-leader"])
-    assert set(failures(by_id)) == {"offsets/not-leader"}
+        results_by_id = await run_selected(broker, ["offsets/not-leader"])
+    assert set(failures(results_by_id)) == {"offsets/not-leader"}
 
 
-async def test_check_result_is_its_first_failed_task() -> None:
+async def test_check_result_is_that_of_its_first_failed_task() -> None:
     async def fail(_: Target) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(expect_nothing())
+            group.create_task(fail_check())
 
-    async def expect_nothing() -> None:
+    async def fail_check() -> None:
         raise CheckFailed("the broker is wrong")
 
     target = Target(parse_upstream("localhost:1"), 1)
@@ -186,7 +186,7 @@ def test_check_ids_are_stable_and_unique() -> None:
 
 @pytest.mark.parametrize("reporting_check", ["kills", "ListGroups/v1/2"])
 async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
-    """Either the check that killed the broker or the next check reports it."""
+    """Either the check that killed the broker or the next check reports that the broker is dead."""
     broker = BrokerThread()
 
     async def kill(target: Target) -> None:
@@ -201,15 +201,17 @@ async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
         await target.learn_versions()
         selected = [check for check in checks() if check.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        by_id = {result.check.id: result async for result in run_checks(target, selected, writes=False, at_once=1)}
-    outcomes = [result.outcome for result in by_id.values()]
+        results_by_id = {
+            result.check.id: result async for result in run_checks(target, selected, writes=False, at_once=1)
+        }
+    outcomes = [result.outcome for result in results_by_id.values()]
     assert outcomes == ["pass", *(["fail", "skip"] if reporting_check == "kills" else ["pass", "fail"]), "skip"]
-    assert by_id[reporting_check].sentence.endswith(
+    assert results_by_id[reporting_check].sentence.endswith(
         "; the broker no longer accepts connections; sent last: Metadata v9 by kills; to run the rest, restart it and "
         "pass --skip kills"
     )
-    assert [explanation.message.api for explanation in by_id[reporting_check].evidence] == ["Metadata"]
-    assert by_id["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
+    assert [explanation.message.api for explanation in results_by_id[reporting_check].evidence] == ["Metadata"]
+    assert results_by_id["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
 
 
 async def test_dead_broker_is_reported_while_several_checks_run() -> None:

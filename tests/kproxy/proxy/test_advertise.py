@@ -145,8 +145,8 @@ async def test_addresses_of_the_relay_are_not_rewritten() -> None:
     with Broker() as broker:
         events: list[Event] = []
         async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
-            own = own_port(relay)
-            assert await learn_brokers(client, server, (1, "localhost", own)) == {1: ("localhost", own)}
+            relay_port = own_port(relay)
+            assert await learn_brokers(client, server, (1, "localhost", relay_port)) == {1: ("localhost", relay_port)}
             assert events == []
 
 
@@ -176,14 +176,14 @@ async def test_listener_of_a_broker_closes_when_it_leaves_and_reopens_when_it_re
     with Broker() as broker, Broker() as other:
         events: list[Event] = []
         async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
-            own = 1, "127.0.0.1", broker.port
-            addresses = await learn_brokers(client, server, own, (2, "127.0.0.1", other.port))
+            first_broker = 1, "127.0.0.1", broker.port
+            addresses = await learn_brokers(client, server, first_broker, (2, "127.0.0.1", other.port))
             clock.now += GONE_AFTER_S
-            await learn_brokers(client, server, own)
+            await learn_brokers(client, server, first_broker)
             assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}", "the broker has left the cluster")]
             with pytest.raises(ConnectionRefusedError):
                 await Peer.connect("{}:{}".format(*addresses[2]))
-            assert (await learn_brokers(client, server, own, (2, "127.0.0.1", other.port)))[2] == addresses[2]
+            assert (await learn_brokers(client, server, first_broker, (2, "127.0.0.1", other.port)))[2] == addresses[2]
 
 
 async def test_find_coordinator_response_closes_no_broker_listener(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,10 +255,10 @@ async def test_reports_an_unknown_version_once() -> None:
         events: list[Event] = []
         async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):
             for number in (1, 2):
-                known = request("Metadata", 9, {}, correlation_id=number)
-                unknown = known[:7] + b"\x63" + known[8:]
-                await client.send(unknown)
-                assert await read_frame(server) == unknown
+                known_frame = request("Metadata", 9, {}, correlation_id=number)
+                unknown_frame = known_frame[:7] + b"\x63" + known_frame[8:]
+                await client.send(unknown_frame)
+                assert await read_frame(server) == unknown_frame
                 await server.send(metadata_response((1, "x", 1), number=number))
                 assert await read_frame(client) == metadata_response((1, "x", 1), number=number)
             assert events == [NewerVersion(METADATA, 99)]
@@ -319,11 +319,11 @@ async def test_second_bootstrap_listener_of_the_cluster_keeps_the_broker_listene
             asyncio.timeout(HANG_S),
             serve(listeners, rewriting=Rewriting(Advertise()), report=events.append) as relay,
         ):
-            removed, address = relay.addresses
+            removed_address, kept_address = relay.addresses
             with (
-                await Peer.connect(removed) as client,
+                await Peer.connect(removed_address) as client,
                 await first.accept() as server,
-                await Peer.connect(address) as other_client,
+                await Peer.connect(kept_address) as other_client,
                 await second.accept() as other_server,
             ):
                 addresses = await learn_brokers(client, server, *brokers)
@@ -338,9 +338,9 @@ async def test_second_bootstrap_listener_of_the_cluster_keeps_the_broker_listene
                     pass
                 # The closed listener was that of the first broker, which now gets a listener of its own.
                 for ends in (client, server), (other_client, other_server):
-                    current = await learn_brokers(*ends, *brokers)
-                    assert current == {**addresses, 0: current[0]}
-                    assert current[0] != addresses[0]
-                    with await Peer.connect("{}:{}".format(*current[0])), await first.accept():
+                    current_addresses = await learn_brokers(*ends, *brokers)
+                    assert current_addresses == {**addresses, 0: current_addresses[0]}
+                    assert current_addresses[0] != addresses[0]
+                    with await Peer.connect("{}:{}".format(*current_addresses[0])), await first.accept():
                         pass
         assert [type(event) for event in events] == [BrokerListening, BrokerListening]

@@ -24,7 +24,7 @@ def make_stream(sizes: list[int]) -> tuple[bytes, list[int]]:
 
 
 @given(SIZES, st.data())
-def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.DataObject) -> None:
+def test_frame_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.DataObject) -> None:
     stream, ends = make_stream(sizes)
     cuts = data.draw(st.lists(st.integers(0, len(stream))))
     boundaries = FrameBoundaries()
@@ -37,7 +37,7 @@ def test_ends_do_not_depend_on_how_the_stream_is_cut(sizes: list[int], data: st.
     assert boundaries.framed
 
 
-def test_a_frame_in_progress_has_no_end_yet() -> None:
+def test_frame_in_progress_has_no_end_yet() -> None:
     boundaries = FrameBoundaries()
     assert list(boundaries.ends(struct.pack(">i", 10) + b"abc")) == []
     assert list(boundaries.ends(b"defg")) == []
@@ -53,7 +53,7 @@ def test_content_that_looks_like_a_frame_is_not_a_frame() -> None:
     assert boundaries.at_boundary
 
 
-def test_http_tls_or_a_negative_length_is_not_framed() -> None:
+def test_http_tls_and_negative_lengths_are_not_framed() -> None:
     for start in (b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", b"\xff\xff\xff\xff", b"\x15\x03\x03\x00"):
         boundaries = FrameBoundaries()
         assert list(boundaries.ends(start)) == []
@@ -63,11 +63,11 @@ def test_http_tls_or_a_negative_length_is_not_framed() -> None:
 
 
 def test_rejects_a_length_above_the_maximum() -> None:
-    maximum, above = FrameBoundaries(), FrameBoundaries()
-    maximum.ends(struct.pack(">i", MAX_FRAME_BYTES))
-    above.ends(struct.pack(">i", MAX_FRAME_BYTES + 1))
-    assert maximum.framed
-    assert not above.framed
+    maximum_length, excessive_length = FrameBoundaries(), FrameBoundaries()
+    maximum_length.ends(struct.pack(">i", MAX_FRAME_BYTES))
+    excessive_length.ends(struct.pack(">i", MAX_FRAME_BYTES + 1))
+    assert maximum_length.framed
+    assert not excessive_length.framed
 
 
 def test_finds_frame_ends_before_framing_is_lost() -> None:

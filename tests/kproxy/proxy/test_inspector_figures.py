@@ -17,7 +17,7 @@ from tests.kproxy.proxy.peers import until
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+def socket_ends() -> Iterator[tuple[socket.socket, socket.socket]]:
     relay, inspector = socket.socketpair()
     relay.setblocking(False)
     inspector.setblocking(False)
@@ -56,8 +56,8 @@ def test_new_inspector_resets_the_reader() -> None:
     assert reader.text == b"two"
 
 
-def test_writer_does_not_block_if_the_relay_does_not_read(ends: tuple[socket.socket, socket.socket]) -> None:
-    relay, inspector = ends
+def test_writer_does_not_block_if_the_relay_does_not_read(socket_ends: tuple[socket.socket, socket.socket]) -> None:
+    relay, inspector = socket_ends
     writer, reader = FiguresWriter(inspector), FiguresReader()
     reader.begin()
     assert writer.is_ready()
@@ -76,15 +76,15 @@ async def test_tap_reads_figures_and_detects_a_lost_inspector_at_once() -> None:
     sock, inspector = socket.socketpair()
     reader = FiguresReader()
     tap = Tap(sock, node="n", figures=reader)
-    lost: list[OSError] = []
+    loss_errors: list[OSError] = []
     with inspector:
         inspector.setblocking(False)
-        tap.begin([], lambda active: None, lost.append)
+        tap.begin([], lambda active: None, loss_errors.append)
         writer = FiguresWriter(inspector)
         writer.send(b"figures 1\n")
         await until(lambda: reader.text == b"figures 1\n")
         assert not tap.lost
     await until(lambda: tap.lost)  # although nothing was relayed
-    assert len(lost) == 1
+    assert len(loss_errors) == 1
     assert await tap.close(0, 0, 0, within=1) is False
     await asyncio.sleep(0)

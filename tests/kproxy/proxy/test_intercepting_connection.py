@@ -44,8 +44,10 @@ async def intercepted_peers(decide: Callable[[RequestHeader], Action]) -> AsyncI
     (client, relay_to_client), (server, relay_to_server) = socket.socketpair(), socket.socketpair()
     for sock in (relay_to_client, relay_to_server):
         sock.setblocking(False)
-    frames = InterceptedConnection([MetadataInterceptor(decide)])
-    connection = InterceptingConnection(relay_to_client, relay_to_server, memoryview(bytearray(1 << 16)), None, frames)
+    intercepted = InterceptedConnection([MetadataInterceptor(decide)])
+    connection = InterceptingConnection(
+        relay_to_client, relay_to_server, memoryview(bytearray(1 << 16)), None, intercepted
+    )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(connection.run())
         with Peer(client) as client_peer, Peer(server) as server_peer:
@@ -61,17 +63,17 @@ def heartbeat(number: int) -> bytes:
     return request("Heartbeat", 0, {"group_id": "g"}, correlation_id=number)
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["one chunk", "frame by frame"])
-async def test_delayed_frame_arrives_late_and_in_order(together: bool) -> None:
+@pytest.mark.parametrize("sent_together", [True, False], ids=["one chunk", "frame by frame"])
+async def test_delayed_frame_arrives_late_and_in_order(sent_together: bool) -> None:
     loop = asyncio.get_running_loop()
     async with intercepted_peers(lambda header: Delay(DELAY_S)) as (client, server):
         frames = [heartbeat(1), metadata(2), heartbeat(3)]
         started_at = loop.time()
-        for chunk in [b"".join(frames)] if together else frames:
+        for chunk in [b"".join(frames)] if sent_together else frames:
             await client.send(chunk)
             if chunk == frames[0]:
                 assert await server.receive(len(chunk)) == chunk
-        expected = b"".join(frames if together else frames[1:])
+        expected = b"".join(frames if sent_together else frames[1:])
         assert await server.receive(len(expected)) == expected
         assert loop.time() - started_at >= DELAY_S
 
@@ -81,9 +83,9 @@ async def test_delay_does_not_affect_the_other_direction() -> None:
         await client.send(heartbeat(1))
         assert await server.receive(len(heartbeat(1))) == heartbeat(1)
         await client.send(metadata(2))
-        beat = response("Heartbeat", 0, {}, correlation_id=1)
-        await server.send(beat)
-        assert await client.receive(len(beat)) == beat
+        heartbeat_response = response("Heartbeat", 0, {}, correlation_id=1)
+        await server.send(heartbeat_response)
+        assert await client.receive(len(heartbeat_response)) == heartbeat_response
 
 
 async def test_several_delays_add_up() -> None:
@@ -92,9 +94,9 @@ async def test_several_delays_add_up() -> None:
         started_at = loop.time()
         for number in range(3):
             await client.send(metadata(number))
-        for number, due in zip(range(3), itertools.count(DELAY_S, DELAY_S)):
+        for number, due_s in zip(range(3), itertools.count(DELAY_S, DELAY_S)):
             assert await server.receive(len(metadata(number))) == metadata(number)
-            assert loop.time() - started_at >= due
+            assert loop.time() - started_at >= due_s
 
 
 async def test_interceptor_can_answer_or_drop_a_request() -> None:

@@ -15,11 +15,11 @@ import pytest
 from kproxy.proxy.loop import run, stop_on_signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_runs_until_a_signal_stops_it(number: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_runs_until_a_signal_stops_it(signal_number: signal.Signals) -> None:
     async def main() -> str:
         with stop_on_signals() as stop:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal_number)
             async with asyncio.timeout(5):
                 await stop.wait()
         return "stopped"
@@ -36,10 +36,10 @@ def test_raises_the_limit_of_open_files_to_the_maximum() -> None:
     previous = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (previous[0] // 2, previous[1]))
     try:
-        soft, hard = run(main())
+        soft_limit, hard_limit = run(main())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, previous)
-    assert soft == hard
+    assert soft_limit == hard_limit
 
 
 _FAULTS = """

@@ -53,8 +53,8 @@ def own_host() -> str:
 )
 async def test_clients_are_turned_away_and_the_loop_is_reported_once(listen: str | None, upstream: str) -> None:
     port = free_port()
-    own = f"{upstream.replace('OWN', own_host())}:{port}"
-    listener = Listener(parse_listen(str(port) if listen is None else f"{listen}:{port}"), parse_upstream(own))
+    own_address = f"{upstream.replace('OWN', own_host())}:{port}"
+    listener = Listener(parse_listen(str(port) if listen is None else f"{listen}:{port}"), parse_upstream(own_address))
     events: list[Event] = []
     async with serve([listener], report=events.append) as relay:
         for _ in range(3):
@@ -66,8 +66,8 @@ async def test_clients_are_turned_away_and_the_loop_is_reported_once(listen: str
 
 
 async def test_detects_two_listeners_that_lead_to_each_other() -> None:
-    one, two = free_port(), free_port()
-    pairs = [(one, two), (two, one)]
+    first_port, second_port = free_port(), free_port()
+    pairs = [(first_port, second_port), (second_port, first_port)]
     listeners = [Listener(parse_listen(f"127.0.0.1:{a}"), parse_upstream(f"127.0.0.1:{b}")) for a, b in pairs]
     async with serve(listeners) as relay:
         await connect_and_be_refused(relay)

@@ -19,8 +19,8 @@ def listener_to(listen: str, broker: Broker) -> Listener:
 async def test_reconfigure_changes_listeners_and_keeps_connections() -> None:
     with Broker() as first, Broker() as second, Broker(down=True) as spare, Broker(down=True) as second_spare:
         addresses = [spare.address, second_spare.address]
-        for free in (spare, second_spare):
-            free.__exit__()
+        for spare_broker in (spare, second_spare):
+            spare_broker.__exit__()
         async with relaying(first.address, listen=addresses[0]) as relay, connected(relay, first) as (client, server):
             assert await relay.reconfigure([listener_to(addresses[0], second), listener_to(addresses[1], first)]) == []
             assert relay.pairs == [(addresses[0], second.address), (addresses[1], first.address)]
@@ -38,11 +38,11 @@ async def test_reconfigure_changes_listeners_and_keeps_connections() -> None:
 async def test_occupied_address_is_reported_and_the_others_are_used() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
-            own = f"127.0.0.1:{int(relay.addresses[0].rpartition(':')[2])}"
+            own_address = f"127.0.0.1:{int(relay.addresses[0].rpartition(':')[2])}"
             listeners = [listener_to("127.0.0.1:0", broker), listener_to(broker.address, broker)]
             [failure] = await relay.reconfigure(listeners)
             assert failure.startswith(f"{broker.address} is already in use")
-            assert relay.pairs == [(own, broker.address)]
+            assert relay.pairs == [(own_address, broker.address)]
 
 
 async def test_drain_closes_idle_connections_and_keeps_busy_ones() -> None:

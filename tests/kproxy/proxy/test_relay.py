@@ -206,10 +206,10 @@ async def test_bytes_sent_before_the_upstream_connects_are_not_lost(monkeypatch:
 
 async def test_clients_that_send_at_once_are_all_served() -> None:
     async def exchange(number: int) -> bytes:
-        question = b"%03d" % number
+        request = b"%03d" % number
         with await Peer.connect(relay.addresses[0]) as client:
-            await client.send(question)
-            return question + await client.receive(3)
+            await client.send(request)
+            return request + await client.receive(3)
 
     async def echo() -> None:
         for _ in range(300):
@@ -289,15 +289,15 @@ async def test_peer_that_reads_nothing_does_not_delay_shutdown() -> None:
 
 async def test_unresponsive_upstream_does_not_delay_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_never(*_: object) -> socket.socket:
-        waiting.set()
+        connect_started.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    waiting = asyncio.Event()
+    connect_started = asyncio.Event()
     monkeypatch.setattr(opening_module, "connect", connect_never)
     async with relaying("127.0.0.1:1") as relay:
         client = await Peer.connect(relay.addresses[0])
-        await waiting.wait()
+        await connect_started.wait()
     with client:
         assert await client.rest() == b""
 

@@ -22,9 +22,9 @@ def test_rejects_an_invalid_share(text: str) -> None:
 @pytest.mark.parametrize("clients", [["10.0.0.1:40000"], ["unix:"], [f"10.0.0.{host}:40000" for host in range(50)]])
 def test_share_is_accurate_for_similar_clients(share: float, clients: list[str]) -> None:
     numbers = range(1, 20_001)
-    chosen = sum(is_chosen(clients[number % len(clients)], number, share) for number in numbers)
+    chosen_count = sum(is_chosen(clients[number % len(clients)], number, share) for number in numbers)
     expected = share * len(numbers)
-    assert abs(chosen - expected) < 5 * (expected * (1 - share)) ** 0.5
+    assert abs(chosen_count - expected) < 5 * (expected * (1 - share)) ** 0.5
 
 
 def test_share_1_chooses_every_connection() -> None:

@@ -100,7 +100,7 @@ async def test_unix_socket_taken_over_by_a_different_process_is_not_removed(tmp_
         assert path.exists()
 
 
-def test_active_unix_socket_is_in_use(tmp_path: Path) -> None:
+def test_active_unix_socket_is_reported_as_in_use(tmp_path: Path) -> None:
     address = UnixAddress(str(tmp_path / "kproxy.sock"))
     [sock] = listen(address)
     with sock, pytest.raises(ListenError, match=r"unix:.*kproxy\.sock is already in use: stop"):
@@ -119,7 +119,7 @@ def test_missing_directory_is_reported(tmp_path: Path) -> None:
         listen(UnixAddress(str(tmp_path / "missing" / "kproxy.sock")))
 
 
-def test_occupied_port_is_in_use() -> None:
+def test_occupied_port_is_reported_as_in_use() -> None:
     [sock] = listen(parse_listen("127.0.0.1:0"))
     with sock, pytest.raises(ListenError, match=r"127\.0\.0\.1:\d+ is already in use: stop the process on it"):
         listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
@@ -203,7 +203,7 @@ async def test_check_times_out_if_the_upstream_drops_packets() -> None:
         async def record(awaited: Awaitable[Any]) -> None:
             results.append(await awaited)
 
-        checking = asyncio.ensure_future(record(check_upstream(listener_to(address), within=0.1)))
+        checking = asyncio.ensure_future(record(check_upstream(listener_to(address), timeout_s=0.1)))
         await asyncio.sleep(0)  # its timeout has started
         timer = asyncio.ensure_future(record(asyncio.sleep(1, "a second later")))
         await checking

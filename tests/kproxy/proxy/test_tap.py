@@ -37,7 +37,7 @@ class WatchedTap:
         self.messages: list[tap_messages.Message] = []
         self.backpressure: list[bool] = []
         self.lost: list[OSError] = []
-        self.most_queued = 0
+        self.max_queued = 0
         self._decoder = tap_protocol.TapDecoder()
         self.tap.begin([("listener", "upstream")], self.backpressure.append, self.lost.append)
 
@@ -46,7 +46,7 @@ class WatchedTap:
 
     async def read(self, size: int) -> None:
         """Let the inspector read up to `size` bytes; the tap gets a turn before and after."""
-        self.most_queued = max(self.most_queued, self.tap.queued)
+        self.max_queued = max(self.max_queued, self.tap.queued)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         with suppress(BlockingIOError):
@@ -73,8 +73,8 @@ def traffic(draw: st.DrawFn) -> list[tuple[Stream, bytes, int]]:
         for direction in Direction:
             sizes = draw(st.lists(st.sampled_from([0, 1, 3, 30, 70, 300, 3000, 20_000]), max_size=12))
             content = b"".join(frame(size, bytes([97 + number % 26])) for number, size in enumerate(sizes))
-            unfinished = draw(st.integers(0, 5))
-            streams[connection_id, direction] = content[: max(len(content) - unfinished, 0)]
+            unfinished_size = draw(st.integers(0, 5))
+            streams[connection_id, direction] = content[: max(len(content) - unfinished_size, 0)]
     chunks = []
     while any(streams.values()):
         stream = draw(st.sampled_from([key for key, content in streams.items() if content]))
@@ -114,7 +114,7 @@ def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
     assert isinstance(bye, tap_messages.Bye)
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
     assert (counts["Open"], counts["Close"]) == (2, 2)
-    assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # plus one chunk
+    assert watched.max_queued <= limit * 9 // 8 + 41 * KIB  # plus one chunk
 
 
 @given(traffic(), st.sampled_from([2000, 6000]))
@@ -227,25 +227,25 @@ async def test_memory_is_bounded_if_the_inspector_reads_nothing() -> None:
     assert watched.tap.queued < 256 * KIB * 9 // 8 + 8 * KIB
     assert not watched.tap.behind
     await watched.close()
-    missed = [message for message in watched.messages if isinstance(message, tap_messages.Missed)]
-    opened = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Open)}
-    closed = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Close)}
-    assert opened == closed
-    assert sum(message.connections for message in missed) == 2000 - len(opened) > 0
-    assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
+    missed_messages = [message for message in watched.messages if isinstance(message, tap_messages.Missed)]
+    opened_ids = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Open)}
+    closed_ids = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Close)}
+    assert opened_ids == closed_ids
+    assert sum(message.connections for message in missed_messages) == 2000 - len(opened_ids) > 0
+    assert sum(message.size for message in missed_messages) == 4616 * (2000 - len(opened_ids))
 
 
 async def test_connection_opened_while_the_queue_is_full_is_reported_once_there_is_room() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open(1).streams
     request.data(frame(100 * KIB), 0)
-    late = watched.open(2)
-    late.streams[0].data(frame(10), 0)
-    late.streams[0].data(frame(20)[:7], 0)
+    late_connection = watched.open(2)
+    late_connection.streams[0].data(frame(10), 0)
+    late_connection.streams[0].data(frame(20)[:7], 0)
     while watched.tap.full:
         await watched.read(KIB * KIB)
-    late.streams[0].data(frame(20)[7:] + frame(30), 0)
-    late.close("client", "fin", 0, 0, 0)
+    late_connection.streams[0].data(frame(20)[7:] + frame(30), 0)
+    late_connection.close("client", "fin", 0, 0, 0)
     await watched.close()
     messages = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
     assert [type(message) for message in messages] == [

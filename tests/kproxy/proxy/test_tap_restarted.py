@@ -174,14 +174,14 @@ STEPS = st.one_of(
 
 
 async def play_steps(steps: list[tuple[Any, ...]], limit: int) -> None:
-    run, connected = TapRun(limit), 0
+    run, connection_count = TapRun(limit), 0
     remaining: dict[Stream, bytes] = {}
     content = b"".join(frame(size) for size in (0, 5, 60, 300, 1, 2, 3)) * 50
     for step, *arguments in steps:
         if step == "connect":
-            connected += 1
-            run.connect(connected)
-            remaining |= {(connected, direction): content for direction in Direction}
+            connection_count += 1
+            run.connect(connection_count)
+            remaining |= {(connection_count, direction): content for direction in Direction}
         elif step == "data" and run.open:
             index, direction, size = arguments
             number = list(run.open)[index % len(run.open)]
@@ -204,9 +204,11 @@ async def play_steps(steps: list[tuple[Any, ...]], limit: int) -> None:
     if run.tap.lost:
         run.resume()
     await run.end()
-    reported = {number for inspector in run.inspectors for number in inspector.closed}
-    missed = sum(inspector.missed[0] for inspector in run.inspectors)
-    assert connected - len(reported) <= missed  # messages that an inspector has not stored are sent again
+    reported_numbers = {number for inspector in run.inspectors for number in inspector.closed}
+    missed_count = sum(inspector.missed[0] for inspector in run.inspectors)
+    assert (
+        connection_count - len(reported_numbers) <= missed_count
+    )  # messages that an inspector has not stored are sent again
 
 
 @settings(max_examples=3 * settings().max_examples)

@@ -92,21 +92,21 @@ async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
     assert (closed.by, closed.how) == ("client", "reset")
 
 
-@pytest.mark.parametrize(("by", "direction"), [("client", Direction.REQUEST), ("server", Direction.RESPONSE)])
-async def test_reports_the_side_that_reset_a_connection(by: str, direction: Direction) -> None:
+@pytest.mark.parametrize(("reset_by", "direction"), [("client", Direction.REQUEST), ("server", Direction.RESPONSE)])
+async def test_reports_the_side_that_reset_a_connection(reset_by: str, direction: Direction) -> None:
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             await client.send(b"x")
             await server.receive(1)
-            (client if by == "client" else server).reset()
+            (client if reset_by == "client" else server).reset()
             with pytest.raises(ConnectionResetError):
-                await (server if by == "client" else client).receive(1)
+                await (server if reset_by == "client" else client).receive(1)
         messages = await reading
-    [ended] = [message for message in messages if isinstance(message, tap_messages.End)]
-    [closed] = [message for message in messages if isinstance(message, tap_messages.Close)]
-    assert (ended.direction, ended.how) == (direction, "reset")
-    assert (closed.by, closed.how) == (by, "reset")
+    [end_message] = [message for message in messages if isinstance(message, tap_messages.End)]
+    [close_message] = [message for message in messages if isinstance(message, tap_messages.Close)]
+    assert (end_message.direction, end_message.how) == (direction, "reset")
+    assert (close_message.by, close_message.how) == (reset_by, "reset")
 
 
 async def test_reports_a_client_that_was_turned_away() -> None:
@@ -125,7 +125,7 @@ async def test_reports_a_client_that_was_turned_away() -> None:
 
 
 @pytest.mark.parametrize(("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")])
-async def test_reports_a_shortage_of_the_proxy(monkeypatch: pytest.MonkeyPatch, number: int, how: str) -> None:
+async def test_reports_a_resource_shortage_of_the_proxy(monkeypatch: pytest.MonkeyPatch, number: int, how: str) -> None:
     async def fail(*_: Any) -> socket.socket:
         raise OSError(number, os.strerror(number))
 

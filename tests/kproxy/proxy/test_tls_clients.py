@@ -82,38 +82,47 @@ async def client_failure(
 
 
 async def test_reports_the_reason_for_a_client_failure(certificates: Certificates) -> None:
-    plain = TlsPolicy(terminating_context(certificates.proxy))
-    mutual = TlsPolicy(terminating_context(certificates.proxy, certificates.ca.path))
+    one_way_policy = TlsPolicy(terminating_context(certificates.proxy))
+    mutual_policy = TlsPolicy(terminating_context(certificates.proxy, certificates.ca.path))
     ca = certificates.ca.path
-    assert await client_failure(certificates, plain, client_context(certificates.other_ca.path)) == (
+    assert await client_failure(certificates, one_way_policy, client_context(certificates.other_ca.path)) == (
         "client",
         TlsReason.UNKNOWN_CA,
     )
-    assert await client_failure(certificates, plain, client_context(ca), "other") == ("client", TlsReason.NAME_MISMATCH)
-    by_address = TlsPolicy(terminating_context(certificates.ca.issue("elsewhere.test")))
-    assert await client_failure(certificates, by_address, client_context(ca), "127.0.0.1") == (
+    assert await client_failure(certificates, one_way_policy, client_context(ca), "other") == (
         "client",
         TlsReason.NAME_MISMATCH,
     )
-    expired = TlsPolicy(terminating_context(certificates.ca.issue("localhost", days=-3)))
-    assert await client_failure(certificates, expired, client_context(ca)) == ("client", TlsReason.EXPIRED)
-    assert await client_failure(certificates, mutual, client_context(ca)) == ("proxy", TlsReason.CERTIFICATE_REQUIRED)
+    by_address_policy = TlsPolicy(terminating_context(certificates.ca.issue("elsewhere.test")))
+    assert await client_failure(certificates, by_address_policy, client_context(ca), "127.0.0.1") == (
+        "client",
+        TlsReason.NAME_MISMATCH,
+    )
+    expired_policy = TlsPolicy(terminating_context(certificates.ca.issue("localhost", days=-3)))
+    assert await client_failure(certificates, expired_policy, client_context(ca)) == ("client", TlsReason.EXPIRED)
+    assert await client_failure(certificates, mutual_policy, client_context(ca)) == (
+        "proxy",
+        TlsReason.CERTIFICATE_REQUIRED,
+    )
     stranger = client_context(ca, certificates.other_ca.issue("mallory"))
-    assert await client_failure(certificates, mutual, stranger) == ("proxy", TlsReason.UNKNOWN_CA)
-    late = client_context(ca, certificates.ca.issue("bob", days=-3))
-    assert await client_failure(certificates, mutual, late) == ("proxy", TlsReason.EXPIRED)
-    early = client_context(ca, certificates.ca.issue("carol", days=3))
-    assert await client_failure(certificates, mutual, early) == ("proxy", TlsReason.NOT_YET_VALID)
+    assert await client_failure(certificates, mutual_policy, stranger) == ("proxy", TlsReason.UNKNOWN_CA)
+    expired_client = client_context(ca, certificates.ca.issue("bob", days=-3))
+    assert await client_failure(certificates, mutual_policy, expired_client) == ("proxy", TlsReason.EXPIRED)
+    not_yet_valid_client = client_context(ca, certificates.ca.issue("carol", days=3))
+    assert await client_failure(certificates, mutual_policy, not_yet_valid_client) == ("proxy", TlsReason.NOT_YET_VALID)
 
 
 async def test_reports_no_common_version_or_cipher(certificates: Certificates) -> None:
     ca = certificates.ca.path
-    only_1_3 = terminating_context(certificates.proxy)
-    only_1_3.minimum_version = V1_3
-    old = client_context(ca, maximum_version=V1_2)
-    assert await client_failure(certificates, TlsPolicy(only_1_3), old) == ("proxy", TlsReason.PROTOCOL_VERSION)
-    old.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")  # the certificate has an ECDSA key
-    assert await client_failure(certificates, TlsPolicy(terminating_context(certificates.proxy)), old) == (
+    tls_1_3_context = terminating_context(certificates.proxy)
+    tls_1_3_context.minimum_version = V1_3
+    old_client = client_context(ca, maximum_version=V1_2)
+    assert await client_failure(certificates, TlsPolicy(tls_1_3_context), old_client) == (
+        "proxy",
+        TlsReason.PROTOCOL_VERSION,
+    )
+    old_client.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")  # the certificate has an ECDSA key
+    assert await client_failure(certificates, TlsPolicy(terminating_context(certificates.proxy)), old_client) == (
         "proxy",
         TlsReason.NO_SHARED_CIPHER,
     )

@@ -164,7 +164,7 @@ def test_key_log_is_readable_by_its_owner_only(authority: Authority, files: File
 
 def test_unusable_file_is_reported_in_one_sentence(authority: Authority, files: Files, tmp_path: Path) -> None:
     other_files = authority.issue("other")
-    encrypted = authority.issue("encrypted", password="secret")
+    encrypted_files = authority.issue("encrypted", password="secret")
     text = tmp_path / "text"
     text.write_text("no certificate")
     broken = tmp_path / "broken"
@@ -180,7 +180,11 @@ def test_unusable_file_is_reported_in_one_sentence(authority: Authority, files: 
             other_files.key,
             f"--tls-key {other_files.key} is not the key of --tls-cert {files.certificate}",
         ),
-        (encrypted.certificate, encrypted.key, f"--tls-key {encrypted.key} is protected by a password"),
+        (
+            encrypted_files.certificate,
+            encrypted_files.key,
+            f"--tls-key {encrypted_files.key} is protected by a password",
+        ),
         (broken, files.key, f"--tls-cert {broken}, --tls-key {files.key}: "),
     ]:
         with pytest.raises(contexts.TlsFileError) as caught:

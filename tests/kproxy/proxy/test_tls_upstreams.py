@@ -66,7 +66,7 @@ async def upstream_failure(
 
 async def test_reports_the_reason_for_an_upstream_failure(certificates: Certificates) -> None:
     ca = certificates.ca.path
-    plain = TlsPolicy(None, originating_context(ca))
+    one_way_policy = TlsPolicy(None, originating_context(ca))
     for policy, context, expected in [
         (
             TlsPolicy(None, originating_context(certificates.other_ca.path)),
@@ -74,12 +74,12 @@ async def test_reports_the_reason_for_an_upstream_failure(certificates: Certific
             ("proxy", TlsReason.UNKNOWN_CA, "TLS failed: its certificate is signed by an unknown CA"),
         ),
         (
-            plain,
+            one_way_policy,
             server_context(certificates.ca.issue("127.0.0.1", days=-3)),
             ("proxy", TlsReason.EXPIRED, "TLS failed: its certificate has expired"),
         ),
         (
-            plain,
+            one_way_policy,
             server_context(certificates.proxy),
             (
                 "proxy",
@@ -99,7 +99,7 @@ async def test_reports_the_reason_for_an_upstream_failure(certificates: Certific
             ),
         ),
         (
-            plain,
+            one_way_policy,
             server_context(certificates.broker, ca, maximum_version=V1_2),
             (
                 "server",
@@ -107,17 +107,21 @@ async def test_reports_the_reason_for_an_upstream_failure(certificates: Certific
                 "TLS failed: it found no common cipher suite, or a certificate is missing",
             ),
         ),
-        (plain, b"\0\0\0\x04hello", ("proxy", TlsReason.PLAINTEXT, "TLS failed: it speaks plaintext")),
-        (plain, None, ("server", TlsReason.CLOSED, "TLS failed: it closed the connection during the handshake")),
+        (one_way_policy, b"\0\0\0\x04hello", ("proxy", TlsReason.PLAINTEXT, "TLS failed: it speaks plaintext")),
+        (
+            one_way_policy,
+            None,
+            ("server", TlsReason.CLOSED, "TLS failed: it closed the connection during the handshake"),
+        ),
     ]:
         assert await upstream_failure(certificates, policy, context) == expected
 
 
 async def test_reports_no_common_version(certificates: Certificates) -> None:
-    modern = originating_context(certificates.ca.path)
-    modern.minimum_version = V1_3
+    tls_1_3_context = originating_context(certificates.ca.path)
+    tls_1_3_context.minimum_version = V1_3
     failure = await upstream_failure(
-        certificates, TlsPolicy(None, modern), server_context(certificates.broker, maximum_version=V1_2)
+        certificates, TlsPolicy(None, tls_1_3_context), server_context(certificates.broker, maximum_version=V1_2)
     )
     assert failure[:2] == ("server", TlsReason.PROTOCOL_VERSION)
 
@@ -198,7 +202,7 @@ async def test_startup_check_establishes_tls(certificates: Certificates) -> None
 
 
 @pytest.mark.parametrize("host", ["x" * 300, "", "a\0b"])
-async def test_invalid_server_name_is_a_failure(certificates: Certificates, host: str) -> None:
+async def test_invalid_server_name_fails_the_handshake(certificates: Certificates, host: str) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(TlsError, match="cannot be the name of a server"):
         await shake_hands(ours, originating_context(certificates.ca.path), host)

@@ -23,7 +23,7 @@ class TlsPeer:
         self._plain = b""
 
     async def shake_hands(self) -> TlsPeer:
-        """Complete the handshake; raises the error of Python's ssl if it fails."""
+        """Complete the handshake, or raise the error of Python's ssl."""
         while True:
             try:
                 self.tls.do_handshake()

@@ -1,4 +1,4 @@
-"""Schemas in files: file names, references, and unusable files."""
+"""Schemas are read from files: file names, references, and unusable files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_directory(path: Path, **files: str) -> SchemaDirectory:
         ("00ff" * 8 + ".avsc", [SchemaKey("azure", "00ff" * 8)], None),
     ],
 )
-def test_file_name_has_the_id_and_subject(
+def test_schema_is_found_by_the_id_and_subject_in_its_file_name(
     tmp_path: Path, name: str, keys: list[SchemaKey], subject: str | None
 ) -> None:
     for schema in write_directory(tmp_path, **{name: '"string"'}).lookup(keys).values():
@@ -45,7 +45,7 @@ def test_missing_schema_is_reported(tmp_path: Path) -> None:
     assert write_directory(tmp_path, **{"17.avsc": "{}"}).lookup([key]) == {key: f"{tmp_path} has no schema with id 18"}
 
 
-def test_schemas_in_files_reference_each_other(tmp_path: Path) -> None:
+def test_schemas_in_files_can_reference_each_other(tmp_path: Path) -> None:
     source = write_directory(
         tmp_path,
         **{

@@ -1,4 +1,4 @@
-"""The client of a schema registry that works, is slow or down, or sends invalid responses."""
+"""The client copes with a schema registry that works, is slow, is down, or sends invalid responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Response = tuple[int, bytes | dict[str, Any] | list[Any]]
 
 
 class FakeRegistry:
-    """A server with one response per path; it records the requests that it gets."""
+    """A server with one response per path that records the requests it receives."""
 
     def __init__(self) -> None:
         self.responses: dict[str, Response | Callable[[], Response]] = {}
@@ -50,7 +50,7 @@ def registry() -> Iterator[FakeRegistry]:
             if "Ids/" in self.path:
                 self.send_header("X-Registry-ArtifactType", "JSON")
             self.end_headers()
-            with contextlib.suppress(OSError):  # the client gave up
+            with contextlib.suppress(OSError):  # the client may have given up
                 self.wfile.write(data)
 
         def log_message(self, *_: object) -> None:
@@ -151,14 +151,12 @@ def test_unknown_id_is_looked_up_again_after_a_minute(registry: FakeRegistry) ->
         ((200, b"x" * ((4 << 20) + 1)), "answered more than 4 MiB"),
     ],
 )
-def test_client_backs_off_after_a_failure_of_the_registry(
-    registry: FakeRegistry, response: Response, reason: str
-) -> None:
+def test_client_backs_off_after_the_registry_fails(registry: FakeRegistry, response: Response, reason: str) -> None:
     registry.responses = {"/schemas/ids/17": response}
     client = registry.client()
     failure = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}
     request_counts = []
-    for now in (0.0, 0.9, 1.1, 2.9, 3.2):  # it pauses for 1, 2, 4 s
+    for now in (0.0, 0.9, 1.1, 2.9, 3.2):  # the client pauses for 1, 2 and then 4 s
         registry.now = now
         assert client.lookup([ID]) == failure
         request_counts.append(len(registry.requests))
@@ -185,7 +183,7 @@ def test_unreachable_registry_is_reported() -> None:
     assert reason == "the registry 127.0.0.1:1 cannot be reached: Connection refused"
 
 
-def test_ids_that_registries_do_not_serve_are_not_fetched(registry: FakeRegistry) -> None:
+def test_keys_that_no_registry_serves_are_not_fetched(registry: FakeRegistry) -> None:
     keys = [SchemaKey("glue", "89791762-2336-4186-9674-299b90a802e2"), SchemaKey("subject", "orders-value")]
     [reason] = registry.client().lookup(keys).values()
     assert reason == f"schemas with {keys[0]} are not fetched: put them into the --schemas directory"

@@ -1,4 +1,4 @@
-"""Schemas from records in the topic `_schemas`."""
+"""Schemas are learned from records in the topic `_schemas`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type"
 
 
 def observe(schemas: ObservedSchemas, subject: str, version: int, id_: int, text: str, **more: Any) -> None:
-    """Observe a record like those that Confluent's registry writes."""
+    """Pass on a record like those written by Confluent's registry."""
     key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
     value = {"subject": subject, "version": version, "id": id_, "schema": text, "deleted": False, **more}
     schemas.observe(json.dumps(key).encode(), json.dumps(value).encode())
 
 
-def look_up(schemas: ObservedSchemas, form: str, value: int | str) -> Schema | str | None:
-    key = SchemaKey(form, value)
+def look_up(schemas: ObservedSchemas, key_kind: str, value: int | str) -> Schema | str | None:
+    key = SchemaKey(key_kind, value)
     return schemas.lookup([key]).get(key)
 
 
@@ -32,8 +32,8 @@ def test_schemas_are_found_by_id_guid_and_subject_with_references() -> None:
     observe(schemas, "orders-value", 1, 7, '["null", "Money"]', references=reference, guid="g")
     observe(schemas, "money", 1, 8, MONEY)
     observe(schemas, "orders-value", 2, 9, '"int"', deleted=True)
-    for form, value in (("id", 7), ("guid", "g"), ("subject", "orders-value")):
-        assert isinstance(schema := look_up(schemas, form, value), Schema)
+    for key_kind, value in (("id", 7), ("guid", "g"), ("subject", "orders-value")):
+        assert isinstance(schema := look_up(schemas, key_kind, value), Schema)
         assert (schema.type, schema.text, schema.subject) == ("AVRO", '["null", "Money"]', "orders-value")
     context = ValueContext("orders", schemas=schemas.lookup([SchemaKey("id", 7)]))
     assert decode(b"\0\0\0\0\x07\x02\x0a", context).data == {"cents": 5}
@@ -41,7 +41,7 @@ def test_schemas_are_found_by_id_guid_and_subject_with_references() -> None:
     assert look_up(schemas, "id", 1) is None
 
 
-def test_ids_have_their_first_subject_and_subjects_their_last_version() -> None:
+def test_id_yields_its_first_subject_and_subject_its_last_version() -> None:
     schemas = ObservedSchemas()
     for subject, version, id_ in (("a", 2, 7), ("b", 1, 7), ("a", 1, 6)):
         observe(schemas, subject, version, id_, f'"{id_}"')
@@ -59,7 +59,7 @@ def test_later_record_replaces_an_earlier_one() -> None:
     assert schema.text == '"string"'
 
 
-def test_most_recent_thousand_schemas_are_kept() -> None:
+def test_only_the_most_recent_thousand_schemas_are_kept() -> None:
     schemas = ObservedSchemas()
     for id_ in range(1, 1002):
         observe(schemas, f"s{id_}", 1, id_, '"int"')
@@ -72,8 +72,8 @@ def test_most_recent_thousand_schemas_are_kept() -> None:
 
 def test_circular_and_missing_references_are_tolerated() -> None:
     schemas = ObservedSchemas()
-    circle = [{"name": "x", "subject": "a", "version": 1}, {"name": "y", "subject": "gone", "version": 1}]
-    observe(schemas, "a", 1, 1, '"int"', references=circle)
+    references = [{"name": "x", "subject": "a", "version": 1}, {"name": "y", "subject": "gone", "version": 1}]
+    observe(schemas, "a", 1, 1, '"int"', references=references)
     assert isinstance(schema := look_up(schemas, "id", 1), Schema)
     assert schema.references == {"x": schema}
 

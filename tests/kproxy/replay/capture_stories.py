@@ -1,4 +1,4 @@
-"""Captures for replay tests, written as stories (`tests.kproxy.stories`)."""
+"""Captures for replay tests, built from stories (`tests.kproxy.stories`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exchanges(story: str, wanted_lines: Callable[[Line], bool] | None = None) ->
 def replay_story(
     captured: str, live: str, *, map_offsets: bool = False
 ) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
-    """Return the bodies of the sent requests and the results if the broker responds as in the story `live`."""
+    """Replay `captured` to a broker that responds as in `live`; return the bodies of the requests, and the results."""
     replayer = Replayer(map_offsets=map_offsets)
     live_exchanges = iter(exchanges(live))
     sent, results = [], []

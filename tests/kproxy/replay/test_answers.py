@@ -1,4 +1,4 @@
-"""Answering requests with captured responses: which one is chosen, and which of its fields change."""
+"""Requests are answered with captured responses: which response is chosen, and which of its fields change."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def error_code(captured_answer: CapturedAnswer) -> int:
     return code
 
 
-def test_equal_requests_get_their_responses_in_turn() -> None:
+def test_equal_requests_are_answered_with_their_responses_in_turn() -> None:
     answers = CapturedAnswers(steps(HEARTBEATS))
     assert [error_code(answer_heartbeat(answers, "a")) for _ in range(3)] == [27, 0, 0]
     assert error_code(answer_heartbeat(answers, "b")) == 25
 
 
-def test_request_not_in_the_capture_gets_the_next_response_of_its_version() -> None:
+def test_unknown_request_is_answered_with_the_next_response_of_its_version() -> None:
     answers = CapturedAnswers(steps(HEARTBEATS))
     assert error_code(answer_heartbeat(answers, "b")) == 25
     assert [error_code(answer_heartbeat(answers, "c")) for _ in range(3)] == [27, 0, 0]
@@ -76,7 +76,7 @@ def test_response_has_the_correlation_id_of_the_request() -> None:
     assert read_response(captured_answer.frame, 12, 4).correlation_id == 77
 
 
-def test_every_broker_has_the_address_of_the_server() -> None:
+def test_every_broker_is_listed_with_the_address_of_the_server() -> None:
     frame = request("Metadata", 1, {"topics": [{"name": "orders"}]})
     captured_answer = CapturedAnswers(steps(BROKERS)).answer(frame, ADDRESS)
     assert captured_answer.frame is not None
@@ -107,7 +107,7 @@ VERSIONS = """
 
 @pytest.mark.parametrize("version", [0, 3, 4, 99])
 def test_api_versions_advertises_the_captured_versions(version: int) -> None:
-    """The version of ApiVersions that the client sends does not matter."""
+    """This holds for any version of the ApiVersions request."""
     answers = CapturedAnswers(steps(VERSIONS + HEARTBEATS))
     api_versions = (
         bytes.fromhex(f"0000000b 0012 {version:04x} fffffffe ffff 00")
@@ -185,7 +185,7 @@ async def test_server_closes_the_connection_on_an_unknown_request() -> None:
         writer.close()
         await writer.wait_closed()
         assert isinstance(idle_client, socket.socket)
-    with idle_client:  # a connected client does not keep the server open
+    with idle_client:  # a connected client does not keep the server from closing
         assert idle_client.recv(1) == b""
     assert codes == [27, 25]
     assert reports == ["10.0.0.9: the capture has no Heartbeat v0; connection closed"]

@@ -1,4 +1,4 @@
-"""Values that the live broker chose replace captured ones in later requests; other differences are reported."""
+"""Values chosen by the live broker replace captured values in later requests; other differences are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kproxy.replay.capture_stories import exchanges, replay_story
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 
-#: A request and its response, then requests that repeat values of the response: captured, and from the live broker.
+#: Stories whose later requests repeat values from a response, with the captured values and those of the live broker.
 MAPPED = {
     "member id and generation": (
         """
@@ -124,7 +124,7 @@ def test_offsets_are_replaced_on_request() -> None:
     ]
 
 
-def test_times_are_shifted_on_request() -> None:
+def test_record_and_offset_times_are_shifted_on_request() -> None:
     story = """
     > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"records": [{"timestamp": 1000}]}]}]}]}
     > ListOffsets v6 {"topics": [{"partitions": [{"timestamp": 1000}, {"timestamp": -1}]}]}
@@ -159,7 +159,7 @@ def test_members_are_compared_in_their_captured_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("captured", "live", "outcome", "sentence"),
+    ("captured", "live", "outcome", "sentence_start"),
     [
         ("{}", '{"error_code": 25}', ReplayOutcome.DIFFERENT, ""),
         ("{}", "{} with truncated:1", ReplayOutcome.DIFFERENT, "the response does not decode: "),
@@ -167,14 +167,14 @@ def test_members_are_compared_in_their_captured_order() -> None:
         ("{} with truncated:1", "{}", ReplayOutcome.NOT_COMPARED, "the captured response does not decode"),
     ],
 )
-def test_responses_are_compared(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
+def test_responses_are_compared(captured: str, live: str, outcome: ReplayOutcome, sentence_start: str) -> None:
     [exchange] = exchanges(f"> #1 Heartbeat v4 {{}}\n< {captured}")
     live_exchanges = exchanges(
         f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}"
     )
     assert live_exchanges[0].response is not None
     result = Replayer().received(exchange, live_exchanges[0].response.frame)
-    assert (result.outcome, result.sentence[: len(sentence)]) == (outcome, sentence)
+    assert (result.outcome, result.sentence[: len(sentence_start)]) == (outcome, sentence_start)
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,13 @@ def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
     [exchange] = exchanges(PRODUCE % (', "error_code": 6', ""))
     body = read_request(replayer.frame(exchange)).body
     assert [[partition["index"] for partition in topic["partition_data"]] for topic in body["topic_data"]] == [[1], [0]]
-    [live] = exchanges("""
+    [live_exchange] = exchanges("""
     > Produce v13 {"acks": -1}
     < {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 1}]},
       {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_responses": [{"index": 0}]}]}
     """)
-    assert live.response is not None
-    assert replayer.received(exchange, live.response.frame).outcome is ReplayOutcome.EQUAL
+    assert live_exchange.response is not None
+    assert replayer.received(exchange, live_exchange.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_changed_record_batch_has_a_valid_crc() -> None:

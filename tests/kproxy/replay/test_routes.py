@@ -1,4 +1,4 @@
-"""Replaying a capture of several brokers: the live broker for each request, and the brokers of new topics."""
+"""A capture of several brokers is replayed: the live broker of each request, and the brokers of new topics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def addresses(story: str, live: dict[int, TcpAddress]) -> list[TcpAddress | None
         ({5: FIVE, 6: ONE}, [FIVE, ONE, None]),
     ],
 )
-def test_each_captured_broker_maps_to_a_live_one(
+def test_each_captured_broker_maps_to_at_most_one_live_broker(
     live: dict[int, TcpAddress], expected: list[TcpAddress | None]
 ) -> None:
     assert addresses("> Fetch v11 {}\n2> Fetch v11 {}\n3> Fetch v11 {}", live) == expected
@@ -78,7 +78,7 @@ def test_requests_go_to_the_coordinators_of_the_live_cluster(version: int) -> No
         unavailable = {name: -1 if name == "node_id" else value for name, value in coordinator.items()} | {
             "error_code": 15
         }
-        if version < 4:  # the last successful response counts
+        if version < 4:  # only the last successful response counts
             routes.learn(
                 find_coordinator.request, read_response(response("FindCoordinator", version, unavailable), 10, version)
             )
@@ -92,16 +92,18 @@ def test_new_topics_keep_their_captured_leaders() -> None:
     > CreatePartitions v3 {"topics": [{"name": "orders", "count": 3, "assignments": null}]}
     """
     replayer = Replayer(routes=ClusterRoutes(steps(CLUSTER), {2: TWO, 7: ONE}))
-    created, extended = [read_request(replayer.frame(exchange)).body["topics"] for exchange in exchanges(story)]
-    assert created == [
+    created_topics, extended_topics = [
+        read_request(replayer.frame(exchange)).body["topics"] for exchange in exchanges(story)
+    ]
+    assert created_topics == [
         {"name": "orders", "num_partitions": -1, "replication_factor": -1, "configs": [], "assignments": [
             {"partition_index": 0, "broker_ids": [2, 7]}, {"partition_index": 1, "broker_ids": [7, 2]}]},
         {"name": "unknown", "num_partitions": 1, "replication_factor": 1, "configs": [], "assignments": []},
     ]  # fmt: skip
-    assert extended == [{"name": "orders", "count": 3, "assignments": [{"broker_ids": [2, 7]}]}]
+    assert extended_topics == [{"name": "orders", "count": 3, "assignments": [{"broker_ids": [2, 7]}]}]
 
 
-def test_smaller_cluster_places_replicas_itself() -> None:
+def test_smaller_cluster_is_left_to_place_replicas_itself() -> None:
     story = '> CreateTopics v7 {"topics": [{"name": "orders", "num_partitions": 2, "replication_factor": 2}]}'
     [exchange] = exchanges(story)
     assert exchange.request is not None

@@ -1,4 +1,4 @@
-"""The order in which requests are sent, and requests without a response."""
+"""Requests are sent in the captured order, and missing responses are reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PIPELINED = """
 
 
 class FakeConnection:
-    """A connection to a broker that responds to each heartbeat; it logs all calls in order."""
+    """A connection to a broker that responds to each heartbeat; all calls are logged in order."""
 
     def __init__(self, log: list[str], name: str, errors: list[int | NoResponse] | None = None) -> None:
         self.log, self.name, self.errors = log, name, errors or []
@@ -48,10 +48,10 @@ class FakeConnection:
 
 
 async def run_replay(story: str, connect: ConnectFunction) -> list[ReplayedExchange]:
-    return [exchange async for exchange in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
+    return [exchange async for exchange in Replay(connect, Replayer(), speed=None, timeout_s=1).run(steps(story))]
 
 
-def open_in_turn(log: list[str], *errors: list[int | NoResponse]) -> ConnectFunction:
+def connect_in_turn(log: list[str], *errors: list[int | NoResponse]) -> ConnectFunction:
     connections = iter([FakeConnection(log, f"{number}", error) for number, error in enumerate(errors, 1)])
 
     async def connect(_: object) -> Any:
@@ -62,7 +62,7 @@ def open_in_turn(log: list[str], *errors: list[int | NoResponse]) -> ConnectFunc
 
 async def test_requests_wait_for_the_responses_that_preceded_them() -> None:
     log: list[str] = []
-    results = await run_replay(PIPELINED, open_in_turn(log, [], []))
+    results = await run_replay(PIPELINED, connect_in_turn(log, [], []))
     assert log == ["1>", "1>", "1<", "2>", "1<", "1>", "2<", "1x", "2x"]
     assert [(result.captured.connection_id[-1], result.captured.number, result.outcome) for result in results] == [
         ("1", 1, "equal"), ("1", 2, "equal"), ("2", 1, "equal"), ("1", 3, "not compared"),
@@ -72,24 +72,26 @@ async def test_requests_wait_for_the_responses_that_preceded_them() -> None:
 
 async def test_request_is_retried_if_the_broker_is_not_ready() -> None:
     log: list[str] = []
-    [result] = await run_replay("> Heartbeat v4 {}\n< {}", open_in_turn(log, [14, 16, 0]))
+    [result] = await run_replay("> Heartbeat v4 {}\n< {}", connect_in_turn(log, [14, 16, 0]))
     assert log == ["1>", "1<"] * 3 + ["1x"]
     assert result.outcome is ReplayOutcome.EQUAL
 
 
-async def test_late_response_does_not_answer_the_next_request() -> None:
+async def test_late_response_is_not_taken_for_that_of_the_next_request() -> None:
     log: list[str] = []
-    timeout = NoResponse("no response within 1 s", closed=False)
-    results = await run_replay("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", open_in_turn(log, [timeout, 25, 0]))
+    timeout_error = NoResponse("no response within 1 s", closed=False)
+    results = await run_replay(
+        "> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", connect_in_turn(log, [timeout_error, 25, 0])
+    )
     assert [(exchange.outcome, exchange.sentence) for exchange in results] == [
         (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
     ]  # fmt: skip
 
 
 async def test_closed_connection_is_reported() -> None:
-    closed = NoResponse("the broker closed the connection", closed=True)
+    closed_error = NoResponse("the broker closed the connection", closed=True)
     results = await run_replay(
-        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", open_in_turn([], [closed])
+        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", connect_in_turn([], [closed_error])
     )
     assert [exchange.sentence for exchange in results] == [
         "no response: the broker closed the connection", "no response: the broker closed the connection",
@@ -99,7 +101,7 @@ async def test_closed_connection_is_reported() -> None:
 
 
 async def test_skipped_requests_open_no_connection() -> None:
-    [result] = await run_replay("> SaslHandshake v1 {}\n< {}", open_in_turn([]))
+    [result] = await run_replay("> SaslHandshake v1 {}\n< {}", connect_in_turn([]))
     assert (result.outcome, result.sentence) == (ReplayOutcome.LEFT_OUT, "the login is not in the capture")
 
 

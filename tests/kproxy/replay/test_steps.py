@@ -1,4 +1,4 @@
-"""The steps of a capture: their order, and which requests are left out and why."""
+"""The steps of a capture: their order, and which requests are omitted and why."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_steps_follow_the_capture() -> None:
 
 def test_lines_of_several_files_are_sorted_by_time() -> None:
     trace_lines = lines(JOINS)
-    by_connection = sorted(trace_lines, key=lambda line: line.connection_id, reverse=True)
-    assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(trace_lines)]
+    unsorted_lines = sorted(trace_lines, key=lambda line: line.connection_id, reverse=True)
+    assert [step.at for step in steps_of(unsorted_lines)] == [step.at for step in steps_of(trace_lines)]
 
 
-def test_exchanges_without_request_offsets_pair_by_correlation_id_and_time() -> None:
+def test_exchanges_without_request_offsets_are_paired_by_id_and_time() -> None:
     trace_lines = lines(JOINS)
     expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(trace_lines)]
     for line in trace_lines:
@@ -45,7 +45,7 @@ def test_exchanges_without_request_offsets_pair_by_correlation_id_and_time() -> 
     assert all(step.exchange is None or step.exchange.response is not None for step in paired_steps)
 
 
-def test_reused_connection_id_is_a_new_connection() -> None:
+def test_reused_connection_id_counts_as_a_new_connection() -> None:
     first_lines, second_lines = lines("> Heartbeat v4 {}"), lines("> Metadata v9 {}\n< {}")
     [unanswered_exchange, answered_exchange] = [
         step.exchange
@@ -79,17 +79,17 @@ def test_reused_connection_id_is_a_new_connection() -> None:
          ""),
     ],
 )  # fmt: skip
-def test_requests_are_left_out_with_a_reason(story: str, reason: str) -> None:
+def test_requests_are_omitted_with_a_reason(story: str, reason: str) -> None:
     [exchange] = exchanges(story)
     assert exchange.left_out == reason
 
 
-def test_request_that_the_filter_does_not_match_is_left_out() -> None:
+def test_request_that_the_filter_does_not_match_is_omitted() -> None:
     [exchange] = exchanges("> Heartbeat v4 {}", lambda line: False)
     assert exchange.left_out == "--filter does not match"
 
 
-def test_request_without_bytes_is_left_out() -> None:
+def test_request_without_bytes_is_omitted() -> None:
     trace_lines = lines("> Heartbeat v4 {}")
     trace_lines[-1].frame = None  # type: ignore[union-attr]
     [step] = steps_of(trace_lines)

@@ -1,4 +1,4 @@
-"""The records that members of a share group hold, as read from trace lines."""
+"""The records held by members of a share group are read from trace lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METADATA = f"""
 def share_fetch(
     number: int, member: str, *ranges: tuple[int, int, int], acknowledged: str = "", epoch: int = 1, error: int = 0
 ) -> str:
-    """Return a ShareFetch exchange that acknowledges records and acquires ranges (first, last, delivery count)."""
+    """Return a ShareFetch exchange that acknowledges records and acquires `ranges` (first, last, delivery count)."""
     entry = '{{"first_offset": {}, "last_offset": {}, "delivery_count": {}}}'
     acquired = ", ".join(entry.format(*acquired_range) for acquired_range in ranges)
     return f"""
@@ -35,28 +35,28 @@ def acknowledgement_batch(first: int, last: int, *types: int) -> str:
     return f'{{"first_offset": {first}, "last_offset": {last}, "acknowledge_types": {list(types)}}}'
 
 
-def overview(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
-    teller, shares = Teller(), SharesOverview()
+def overview_of(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
+    teller, overview = Teller(), SharesOverview()
     teller.tell(METADATA + story)
     for line in teller.lines:
-        shares.observe(line, nanoseconds(line.ts))
-    return shares, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
+        overview.observe(line, nanoseconds(line.ts))
+    return overview, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
 
 
 def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:
-    """Return the ranges that each member holds at the end, with their delivery counts."""
-    shares, now, _ = overview(story)
+    """Return the ranges that each member holds at the end of the story, with their delivery counts."""
+    overview, now, _ = overview_of(story)
     return {
         member: [(row.first, row.last, row.deliveries) for row in rows]
-        for member, rows in shares.held("work", now).items()
+        for member, rows in overview.held("work", now).items()
     }
 
 
-def test_trace_lines_have_acquired_and_acknowledged_records() -> None:
+def test_trace_lines_list_acquired_and_acknowledged_records() -> None:
     story = share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(
         1, "a", acknowledged=f"{acknowledgement_batch(0, 4, 1)}, {acknowledgement_batch(5, 6, 2, 3)}"
     )
-    _, _, lines = overview(story)
+    _, _, lines = overview_of(story)
     assert lines[-2].acquired == [AcquiredEntry("jobs", 0, 0, 9, 1)]
     assert lines[-2].lock_ms == 30000
     assert lines[-1].acknowledged == [
@@ -67,18 +67,18 @@ def test_trace_lines_have_acquired_and_acknowledged_records() -> None:
 
 
 def test_members_hold_records_that_they_have_not_acknowledged() -> None:
-    shares, now, _ = overview(
+    overview, now, _ = overview_of(
         share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (10, 14, 2), epoch=0)
         + share_fetch(1, "a", acknowledged=acknowledgement_batch(0, 4, 1))
     )  # fmt: skip
-    assert shares.held("work", now) == {
+    assert overview.held("work", now) == {
         "a": [HeldRecords("jobs", 0, 5, 9, 1, now - 5_000_000 + 30 * SECOND, gone=False)],
         "b": [HeldRecords("jobs", 0, 10, 14, 2, now - 2_000_000 + 30 * SECOND, gone=False)],
     }
-    assert shares.acknowledged("work") == {"accept": 5}
+    assert overview.acknowledged("work") == {"accept": 5}
 
 
-def test_records_acquired_by_another_member_change_hands() -> None:
+def test_records_acquired_by_another_member_are_held_by_it() -> None:
     assert held_at_end(share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (3, 5, 2), epoch=0)) == {
         "a": [(0, 2, 1), (6, 9, 1)],
         "b": [(3, 5, 2)],
@@ -121,7 +121,7 @@ def test_possibly_released_records_are_not_shown_as_held(
 
 
 def test_member_without_a_connection_still_holds_its_records() -> None:
-    shares, now, _ = overview(share_fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
-    [records] = shares.held("work", now)["a"]
+    overview, now, _ = overview_of(share_fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
+    [records] = overview.held("work", now)["a"]
     assert records.gone
-    assert not shares.held("other", now)
+    assert not overview.held("other", now)

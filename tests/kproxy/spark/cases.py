@@ -1,4 +1,4 @@
-"""The planted problems of `tests.kproxy.spark.sample_fleet`, each a stream of timed lines."""
+"""The problems planted in `tests.kproxy.spark.sample_fleet`, each a stream of timed lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BROKERS = ("10.1.0.1:9092", "10.1.0.2:9092", "10.1.0.3:9092")
 
 
 def hour_of(day: int, hour: int) -> datetime:
-    """Return an hour of one of the fleet's days, which count from 0."""
+    """Return an hour of one of the fleet's days, which are numbered from 0."""
     return _FIRST_DAY + timedelta(days=day, hours=hour)
 
 
@@ -121,7 +121,7 @@ PLANTED = Planted(
 
 
 def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iterator[Iterator[Timed]]:
-    """Yield the problems of the hour that begins at `at`; the n-th proxy traces the n-th problem."""
+    """Yield the problems of the hour that begins at `at`; each is traced by another proxy, in turn."""
     candidates = [
         (hour.hour == 13, _old_clients),
         (hour == PLANTED.metadata_loop_hour, _metadata_loop),
@@ -134,7 +134,7 @@ def planted_streams(at: int, hour: datetime, proxies: list[Proxy], random: Rando
         (hour == PLANTED.blind_retries_hour, _blind_retries),
         (hour == PLANTED.findings_hour, _findings),
     ]
-    for number, make_stream in enumerate(make_stream for is_now, make_stream in candidates if is_now):
+    for number, make_stream in enumerate(make_stream for is_due, make_stream in candidates if is_due):
         yield make_stream(proxies[number % len(proxies)], at, random)
 
 
@@ -154,7 +154,7 @@ def _old_clients(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a client that requests a missing topic ten times a second."""
+    """Yield the lines of a client that requests metadata of a missing topic ten times a second."""
     connection = Connection(proxy, "10.9.1.1", BROKERS[0], PLANTED.metadata_loop, JAVA)
     yield from connection.hello(at)
     missing = error("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
@@ -168,21 +168,21 @@ def _metadata_loop(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a group with a newcomer: one member rejoins at once, another only after 40 s of work."""
+    """Yield the lines of a group with a new member: one old member rejoins at once, another only after 40 s of work."""
     group = Group(PLANTED.stalled_group, "payments", (), BROKERS[0], BROKERS[1])
     swift, busy, newcomer = (
         Member(group, proxy, f"10.9.2.{number}", f"{group.name}-{name}", random)
         for number, name in enumerate(("swift", "busy", "new"))
     )
-    joined, join_at = at + 500 * MS, at + 8 * SECOND
+    joined_at, join_at = at + 500 * MS, at + 8 * SECOND
     rejoin_at = join_at + PLANTED.stalled_us * 1000
-    end = rejoin_at + 10 * SECOND
+    end_at = rejoin_at + 10 * SECOND
     rebalance_error = error("error_code", 27, "REBALANCE_IN_PROGRESS")
-    heartbeat_at = joined + 9 * SECOND  # the first heartbeat after the newcomer's JoinGroup
+    heartbeat_at = joined_at + 9 * SECOND  # the first heartbeat after the newcomer's JoinGroup
 
     def join_and_wait(member: Member, rejoins_at: int) -> Iterator[Timed]:
-        yield from member.join(at, joined)
-        yield from member.heartbeats(joined, heartbeat_at, 1)
+        yield from member.join(at, joined_at)
+        yield from member.heartbeats(joined_at, heartbeat_at, 1)
         yield from member.heartbeats(heartbeat_at - 3 * SECOND, rejoins_at, 1, rebalance_error)
         yield from member.group_exchange(
             "JoinGroup", rejoins_at, (rejoin_at + 2 * MS - rejoins_at) // 1000, 1, response_columns={"generation_id": 2}
@@ -190,8 +190,8 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
     def finish(member: Member) -> Iterator[Timed]:
         yield from member.sync(rejoin_at + 5 * MS, 2)
-        yield from member.heartbeats(rejoin_at + 5 * MS, end, 2)
-        yield from member.leave(end, 2)
+        yield from member.heartbeats(rejoin_at + 5 * MS, end_at, 2)
+        yield from member.leave(end_at, 2)
 
     def member_lines(member: Member, rejoins_at: int) -> Iterator[Timed]:
         yield from join_and_wait(member, rejoins_at)
@@ -213,40 +213,40 @@ def _stalled_group(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _rebalance_storm(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a member that rejoins every two seconds, which forces the other one to rejoin as well."""
+    """Yield the lines of a member that leaves and rejoins every two seconds, which makes the other one rejoin too."""
     group = Group(PLANTED.storm_group, "orders", (), BROKERS[2], BROKERS[0])
     steady, flapping = (Member(group, proxy, f"10.9.3.{number}", f"{group.name}-{number}", random) for number in (1, 2))
-    end = at + (2 * PLANTED.storm_rounds + 1) * SECOND
-    joined = at + 500 * MS
+    end_at = at + (2 * PLANTED.storm_rounds + 1) * SECOND
+    joined_at = at + 500 * MS
 
     def steady_lines() -> Iterator[Timed]:
-        yield from steady.join(at, joined)
+        yield from steady.join(at, joined_at)
         for number in range(PLANTED.storm_rounds):
             for delay, generation in ((0, 2 * number + 2), (SECOND, 2 * number + 3)):
-                join_at = joined + SECOND + 2 * number * SECOND + delay + 50 * MS
+                join_at = joined_at + SECOND + 2 * number * SECOND + delay + 50 * MS
                 yield from steady.group_exchange(
                     "JoinGroup", join_at, 40_000, generation - 1, response_columns={"generation_id": generation}
                 )
                 yield from steady.sync(join_at + 50 * MS, generation)
-        yield from steady.leave(end + 3 * SECOND, 2 * PLANTED.storm_rounds + 1)
+        yield from steady.leave(end_at + 3 * SECOND, 2 * PLANTED.storm_rounds + 1)
 
     def flapping_lines() -> Iterator[Timed]:
         yield from flapping.find(at)
         for number in range(PLANTED.storm_rounds):
             generation = 2 * number + 2
-            join_at = joined + SECOND + 2 * number * SECOND
+            join_at = joined_at + SECOND + 2 * number * SECOND
             yield from flapping.group_exchange(
                 "JoinGroup", join_at, 90_000, response_columns={"generation_id": generation}
             )
             yield from flapping.sync(join_at + 100 * MS, generation)
             yield from flapping.group_exchange("LeaveGroup", join_at + 990 * MS, 900, generation)
-        yield flapping.coordinator.close(end)
+        yield flapping.coordinator.close(end_at)
 
     yield from heapq.merge(steady_lines(), flapping_lines(), key=lambda timed: timed[0])
 
 
 def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a client that opens a new connection for every cluster description, four a second."""
+    """Yield the lines of a client that opens a new connection for every Metadata request, four a second."""
     for _ in range(PLANTED.churn_connections):
         connection = Connection(proxy, "10.9.4.1", BROKERS[0], PLANTED.churning, LIBRDKAFKA)
         yield from connection.hello(at)
@@ -256,33 +256,33 @@ def _connection_churn(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _idle_race(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield a write after ten idle minutes that crosses the broker's close, and its retry on a new connection."""
+    """Yield a write after ten idle minutes that crosses with the broker's close, and its retry on a new connection."""
     connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
     topics = [batch_entry("audit", 1, 700, 2)]
     yield from connection.hello(at)
     yield from connection.exchange("Produce", at + SECOND, 2400, request_columns={"acks": -1}, topics=topics)
-    late = at + 601 * SECOND
-    yield from connection.exchange("Produce", late, None, request_columns={"acks": -1}, topics=topics)
+    late_at = at + 601 * SECOND
+    yield from connection.exchange("Produce", late_at, None, request_columns={"acks": -1}, topics=topics)
     message = "the Produce request was the first request after 10 minutes of silence, and its connection was closed"
-    close_line = connection.close(late + MS // 2, "server", "reset")
+    close_line = connection.close(late_at + MS // 2, "server", "reset")
     yield close_line[0], FindingLine(
         v=1, ts=close_line[1].ts, connection_id=connection.id, code="C016", name="idle-close-race", severity="warning",
         message=message, blame="network", direction="request",
     )  # fmt: skip
     yield close_line
     new_connection = Connection(proxy, "10.9.5.1", BROKERS[1], PLANTED.idle_race, JAVA)
-    yield from new_connection.hello(late + 100 * MS)
-    yield from new_connection.exchange("Produce", late + 120 * MS, 2400, request_columns={"acks": -1}, topics=topics)
-    yield new_connection.close(late + SECOND)
+    yield from new_connection.hello(late_at + 100 * MS)
+    yield from new_connection.exchange("Produce", late_at + 120 * MS, 2400, request_columns={"acks": -1}, topics=topics)
+    yield new_connection.close(late_at + SECOND)
 
 
 def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a client above its quota that waits as requested."""
+    """Yield the lines of a client that exceeds its quota and waits as long as requested."""
     connection = Connection(proxy, "10.9.6.1", BROKERS[1], PLANTED.throttled, LIBRDKAFKA)
     yield from connection.hello(at)
     for _ in range(PLANTED.throttled_responses):
         at += 500 * MS
-        wait = 500 + random.randrange(1000)
+        wait_ms = 500 + random.randrange(1000)
         topics = [batch_entry("audit", random.randrange(6), 60_000, 200)]
         yield from connection.exchange(
             "Produce",
@@ -290,15 +290,15 @@ def _throttled_client(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
             3000,
             size=60_100,
             request_columns={"acks": 1},
-            response_columns={"throttle_time_ms": wait},
+            response_columns={"throttle_time_ms": wait_ms},
             topics=topics,
         )
-        at += wait * MS
+        at += wait_ms * MS
     yield connection.close(at + SECOND)
 
 
 def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a producer that commits transactions and disconnects with one open."""
+    """Yield the lines of a producer that commits transactions and disconnects with one still open."""
     connection = Connection(proxy, "10.9.9.1", BROKERS[1], PLANTED.transactional, JAVA)
     identity: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
     yield from connection.hello(at)
@@ -306,8 +306,8 @@ def _transactional_producer(proxy: Proxy, at: int, random: Random) -> Iterator[T
     for number in range(PLANTED.committed + 1):
         at += SECOND
         partition = random.randrange(6)
-        added = [TopicEntry("audit", partitions=[partition])]
-        yield from connection.exchange("AddPartitionsToTxn", at, topics=added, **identity)
+        added_partitions = [TopicEntry("audit", partitions=[partition])]
+        yield from connection.exchange("AddPartitionsToTxn", at, topics=added_partitions, **identity)
         topics = [batch_entry("audit", partition, 4_000, 20)]
         yield from connection.exchange(
             "Produce", at + 100 * MS, 2000, size=4_100, request_columns={"acks": -1}, topics=topics, **identity
@@ -341,7 +341,7 @@ def _blind_retries(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
 
 
 def _findings(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
-    """Yield the lines of a gateway that writes a field of a later version, which is reported once, then counted."""
+    """Yield the lines of a gateway that writes a field of a later version; it is reported once, then only counted."""
     client, server, code = PLANTED.finding
     connection = Connection(proxy, "10.9.8.1", server, client, LIBRDKAFKA)
     entry = FindingEntry(

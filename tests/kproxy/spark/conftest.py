@@ -1,4 +1,4 @@
-"""One small session for all tests of analytics, which are not collected without pyspark.
+"""A single small Spark session for all analytics tests, which are not collected without pyspark.
 
 A process has one engine: Spark, or Sail if KPROXY_TEST_ENGINE=embedded, for all tests that do not need Spark.
 """
@@ -18,9 +18,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Commands in tests do not wait for an archive of classes.
+#: Commands run by tests must not wait for the creation of a class archive.
 os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
-#: Its assertions show what they compare, like those in test modules.
+#: Failed assertions in this helper module show the compared values, as in test modules.
 pytest.register_assert_rewrite("tests.kproxy.spark.spark_processes")
 #: The engine of the session.
 ENGINE = os.environ.get("KPROXY_TEST_ENGINE", "spark")
@@ -39,7 +39,7 @@ elif ENGINE == "embedded":
         _patch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
         importlib.import_module("pyspark.sql.connect")
 
-#: Files that run first, so that with several processes none waits long for the last one.
+#: Files that take longest and run first, so that no test process is still busy long after the others.
 _LONGEST = {"test_elsewhere", "test_planted"}
 _CAPTURES = Path(__file__).parents[3] / "captures"
 
@@ -66,11 +66,11 @@ def spark() -> Iterator[SparkSession]:
     settings = {
         # Each additional partition adds a task to each of the thirty or so exchanges in a plan.
         "spark.sql.shuffle.partitions": "1",
-        # Compiling a plan takes longer than running it over so few lines. Plans are compiled in tests that run the
+        # Compiling a plan takes longer than running it on so few lines. Plans are still compiled in tests that run the
         # command, and in the tests of all jobs in test_elsewhere.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # This rule evaluates hand-made lines during optimization, repeatedly and not in parallel.
+        # This rule would evaluate hand-made lines during optimization, repeatedly and sequentially.
         "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     }
     spark_session = session("local[2]", short=True, settings=settings)

@@ -1,4 +1,4 @@
-"""Trace files, and conversion of Spark rows back to lines."""
+"""Write trace files, and convert Spark rows back to lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import Line
 
-#: Columns that are JSON text in a row.
+#: Columns that rows hold as JSON text.
 _JSON = {"body", "edit", "also", "rivals", "detail"}
 REPOSITORY = Path(__file__).parents[3]
 CAPTURES = REPOSITORY / "captures"
@@ -45,8 +45,8 @@ def parse_lines(json_lines: Iterable[bytes | str]) -> list[dict[str, Any]]:
 
 def lines_in(rows: DataFrame) -> list[dict[str, Any]]:
     """Return the sorted lines of rows that have the schema TABLE or ROW."""
-    whole_rows = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
-    return sorted(map(line_of, whole_rows.collect()), key=_sort_key)
+    valid_rows = rows.where("corrupt is null and damage is null").drop("file", "corrupt", "damage", "date", "hour")
+    return sorted(map(line_of, valid_rows.collect()), key=_sort_key)
 
 
 def _sort_key(line: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""A fleet at work, as a proxy traces it: connections, producers and members of groups, each a stream of timed lines.
+"""A working fleet as a proxy traces it: connections, producers and group members, each a stream of timed lines.
 
-The lines of a stream are in the order of their times. Whoever writes the trace merges concurrent streams.
+The lines of each stream are in order of time. The code that writes the trace merges concurrent streams.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _API_KEYS = {name: known.key for name in (
 
 @dataclass(frozen=True)
 class Software:
-    """A client library: its name and version (KIP-511; None if it sends neither), and its API versions."""
+    """A client library: its name and version (KIP-511; None if it does not send them), and its API versions."""
 
     name: str | None
     version: str | None
@@ -52,7 +52,7 @@ LIBRDKAFKA = Software("librdkafka", "2.11.0", {
 
 @dataclass
 class Proxy:
-    """A proxy, which numbers its connections."""
+    """A proxy that numbers its connections."""
 
     node: str
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -67,24 +67,24 @@ class Connection:
         self.server = server
         self._client_id = client_id
         self._software = software
-        self._ends = {"client": f"{host}:{30000 + number % 30000}", "server": server}
-        self._correlation = 0
+        self._endpoints = {"client": f"{host}:{30000 + number % 30000}", "server": server}
+        self._correlation_id = 0
         self._sent = self._received = self._requests = self._responses = 0
 
     def open(self, at: int) -> Timed:
         """Open the connection."""
-        return at, OpenLine(v=1, ts=timestamp(at), connection_id=self.id, **self._ends)
+        return at, OpenLine(v=1, ts=timestamp(at), connection_id=self.id, **self._endpoints)
 
     def exchange(
         self, api: str, at: int, latency_us: int | None = 1000, *, size: int = 120, response_size: int = 90,
         request_columns: dict[str, Any] | None = None, response_columns: dict[str, Any] | None = None,
         **common_columns: Any,
     ) -> Iterator[Timed]:  # fmt: skip
-        """Yield a request and its response (none if `latency_us` is None), with columns of either or both."""
-        self._correlation += 1
+        """Yield a request and its response (none if `latency_us` is None), with columns for either or both."""
+        self._correlation_id += 1
         common = {
-            "v": 1, "connection_id": self.id, **self._ends, "api": api, "api_key": _API_KEYS[api],
-            "api_version": self._software.versions[api], "correlation_id": self._correlation,
+            "v": 1, "connection_id": self.id, **self._endpoints, "api": api, "api_key": _API_KEYS[api],
+            "api_version": self._software.versions[api], "correlation_id": self._correlation_id,
             "client_id": self._client_id, **common_columns,
         }  # fmt: skip
         started_at = timestamp(at)
@@ -117,7 +117,7 @@ class Connection:
     def close(self, at: int, by: str = "client", how: str = "fin", repeated: Iterable[RepeatEntry] = ()) -> Timed:
         """Close the connection."""
         return at, CloseLine(
-            v=1, ts=timestamp(at), connection_id=self.id, **self._ends, by=by, how=how, request_bytes=self._sent,
+            v=1, ts=timestamp(at), connection_id=self.id, **self._endpoints, by=by, how=how, request_bytes=self._sent,
             response_bytes=self._received, requests=self._requests, responses=self._responses,
             unanswered=self._requests - self._responses, repeated=list(repeated),
         )  # fmt: skip
@@ -125,7 +125,7 @@ class Connection:
 
 @dataclass(frozen=True)
 class Shift:
-    """A period of work in ns since the epoch; `slow` returns the factor by which a server's latency grows."""
+    """A period of work, in ns since the epoch; `slow` returns the factor by which a server's latency grows."""
 
     begin: int
     end: int
@@ -145,15 +145,15 @@ def batch_entry(topic: str, partition: int, size: int, records: int, codec: str 
 
 
 def error(path: str, code: int, name: str) -> dict[str, Any]:
-    """Return the columns of a response with this error."""
+    """Return the columns that give a response this error."""
     return {"errors": [ErrorEntry(path, code, name)]}
 
 
 @dataclass(frozen=True)
 class Producer:
-    """Writes batches to a topic through one of two brokers, every 300 ms or so.
+    """A client that writes batches to a topic through one of two brokers, roughly every 300 ms.
 
-    `choose_partition` returns the partition of a batch, `response_columns_at` the columns of the response at a time.
+    `choose_partition` returns the partition of a batch; `response_columns_at` returns the response columns at a time.
     """
 
     client_id: str
@@ -181,7 +181,7 @@ class Producer:
             response_columns={"topics": topic_entries},
         )
         yield from connections[0].exchange("InitProducerId", at + 5 * MS, 1500)
-        refreshed = at
+        refreshed_at = at
         while at < shift.end - SECOND:
             at += random.randrange(100 * MS, 500 * MS)
             connection = random.choice(connections)
@@ -199,9 +199,9 @@ class Producer:
                 **batch,
             )
             at += latency_us * 1000 + MS
-            if response_columns.get("errors") and at - refreshed > 5 * SECOND:
+            if response_columns.get("errors") and at - refreshed_at > 5 * SECOND:
                 yield from connection.exchange("Metadata", at, 900, response_columns={"topics": topic_entries})
-                refreshed = at
+                refreshed_at = at
                 at += 5 * MS
         for connection in connections:
             yield connection.close(at + 20 * MS)
@@ -239,7 +239,7 @@ class Member:
         self._fetch_connection = Connection(proxy, host, group.broker, client_id, group.software)
 
     def lines(self, shift: Shift, joined: int) -> Iterator[Timed]:
-        """Return the lines of a whole shift; generation 1 of the group begins at `joined`."""
+        """Return the lines of a whole shift; generation 1 of the group starts at `joined`."""
         coordinator_lines = heapq.merge(self.join(shift.begin, joined), self._work(joined, shift), key=_time_of)
         return heapq.merge(coordinator_lines, self._fetch(joined + 50 * MS, shift), key=_time_of)
 
@@ -247,8 +247,8 @@ class Member:
         self, api: str, at: int, latency_us: int | None, generation: int = -1, **columns: Any
     ) -> Iterator[Timed]:
         """Yield a request about the group and its response."""
-        known = {"group_id": self._group.name, "generation_id": generation, "member_id": self.id}
-        return self.coordinator.exchange(api, at, latency_us, **(known | columns))
+        group_columns = {"group_id": self._group.name, "generation_id": generation, "member_id": self.id}
+        return self.coordinator.exchange(api, at, latency_us, **(group_columns | columns))
 
     def find(self, at: int) -> Iterator[Timed]:
         """Find the coordinator."""
@@ -256,15 +256,15 @@ class Member:
         yield from self.coordinator.exchange("FindCoordinator", at + 10 * MS, 800, group_id=self._group.name)
 
     def join(self, at: int, joined: int, generation: int = 1) -> Iterator[Timed]:
-        """Find the coordinator; get a member id and, at `joined`, an assignment."""
+        """Find the coordinator; receive a member id and, at `joined`, an assignment."""
         yield from self.find(at + self._random.randrange(100 * MS))
-        first = at + 200 * MS + self._random.randrange(50 * MS)
+        first_join_at = at + 200 * MS + self._random.randrange(50 * MS)
         error_columns = error("error_code", 79, "MEMBER_ID_REQUIRED")
         yield from self.coordinator.exchange(
-            "JoinGroup", first, 700, group_id=self._group.name, generation_id=-1, member_id="",
+            "JoinGroup", first_join_at, 700, group_id=self._group.name, generation_id=-1, member_id="",
             response_columns=error_columns | {"member_id": self.id},
         )  # fmt: skip
-        rejoin_at = first + 3 * MS
+        rejoin_at = first_join_at + 3 * MS
         yield from self.group_exchange(
             "JoinGroup", rejoin_at, (joined - rejoin_at) // 1000, response_columns={"generation_id": generation}
         )

@@ -1,4 +1,4 @@
-"""The tables of jobs, computed a second time in plain Python and line by line: Spark's results must be the same.
+"""The tables of jobs, computed again in plain Python, line by line: Spark's results must be equal.
 
 It supports the lines of `tests.kproxy.spark.sample_fleet`, where frames have a client id and at most one topic.
 """
@@ -17,21 +17,21 @@ Key = tuple[Any, ...]
 Table = dict[Key, Key]
 
 _HOUR_US, _MINUTE_US, _SHORT_US = 3_600_000_000, 60_000_000, 10_000_000
-#: Errors that are part of how groups work.
+#: Errors that occur in the normal operation of groups.
 _ROUTINE = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS")
 _RECORDS = {"Produce": RequestLine, "Fetch": ResponseLine}
 
 
-def percentile(ordered: Sequence[int], share: float) -> float:
+def percentile(ordered: Sequence[int], quantile: float) -> float:
     """Return a percentile, interpolated linearly between the two nearest values."""
-    position = (len(ordered) - 1) * share
+    position = (len(ordered) - 1) * quantile
     low = int(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 class Oracle:
-    """Computes tables from lines; the docstring of a table lists its key columns, then the others."""
+    """Compute tables from lines; the docstring of each table lists its key columns, then its other columns."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self.lines = self.requests = self.refused = self.wire_bytes = 0
@@ -116,9 +116,9 @@ class Oracle:
             self._waits[line.client_id, line.server, since].append((line.throttle_time_ms or 0) * 1000)
         if line.api == "Fetch":
             sums = self._fetches[line.client_id or ""]
-            brought = sum(topic.bytes or 0 for topic in line.topics)
+            fetched_bytes = sum(topic.bytes or 0 for topic in line.topics)
             records = sum(topic.records or 0 for topic in line.topics)
-            for index, value in enumerate((1, not brought, brought, records)):
+            for index, value in enumerate((1, not fetched_bytes, fetched_bytes, records)):
                 sums[index] += value
 
     def latency(self) -> Table:
@@ -128,13 +128,13 @@ class Oracle:
             latencies.sort()
             table[key] = (
                 len(latencies),
-                *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)),
+                *(percentile(latencies, quantile) for quantile in (0.5, 0.9, 0.99, 0.999)),
                 latencies[-1],
             )
         return table
 
     def throughput(self) -> Table:
-        """by, value: requests, responses, and of each the total, p50, p99 and largest size; first_at, last_at."""
+        """by, value: requests, responses, the total, p50, p99 and largest size of each; first_at, last_at."""
         return {
             key: (
                 len(request_sizes),
@@ -198,17 +198,24 @@ class Oracle:
                 connection
             )
         table: Table = {}
-        for key, members in grouped.items():
-            lives = sorted(connection["closed"] - connection["opened"] for connection in members)
-            minutes = [connection["opened"] // _MINUTE_US for connection in members]
+        for key, client_connections in grouped.items():
+            lifetimes_us = sorted(connection["closed"] - connection["opened"] for connection in client_connections)
+            minutes = [connection["opened"] // _MINUTE_US for connection in client_connections]
             peak = max(minutes.count(minute) for minute in set(minutes))
-            short = sum(life < _SHORT_US for life in lives)
-            unanswered = sum(connection["unanswered"] for connection in members)
-            table[key] = (len(members), len(members), peak, short, unanswered, percentile(lives, 0.5))
+            short = sum(lifetime_us < _SHORT_US for lifetime_us in lifetimes_us)
+            unanswered = sum(connection["unanswered"] for connection in client_connections)
+            table[key] = (
+                len(client_connections),
+                len(client_connections),
+                peak,
+                short,
+                unanswered,
+                percentile(lifetimes_us, 0.5),
+            )
         return table
 
     def heat(self, step_us: int, waiting: Sequence[str]) -> dict[str, Table]:
-        """Return the number of responses by API, bucket (us) and latency row; "" is all APIs that are not `waiting`."""
+        """Return the number of responses by API, bucket (us) and latency row; "" stands for APIs not in `waiting`."""
         counts_by_api: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
         for at, api, _, latency_us, _ in self._answers:
             row = next(row for row in range(40) if latency_us < 10 ** ((row + 1) / 4))
@@ -217,12 +224,15 @@ class Oracle:
         return {name: {key: (count,) for key, count in counts.items()} for name, counts in counts_by_api.items()}
 
     def brokers(self, step_us: int, waiting: Sequence[str]) -> Table:
-        """broker, bucket: responses, their p99 in us, without the responses of `waiting` APIs."""
+        """broker, bucket: responses, their p99 in us; responses of the `waiting` APIs are omitted."""
         latencies: dict[Key, list[int]] = defaultdict(list)
         for at, api, broker, latency_us, _ in self._answers:
             if api not in waiting:
                 latencies[broker, at // step_us * step_us].append(latency_us)
-        return {key: (len(taken), percentile(sorted(taken), 0.99)) for key, taken in latencies.items()}
+        return {
+            key: (len(bucket_latencies), percentile(sorted(bucket_latencies), 0.99))
+            for key, bucket_latencies in latencies.items()
+        }
 
     def refusals(self, step_us: int) -> Table:
         """error, bucket: responses."""
@@ -242,10 +252,10 @@ class Oracle:
 
 
 def _size_columns(sizes: list[int]) -> Key:
-    known = sorted(size for size in sizes if size >= 0)
-    if not known:
+    known_sizes = sorted(size for size in sizes if size >= 0)
+    if not known_sizes:
         return (0, None, None, None)
-    return (sum(known), percentile(known, 0.5), percentile(known, 0.99), known[-1])
+    return (sum(known_sizes), percentile(known_sizes, 0.5), percentile(known_sizes, 0.99), known_sizes[-1])
 
 
 _MINUTES: dict[str, int] = {}

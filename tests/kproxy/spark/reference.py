@@ -1,4 +1,4 @@
-"""What jobs compute, computed again in plain Python over collected rows."""
+"""Functions that compute the results of jobs again in plain Python from collected rows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 
-def percentile(values: Iterable[float], share: float) -> float | None:
+def percentile(values: Iterable[float], quantile: float) -> float | None:
     """Return a percentile, interpolated linearly between the two nearest values."""
     ordered = sorted(values)
     if not ordered:
         return None
-    position = (len(ordered) - 1) * share
+    position = (len(ordered) - 1) * quantile
     low = int(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def mean(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return sum(known) / len(known) if known else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def client_of(line: Row) -> str:
@@ -37,14 +37,16 @@ def topics_of(line: Row) -> list[tuple[str, Row]]:
 def assert_rows(table: DataFrame, expected: Iterable[Mapping[str, Any] | tuple[Any, ...]]) -> None:
     """Assert that the table has these rows in this order; columns that a row omits are null."""
     rows = [tuple(row.get(name) for name in table.columns) if isinstance(row, Mapping) else row for row in expected]
-    unknown = {name for row in expected if isinstance(row, Mapping) for name in row} - set(table.columns)
-    assert not unknown
-    found = [_rounded(tuple(row)) for row in table.collect()]
-    assert found == [_rounded(tuple(row)) for row in table.sparkSession.createDataFrame(rows, table.schema).collect()]
+    unknown_columns = {name for row in expected if isinstance(row, Mapping) for name in row} - set(table.columns)
+    assert not unknown_columns
+    actual_rows = [_rounded(tuple(row)) for row in table.collect()]
+    assert actual_rows == [
+        _rounded(tuple(row)) for row in table.sparkSession.createDataFrame(rows, table.schema).collect()
+    ]
 
 
 def _rounded(value: Any) -> Any:
-    """Return a value with numbers of ten digits, because sums depend on the order of their terms."""
+    """Return a value whose numbers are rounded to ten digits, because sums depend on the order of their terms."""
     if isinstance(value, float):
         return float(f"{value:.10g}")
     return [_rounded(element) for element in value] if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""A week of a fleet, reproducible and with any number of lines: ordinary traffic with planted problems.
+"""A reproducible week of a fleet, with any number of lines: ordinary traffic with planted problems.
 
-Three proxies trace seven days, from the start of the hours 02 and 13 (UTC) of each day. `PLANTED` in
-`tests.kproxy.spark.cases` lists what is wrong in them; a job that reports more than that is itself wrong.
+Three proxies trace seven days, each day from 02:00 and from 13:00 (UTC). `PLANTED` in
+`tests.kproxy.spark.cases` lists the problems in them; a job that reports any other problem is wrong.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.kproxy.spark.fleet import JAVA, LIBRDKAFKA, SECOND, Group, Producer, 
 _NODES = ("web-1", "web-2", "web-3")
 _TOPICS = ("orders", "clicks", "payments", "audit")
 _SHIFTS = DAYS * len(HOURS)
-#: Lines per second of a producer with a group of two members, and how long a shift within its hour may last (ns).
+#: Lines per second of a cell (a producer and a group of two members), and how long a shift may last (ns).
 _CELL_RATE, _MIN_SHIFT, _LONGEST_SHIFT = 19, 20 * SECOND, 3300 * SECOND
 _PLANTED_LINES = 7000
 
 
 def lines(target_count: int, seed: int = 7) -> Iterator[tuple[str, Line]]:
-    """Yield roughly `target_count` lines of all proxies by time, each with its proxy's node."""
+    """Yield roughly `target_count` lines of all proxies in order of time, each with the node of its proxy."""
     yield from _with_stalls(_frames(target_count, seed))
 
 
@@ -46,18 +46,18 @@ def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]
 
 
 def _frames(target_count: int, seed: int) -> Iterator[tuple[str, Line]]:
-    cells, length = _shape(target_count)
+    cells, shift_length = _cells_and_shift_length(target_count)
     proxies = [Proxy(node) for node in _NODES]
     for day in range(DAYS):
         for hour in HOURS:
             begin = round(hour_of(day, hour).timestamp()) * SECOND + 5 * SECOND
             slow = _slow_broker_factor if hour_of(day, hour) == PLANTED.slow_hour else _normal_speed
-            shift = Shift(begin, begin + length, slow)
+            shift = Shift(begin, begin + shift_length, slow)
             yield from _shift_lines(proxies, shift, hour_of(day, hour), cells, f"{seed}/{day}/{hour}")
 
 
 def write(folder: Path, target_count: int, seed: int = 7) -> int:
-    """Write the lines as the proxies do, one file per hour; return their number."""
+    """Write the lines as the proxies would, one file per hour and proxy; return the number of lines."""
     files: dict[Path, bytearray] = {}
     count = 0
 
@@ -78,8 +78,8 @@ def write(folder: Path, target_count: int, seed: int = 7) -> int:
     return count
 
 
-def _shape(target_count: int) -> tuple[int, int]:
-    """Return the number of producers with a group, and the length of a shift (ns), for a number of lines."""
+def _cells_and_shift_length(target_count: int) -> tuple[int, int]:
+    """Return the number of cells and the length of a shift (ns) that yield about this number of lines."""
     ordinary = (target_count - _PLANTED_LINES) * SECOND // _SHIFTS
     cells = max(5, -(-ordinary // (_LONGEST_SHIFT * _CELL_RATE)))
     return cells, max(ordinary // (cells * _CELL_RATE), _MIN_SHIFT)
@@ -125,8 +125,8 @@ def _producer(cell: int, shift: Shift, hour: datetime) -> Producer:
         return Producer(**options, choose_partition=lambda random: 5 if random.random() < 0.9 else random.randrange(5))
     if topic == PLANTED.error_topic and hour == PLANTED.error_hour:
         burst = range(shift.begin + 3 * SECOND, shift.begin + 10 * SECOND)
-        refused = error("responses[0].partition_responses[0].error_code", 6, PLANTED.error_name)
-        return Producer(**options, response_columns_at=lambda at: refused if at in burst else {})
+        error_columns = error("responses[0].partition_responses[0].error_code", 6, PLANTED.error_name)
+        return Producer(**options, response_columns_at=lambda at: error_columns if at in burst else {})
     return Producer(**options)
 
 

@@ -1,4 +1,4 @@
-"""Hand-made lines for tests of jobs, and their conversion to a table."""
+"""Build lines for tests of jobs, and convert them to a table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from kproxy.trace.lines import (
 )
 from kproxy.trace.timestamps import timestamp
 
-#: 2026-11-21T05:00:00Z, from which `at` counts.
+#: 2026-11-21T05:00:00Z, the time at which `at` is 0.
 BEGIN_NS = 1_795_237_200_000_000_000
 
 
 def moment(at: float) -> str:
-    """Return a time of the trace, `at` seconds from the beginning."""
+    """Return the timestamp `at` seconds after the beginning."""
     return timestamp(BEGIN_NS + round(at * 1_000_000_000))
 
 
@@ -41,7 +41,7 @@ def request(api: str = "Fetch", *, at: float = 0, **columns: Any) -> RequestLine
 def response(
     api: str | None = "Fetch", *, at: float = 0, latency_us: int | None = 1000, **columns: Any
 ) -> ResponseLine:
-    """Return a response at `at` seconds to a request `latency_us` earlier; without an API, it has no request."""
+    """Return a response at `at` seconds to a request `latency_us` earlier; pass no API for a SASL token."""
     request_fields = {"request_ts": moment(at - (latency_us or 0) / 1e6), "latency_us": latency_us, "request_size": 50}
     return ResponseLine(**(_frame(api, at) | request_fields | columns))
 
@@ -57,7 +57,7 @@ def close(*, at: float = 0, **columns: Any) -> CloseLine:
 
 
 def gap(*, at: float = 0, **columns: Any) -> GapLine:
-    """Return a gap: bytes of requests that were not inspected."""
+    """Return a gap, that is, request bytes that were not inspected."""
     return GapLine(**(_line(at) | {"direction": "request", "bytes": 10, "reason": "lost"} | columns))
 
 
@@ -71,7 +71,7 @@ def finding_entry(code: str, **columns: Any) -> FindingEntry:
     return FindingEntry(**(_finding_fields(code) | columns))
 
 
-#: The endpoints of lines that name no others.
+#: The default endpoints of lines.
 _ENDPOINTS = {"client": "10.0.0.9:50000", "server": "10.0.0.1:9092"}
 
 

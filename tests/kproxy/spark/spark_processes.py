@@ -1,4 +1,4 @@
-"""Spark in separate processes and commands that use it, for `test_elsewhere`."""
+"""Helpers for `test_elsewhere` that run Spark in separate processes, and commands that use it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from tests.kproxy.spark import sample_fleet
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
 
 _LINES = 8000
-#: For short-lived JVMs. With only one compiler, Java reserves 48 MB for code, which is too little for all jobs.
+#: Options for short-lived JVMs. With one compiler, Java reserves only 48 MB for code, too little for all jobs.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def write_inputs(folder: Path) -> Path:
-    """Write traces of a fleet, plain and compressed, and captures; return their directory."""
+    """Write plain and compressed traces of a fleet, and captures; return their directory."""
     sample_fleet.write(folder, _LINES)
     write(folder / "a.jsonl.gz", TRACE_1.read_bytes())
     write(folder / "b.jsonl", b"no line\n")
@@ -46,14 +46,14 @@ def write_inputs(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class LocalResult:
-    """The results of this process for the inputs: a table, and the data of its report."""
+    """The results that this process computes for the inputs: a table, and the data of its report."""
 
     table: Path
     batch: TableBatch
     data: dict[str, Any]
 
     def convert_output(self, table: Path) -> list[str]:
-        """Return the expected output of `convert` for the same inputs."""
+        """Return the output expected from `convert` for the same inputs."""
         files, lines, corrupt = len(self.batch.files), self.batch.lines, self.batch.corrupt
         example = f"as in {self.batch.example}"
         return [
@@ -77,21 +77,21 @@ def analyze_locally(spark: SparkSession, inputs: Path, table: Path) -> LocalResu
 
 
 def check_tables(
-    python: Path, cluster_options: list[str], spark: SparkSession, inputs: Path, local: LocalResult, folder: Path
+    python: Path, cluster_options: list[str], spark: SparkSession, inputs: Path, local_result: LocalResult, folder: Path
 ) -> None:
-    """Convert and analyze the inputs with the command and options for a cluster; expect the local results."""
+    """Convert and analyze the inputs with the command and options for a cluster; assert that the results are equal."""
     options = [*cluster_options, "--conf", f"spark.submit.pyFiles={_zip_kproxy(folder / 'kproxy.zip')}"]
-    table, page, out = folder / local.table.name, folder / "report.html", folder / "out"
+    table, page, output_dir = folder / local_result.table.name, folder / "report.html", folder / "out"
 
     result = analyze(python, *options, "convert", inputs, "--out", table)
     # The status is 2 because one file has an invalid line.
-    assert (result.returncode, result.stdout, result.stderr.splitlines()) == (2, "", local.convert_output(table))
-    assert _same_rows(read_table(spark, str(table)), read_table(spark, str(local.table)))
+    assert (result.returncode, result.stdout, result.stderr.splitlines()) == (2, "", local_result.convert_output(table))
+    assert _same_rows(read_table(spark, str(table)), read_table(spark, str(local_result.table)))
 
-    result = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", out)
+    result = analyze(python, *options, table, "--html", page, "--job", "findings", "--out", output_dir)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert ParsedPage(page.read_text()).data == local.data | {"paths": str(table)}
-    assert spark.read.parquet(f"{out}/findings").count() == local.row_count("findings")
+    assert ParsedPage(page.read_text()).data == local_result.data | {"paths": str(table)}
+    assert spark.read.parquet(f"{output_dir}/findings").count() == local_result.row_count("findings")
 
 
 def _same_rows(first: DataFrame, second: DataFrame) -> bool:
@@ -100,7 +100,7 @@ def _same_rows(first: DataFrame, second: DataFrame) -> bool:
 
 
 def _zip_kproxy(path: Path) -> Path:
-    """Write kproxy to a zip file, which can be sent to executors."""
+    """Write kproxy to a zip file that can be sent to executors."""
     with zipfile.ZipFile(path, "w") as file:
         for package in ("kproxy", "dissectors"):
             for source in (REPOSITORY / package).rglob("*"):
@@ -110,10 +110,10 @@ def _zip_kproxy(path: Path) -> Path:
 
 
 def python_without_kproxy(folder: Path) -> Path:
-    """Create a Python with the packages of this one except kproxy, as on the machines of a cluster."""
+    """Create a Python environment with the packages of this one except kproxy, as on the machines of a cluster."""
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    # This leaves out the directories that .pth files in these add.
+    # Directories that are added by .pth files in these packages are omitted.
     package_dirs = [path for path in sys.path if path.endswith("packages")]
     (packages / "more.pth").write_text("\n".join(package_dirs))
     python = folder / "bin" / "python"
@@ -126,7 +126,7 @@ def python_without_kproxy(folder: Path) -> Path:
 
 @contextmanager
 def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[str]:
-    """Run a Spark process; yield the text that the group in the regular expression `pattern` matches in its log."""
+    """Run a Spark process; yield the text in its log that matches the group in the regular expression `pattern`."""
     home = Path(pyspark.__path__[0])
     with java_launcher(find_java()):
         environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "SPARK_NO_DAEMONIZE": "1"}
@@ -144,14 +144,14 @@ def spark_process(command: list[str], python: Path, pattern: str) -> Iterator[st
                     break
             else:
                 raise AssertionError("".join(log))
-            Thread(target=process.stdout.read, daemon=True).start()  # or it would block on a full pipe
+            Thread(target=process.stdout.read, daemon=True).start()  # otherwise, it would block on a full pipe
             yield match[1]
         finally:
             process.terminate()
 
 
 def analyze(python: Path, *args: object) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process, with this Python on executors."""
+    """Run the command as a process, with this Python on the executors."""
     return subprocess.run(
         [sys.executable, "-m", "kproxy", "analyze", *map(str, args)], capture_output=True, text=True, check=False,
         timeout=300, env=os.environ | {"PYSPARK_PYTHON": str(python)},

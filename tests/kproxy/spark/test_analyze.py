@@ -1,4 +1,4 @@
-"""`kproxy analyze`: in this process on the session of the tests, and as a process."""
+"""`kproxy analyze` runs in this process, on the session of the tests, and as a separate process."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ TRACE = [
 
 @pytest.fixture
 def analyze(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyze:
-    """Return a function that runs a command in this process and returns status, standard output and standard error."""
+    """Return a function that runs a command in this process; it returns the status, standard output and error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # instead of a process for each command
+    monkeypatch.setattr(EmbeddedEngine, "connect", lambda _: spark)  # instead of starting a process for each command
 
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -53,7 +53,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("traces") / "x.jsonl", trace_bytes(*TRACE)).parent
 
 
-def test_prints_tables_with_units_and_escapes_hostile_text(analyze: Analyze, trace: Path) -> None:
+def test_tables_have_units_and_hostile_text_is_escaped(analyze: Analyze, trace: Path) -> None:
     status, out, err = analyze(trace, "--job", "latency", "--rows", "5")
     assert (status, err) == (0, "")
     title, heading, *rows, more, end = out.split("\n")[:-1]
@@ -94,7 +94,9 @@ def test_filters_and_times_select_the_lines(analyze: Analyze, trace: Path) -> No
     assert response_counts("--sample", "0.000001") == {}
 
 
-def test_writes_json_csv_and_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
+def test_json_csv_and_files_have_the_same_rows(
+    analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path
+) -> None:
     _, out, _ = analyze(trace, "--job", "latency", "--format", "json")
     expected = [json.loads(line) for line in out.splitlines()]
     assert {row.pop("job") for row in expected} == {"latency"}
@@ -109,7 +111,7 @@ def test_writes_json_csv_and_files(analyze: Analyze, spark: SparkSession, trace:
         assert analyze(trace, "--job", "latency", "--format", output_format, "--out", out_dir) == (0, "", "")
         written_rows = spark.read.option("header", True).format(output_format).load(f"{out_dir}/latency")
         assert written_rows.count() == len(expected)
-    assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # over the existing files
+    assert analyze(trace, "--job", "latency", "--out", tmp_path / "parquet")[0] == 0  # this replaces the existing files
     assert spark.read.parquet(f"{tmp_path}/parquet/latency").columns == list(expected[0])
 
 
@@ -118,9 +120,9 @@ def test_times_in_files_have_microseconds(analyze: Analyze, trace: Path, tmp_pat
         args = ("--job", "slow-exchanges", "--format", output_format)
         assert analyze(trace, *args, "--out", tmp_path / output_format)[0] == 0
         [file] = (tmp_path / output_format / "slow-exchanges").glob("*." + output_format)
-        shown = re.findall(r"2026-11-21T[^\",]+Z", analyze(trace, *args)[1])
-        assert shown
-        assert re.findall(r"2026-11-21T[^\",]+Z", file.read_text()) == shown
+        printed_times = re.findall(r"2026-11-21T[^\",]+Z", analyze(trace, *args)[1])
+        assert printed_times
+        assert re.findall(r"2026-11-21T[^\",]+Z", file.read_text()) == printed_times
 
 
 def test_failing_table_does_not_affect_the_others(
@@ -193,12 +195,14 @@ def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tm
     traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + trace_bytes(request())) for name in "ab"]
     captures = [write(folder / f"{number:02d}.pcap", b"no capture at all") for number in range(12)]
     write(folder / "torn.jsonl.gz", trace_bytes(request(), request())[:-9])
-    empty = [write(folder / "deep" / "empty.pcap", b""), write(folder / "e mpty.pcapng.1.zst", b"")]
-    empty[1].write_bytes(b"")
+    empty_files = [write(folder / "deep" / "empty.pcap", b""), write(folder / "e mpty.pcapng.1.zst", b"")]
+    empty_files[1].write_bytes(b"")
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
     assert (status, out) == (2, "")
-    empties, (bad_lines, bad_files, reports) = err.splitlines()[:-3], err.splitlines()[-3:]
-    assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty[:1]]
+    empty_file_warnings, (bad_lines, bad_files, reports) = err.splitlines()[:-3], err.splitlines()[-3:]
+    assert sorted(empty_file_warnings) == [
+        f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty_files[:1]
+    ]
     assert bad_lines == (
         f"kproxy: 4 of 7 lines could not be read and were skipped, as in file:{traces[0]}: no line; "
         f"file:{traces[0]}, file:{traces[1]} have such lines"
@@ -208,11 +212,11 @@ def test_convert_counts_lines_and_files_and_names_bad_files(analyze: Analyze, tm
     assert bad_files.endswith(" and 3 more")
     assert reports == f"15 of 15 files were new: 3 lines added to {tmp_path / 'table'}"
     (folder / "only").mkdir()
-    only = write(folder / "only" / "empty.pcap", b"")
-    for args in (("convert", only.parent, "--out", tmp_path / "other"), (only.parent, "--job", "latency")):
+    only_file = write(folder / "only" / "empty.pcap", b"")
+    for args in (("convert", only_file.parent, "--out", tmp_path / "other"), (only_file.parent, "--job", "latency")):
         status, out, err = analyze(*args)
         assert (status, out) == (2, "")
-        assert err.splitlines()[0] == f"kproxy: {only} is empty (0 bytes) and was skipped"
+        assert err.splitlines()[0] == f"kproxy: {only_file} is empty (0 bytes) and was skipped"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         assert help_text in "".join(capsys.readouterr())
     with pytest.raises(SystemExit):
         main(["analyze", "--help"])
-    help_output = "".join(capsys.readouterr().out.split())  # lines are broken after hyphens
+    help_output = "".join(capsys.readouterr().out.split())  # lines may be broken after hyphens
     assert all(name in help_output for name in jobs.names())
 
 
@@ -272,7 +276,7 @@ def test_every_job_can_be_found() -> None:
         jobs.find("nothing")
 
 
-def test_reports_what_to_install_without_java_or_pyspark(
+def test_missing_java_or_pyspark_is_reported_with_an_instruction(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent = set[str]()
@@ -300,8 +304,8 @@ def _environment(**variables: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | variables
 
 
-def test_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
-    """There is no java on the PATH or in JAVA_HOME; the output is only tables and sentences."""
+def test_command_runs_as_a_process_with_the_java_of_the_wheel(trace: Path, tmp_path: Path) -> None:
+    """There is no java on the PATH or in JAVA_HOME; the output consists only of tables and sentences."""
     result = subprocess.run(
         [*_ANALYZE, "--job", "latency", "--where", "api=Produce", trace], capture_output=True, text=True,
         timeout=300, cwd=tmp_path, check=False, env=_environment(PATH=_without_java(tmp_path)),
@@ -327,17 +331,17 @@ def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
     command = [*_ANALYZE, "--job", "latency", str(trace)]
     with subprocess.Popen(
         command, stdout=follower, stderr=follower, env=_environment(TERM="xterm", COLUMNS="50")
-    ) as run:
+    ) as process:
         os.close(follower)
-        shown = b""
+        output = b""
         try:
             while chunk := os.read(leader, 65536):
-                shown += chunk
-        except OSError:  # the process closed the terminal
+                output += chunk
+        except OSError:  # the process has closed the terminal
             pass
-        assert run.wait(300) == 0
+        assert process.wait(300) == 0
     os.close(leader)
-    text = shown.decode()
+    text = output.decode()
     assert "read" in text
     assert "0:00:0" in text
     table = re.sub(r"\x1b\[[0-9;]*m", "", text[text.rindex("latency") :]).splitlines()
@@ -347,7 +351,7 @@ def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
     assert rows[heading_index + 2 : heading_index + 5] == ["api Produce 1", *percentiles]
 
 
-def test_counts_hostile_lines_and_uses_the_others(analyze: Analyze, tmp_path: Path) -> None:
+def test_hostile_lines_are_counted_and_the_others_used(analyze: Analyze, tmp_path: Path) -> None:
     broken = [*BROKEN.values(), b"x" * 5_000_000]
     path = tmp_path / "hostile.jsonl"
     path.write_bytes(b"".join(LINE + b"\n" + line + b"\n" for line in broken))

@@ -1,4 +1,4 @@
-"""The options of `kproxy analyze` for the table of anomalies: the compared days and the time zone."""
+"""Options of `kproxy analyze` for the table of anomalies choose the compared days and the time zone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
 
 
 def test_history_is_used_for_comparison_only(run: Run, tmp_path: Path) -> None:
-    # The fourth day is as unusual as the last one, but before the requested period.
+    # The fourth day is as unusual as the last one, but is before the requested period.
     counts = [20, 20, 20, 200, 20, 20, 200]
     lines = [line for day, count in enumerate(counts) for line in requests_in_hour(BEGIN + day * DAY, count)]
     trace = write(tmp_path / "x.jsonl", trace_bytes(*lines))
@@ -68,7 +68,7 @@ def test_history_is_used_for_comparison_only(run: Run, tmp_path: Path) -> None:
 
 
 def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
-    """Clocks in New York were set back on November 1: the busy hour is 14:00 UTC before, but 15:00 UTC after."""
+    """Clocks in New York were set back on November 1, so the busy hour is 14:00 UTC before and 15:00 UTC after."""
     zone = ZoneInfo("America/New_York")
     hours = [datetime(2026, 10, 24, tzinfo=UTC) + day * DAY + timedelta(hours=hour)
              for day in range(14) for hour in (13, 14, 15)]  # fmt: skip
@@ -86,8 +86,10 @@ def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
         (("--since", "2026-11-21", "--history", "0"), "use 1 or more"),
     ],
 )
-def test_rejects_invalid_options(options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:  # from argparse, or with the status of main
+def test_invalid_options_are_rejected(
+    options: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:  # raised by argparse, or here with the status that main returns
         sys.exit(main(["analyze", "trace", "--job", "anomalies", *options]))
     assert ended.value.code == 2
     assert message in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""The choice of the engine for a command."""
+"""The engine of a command is chosen by its options and inputs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_small_inputs_use_the_embedded_engine_if_installed(tmp_path: Path, monke
     assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
 
 
-def test_converts_local_files_without_an_engine(tmp_path: Path) -> None:
+def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
     assert choose(options("x", out=str(tmp_path)), converts=True) == Choice(None)
     assert choose(options("x", out=str(tmp_path), engine="embedded"), converts=True) == Choice(None)
     assert choose(options("x", out=str(tmp_path), engine="spark"), converts=True) == Choice("spark")
@@ -64,7 +64,7 @@ def test_converts_local_files_without_an_engine(tmp_path: Path) -> None:
         ({"out": "s3a://bucket/x"}, "s3a://bucket/x is not a local path"),
     ],
 )
-def test_chooses_spark_for_options_that_only_spark_supports(overrides: dict[str, Any], reason: str) -> None:
+def test_spark_is_chosen_for_options_that_only_spark_supports(overrides: dict[str, Any], reason: str) -> None:
     assert choose(options("x", **overrides), converts=False) == Choice("spark", reason)
     with pytest.raises(UserError, match=r"the embedded engine does not do that \(.*\): pass --engine spark"):
         choose(options("x", engine="embedded", **overrides), converts=False)
@@ -73,9 +73,9 @@ def test_chooses_spark_for_options_that_only_spark_supports(overrides: dict[str,
 def test_table_of_a_different_format_needs_spark(tmp_path: Path) -> None:
     record = tmp_path / "_files" / "batch=1" / "part-0.json"
     record.parent.mkdir(parents=True)
-    for table_format, chosen in (("parquet", None), ("iceberg", "spark")):
+    for table_format, expected_engine in (("parquet", None), ("iceberg", "spark")):
         record.write_text(json.dumps({"files": [], "format": table_format}, separators=(",", ":")))
-        assert choose(options("x", out=str(tmp_path)), converts=True).engine == chosen
+        assert choose(options("x", out=str(tmp_path)), converts=True).engine == expected_engine
 
 
 def test_master_or_remote_selects_spark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""Spark that runs elsewhere: a cluster of a master and a worker on loopback, and a Spark Connect server.
+"""Spark runs elsewhere: in a cluster of a master and a worker on loopback, and in a Spark Connect server.
 
-The executors of the cluster and the server are separate processes that receive kproxy as a zip file. The tests are in
-one file because all of them compare with the results of this process for the same inputs.
+The cluster's executors and the server are separate processes that receive kproxy as a zip file. The tests are in
+one file because all of them compare their results with those of this process for the same inputs.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from tests.kproxy.spark.spark_processes import (
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of the traces and captures to convert."""
+    """Return the directory with the traces and captures to convert."""
     return write_inputs(tmp_path_factory.mktemp("inputs"))
 
 
 @pytest.fixture(scope="module")
-def local(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
+def local_result(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
     """Return the results of this process for the inputs."""
     return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local") / "table")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The master URL, the directory of the worker, and the Python of the machines."""
+    """The URL of the master, the directory of the worker, and the Python of the cluster's machines."""
 
     master: str
     work: Path
@@ -66,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_two_executors_produce_the_same_tables_as_one_process(
-    cluster: Cluster, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
+    cluster: Cluster, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
     settings = {
         "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.executor.cores": "1",
@@ -76,7 +76,7 @@ def test_two_executors_produce_the_same_tables_as_one_process(
     options = ["--master", cluster.master]
     for name, value in settings.items():
         options += ["--conf", f"{name}={value}"]
-    check_tables(cluster.python, options, spark, inputs, local, tmp_path)
+    check_tables(cluster.python, options, spark, inputs, local_result, tmp_path)
 
     executors = [path.name for path in cluster.work.glob("app-*/*") if (path / "stderr").exists()]
     assert sorted(executors) == ["0", "0", "1", "1"]  # both executors, for each of the two commands
@@ -90,7 +90,7 @@ def test_cluster_requires_converted_traces(cluster: Cluster, inputs: Path) -> No
 
 @dataclass(frozen=True)
 class Server:
-    """The URL of the server, and the Python of its machine."""
+    """The URL of the server, and the Python on its machine."""
 
     url: str
     python: Path
@@ -121,19 +121,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_server_produces_the_same_tables_as_one_process(
-    server: Server, spark: SparkSession, inputs: Path, local: LocalResult, tmp_path: Path
+    server: Server, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
-    check_tables(server.python, ["--master", server.url], spark, inputs, local, tmp_path)
+    check_tables(server.python, ["--master", server.url], spark, inputs, local_result, tmp_path)
 
 
-def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession, local: LocalResult) -> None:
+def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession, local_result: LocalResult) -> None:
     filter_text, until = "api=Fetch and latency>1ms and not client=o*", "2026-11-19T02:00:20"
     result = analyze(
         server.python, "--master", server.url, "--where", filter_text, "--until", until, "--job", "throughput",
-        "--format", "json", local.table,
+        "--format", "json", local_result.table,
     )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, "")
-    lines = read_table(spark, str(local.table)).where(where(parse(filter_text)) & (F.col("ts") < until))
+    lines = read_table(spark, str(local_result.table)).where(where(parse(filter_text)) & (F.col("ts") < until))
     expected = jobs.find("throughput").run(lines).collect()
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     names = ("by", "value", "requests", "responses", "response_max_bytes")

@@ -1,4 +1,4 @@
-"""Both engines produce equal tables, and the embedded engine serves only its parent."""
+"""Both engines produce equal tables, and the embedded engine serves only its parent process."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from kproxy.spark.session.embedded_engine import EmbeddedEngine
 
 _LINES = 8000
 _WITH_SPARK = pytest.mark.skipif(ENGINE == "embedded", reason="compares with Spark")
-#: Functions, each with the number of arguments that Sail 0.7.2 uses: it ignores a weight without an error, so the
-#: median of 1 once and 99 ten times is 50.
+#: Functions, each with the number of arguments that Sail 0.7.2 uses. It silently ignores a weight, so the
+#: median of 1 (once) and 99 (ten times) is 50.
 _USED_ARGUMENTS = {"percentile": 2, "percentile_approx": 3, "median": 1}
-#: Aggregates that return something else over a window in Sail, each with its replacement in `kproxy.spark.columns`.
+#: Aggregates whose result over a window differs in Sail, each with its replacement in `kproxy.spark.columns`.
 _WINDOW_REPLACEMENTS = {"collect_list": "list_over", "collect_set": "set_over"}
-#: Number formats that Sail writes differently, and parts of regular expressions that it refuses.
+#: Number formats that Sail writes differently, and regular expression syntax that it rejects.
 _UNSUPPORTED_SYNTAX = re.compile(r"%[-+0-9.,]*[gG]|\(\?[=!<]")
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a planted week, captures of other clusters, a torn and a corrupt trace, and one in each compression."""
+    """Write a week with planted problems, captures of other clusters, and torn, corrupt and compressed traces."""
     folder = tmp_path_factory.mktemp("inputs")
     sample_fleet.write(folder / "week", _LINES)
     for path in CAPTURES.iterdir():
@@ -62,7 +62,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _restore_spark(spark: SparkSession) -> Iterator[None]:
-    """Let functions of pyspark.sql build columns for Spark again; the session of all tests stays the current one."""
+    """Let functions of pyspark.sql build columns for Spark again; the shared session stays the current one."""
     assert spark is not None
     yield
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
@@ -79,7 +79,9 @@ def test_engines_produce_equal_tables(
     spark: SparkSession, inputs: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    all_jobs = [word for name in jobs.names() for word in ("--job", name)]  # including those that are only stored
+    all_jobs = [
+        word for name in jobs.names() for word in ("--job", name)
+    ]  # including jobs whose tables are only stored
     embedded_run = run_embedded("--format", "json", *all_jobs, inputs)
     capfd.readouterr()
     status = main(["analyze", "--engine", "spark", "--format", "json", *all_jobs, str(inputs)])
@@ -102,7 +104,7 @@ def _tables(output: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "kproxy/spark").rglob("*.py")), ids=str)
-def test_avoids_arguments_and_syntax_that_sail_does_not_support(path: Path) -> None:
+def test_source_avoids_arguments_and_syntax_that_sail_does_not_support(path: Path) -> None:
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -116,7 +118,7 @@ def test_avoids_arguments_and_syntax_that_sail_does_not_support(path: Path) -> N
                     attribute.attr for attribute in ast.walk(node.func.value) if isinstance(attribute, ast.Attribute)
                 }
                 assert not called & _WINDOW_REPLACEMENTS.keys(), f"{path}:{node.lineno}: use {_WINDOW_REPLACEMENTS}"
-        # Docstrings are also constants; the module that reads them has regular expressions for Python.
+        # Docstrings are also constants; table_columns has regular expressions that only Python evaluates.
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and path.stem != "table_columns":
             assert id(node) in docstrings or _UNSUPPORTED_SYNTAX.search(node.value) is None, f"{path}:{node.lineno}"
 
@@ -129,11 +131,11 @@ def test_engine_accepts_one_connection_and_ends_with_its_parent() -> None:
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
     assert session.range(3).count() == 3
-    engine._process.stdin.close()  # type: ignore[union-attr]  # as when this process ends, for whatever reason
+    engine._process.stdin.close()  # type: ignore[union-attr]  # as if this process ended, for whatever reason
     assert engine._process.wait(60) == 0
 
 
-def test_detects_a_program_that_connects_first() -> None:
+def test_program_that_connects_first_is_detected() -> None:
     engine = EmbeddedEngine(1 << 30)
     port = engine._read()
     engine._read = lambda _=b"", read=engine._read: read(_) if _ else port  # type: ignore[method-assign,misc]
@@ -146,27 +148,27 @@ def test_detects_a_program_that_connects_first() -> None:
 
 
 @pytest.mark.parametrize("step", ["reading", "tables"])
-def test_ctrl_c_ends_all_processes_at_once(tmp_path: Path, step: str) -> None:
+def test_ctrl_c_ends_all_processes(tmp_path: Path, step: str) -> None:
     sample_fleet.write(tmp_path / "in", 30_000)
     command = [sys.executable, "-m", "kproxy", "analyze", "--engine", "embedded", "--format", "json"]
     with subprocess.Popen(
         [*command, str(tmp_path / "in")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         env=os.environ | {"TMPDIR": str(tmp_path)},
-    ) as run:  # fmt: skip
-        assert run.stdout is not None
-        assert run.stderr is not None
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
         if step == "reading":
             while not list(tmp_path.glob("kproxy-analyze-*/_new/*/date=*")):
-                assert run.poll() is None, run.stderr.read()
+                assert process.poll() is None, process.stderr.read()
                 time.sleep(0.01)
         else:
-            run.stdout.readline()
-        children = _descendants(run.pid)
-        assert len(children) > (step == "reading")
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
-        assert run.wait(60) == 130
-        assert run.stderr.read() == b""
-    while any(Path(f"/proc/{pid}").exists() for pid in children):
+            process.stdout.readline()
+        child_pids = _descendants(process.pid)
+        assert len(child_pids) > (step == "reading")
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b""
+    while any(Path(f"/proc/{pid}").exists() for pid in child_pids):
         time.sleep(0.01)
     assert list(tmp_path.glob("kproxy-analyze-*")) == []
 

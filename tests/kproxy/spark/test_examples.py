@@ -1,4 +1,4 @@
-"""The notebook and the SQL queries of the docs run over a converted table and match plain Python."""
+"""The notebook and the SQL queries in the docs run over a converted table and match plain Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CAPTURE = DATA / "pcap" / "java-3.9.1.pcap.gz"
 
 @pytest.fixture(scope="module")
 def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with `lines`, and with the facts of one day in `tables`."""
+    """Return a directory with the table `lines`, and with the facts of one day in `tables`."""
     directory = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(spark), "stop", lambda _: None)
@@ -39,7 +39,7 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines, read without Spark."""
+    """Return the lines of the table, read without Spark."""
     files = sorted((folder / "lines").rglob("*.parquet"))
     return [line for file in files for line in pq.ParquetFile(file).read().to_pylist() if line["kind"]]
 
@@ -67,7 +67,7 @@ def test_notebook_runs_and_matches_plain_python(
 
 @pytest.fixture
 def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[tuple[Any, ...]]]:
-    """Return a function that returns the rows of the query below a heading of docs/duckdb.md, using its views."""
+    """Return a function that runs the query under a heading of docs/duckdb.md, with the page's views."""
     duckdb = pytest.importorskip("duckdb")
     monkeypatch.chdir(folder)
     connection = duckdb.connect()
@@ -86,7 +86,7 @@ def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list
     return run
 
 
-def test_every_query_of_the_documentation_runs(query: Callable[[str], Any]) -> None:
+def test_every_query_in_the_documentation_runs(query: Callable[[str], Any]) -> None:
     page = (DOCS / "duckdb.md").read_text()
     headings = [heading for heading in re.findall(r"^## (.+)$", page, re.MULTILINE) if heading != "Limits"]
     assert len(headings) == page.count("```sql") - 2

@@ -1,4 +1,4 @@
-"""A filter as a column selects the same lines as the filter itself."""
+"""A filter converted to a column selects the same lines as the filter itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HANDWRITTEN_FILTERS = [
 
 
 def _filters(lines: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield filters with every field and each of its operators, with values that (nearly) occur in some line."""
+    """Yield filters for every field and each of its operators, with values that occur (or nearly occur) in a line."""
     yield from HANDWRITTEN_FILTERS
     for field in FIELDS:
         yield field.name
@@ -75,18 +75,18 @@ def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> N
     rows = captured.where("corrupt is null").select(*captured.columns[:-5])
     lines = [line_of(row) for row in rows.collect()]
     texts = list(_parsable(iter(dict.fromkeys(_filters(lines)))))
-    if ENGINE == "embedded":  # it runs no Python
+    if ENGINE == "embedded":  # this engine runs no Python
         texts = [text for text in texts if not engines._spark_only_part(text)]
     assert len(texts) > 200
-    matched = 0
+    discriminating_filters = 0
     for start in range(0, len(texts), 80):
         chunk = texts[start : start + 80]
         results = rows.select(*(where(parse(text)).alias(str(index)) for index, text in enumerate(chunk))).collect()
         for index, text in enumerate(chunk):
             expected = [parse(text).matches(line) for line in lines]
             assert [row[index] for row in results] == expected, text
-            matched += 0 < sum(expected) < len(lines)
-    assert matched > 100  # most filters tell lines apart
+            discriminating_filters += 0 < sum(expected) < len(lines)
+    assert discriminating_filters > 100  # most filters match some lines, but not all
 
 
 PATTERNS = [
@@ -112,7 +112,7 @@ def test_patterns_match_as_in_python(spark: SparkSession, field: str) -> None:
         assert [row[index] for row in results] == expected, pattern
 
 
-def test_rejects_patterns_with_catastrophic_backtracking(spark: SparkSession) -> None:
+def test_patterns_with_catastrophic_backtracking_are_rejected(spark: SparkSession) -> None:
     assert spark is not None
     for pattern in ("(a+)+", "(a|b)*c", "((a?){2}){9}"):
         with pytest.raises(FilterError, match="invalid pattern for Spark"):

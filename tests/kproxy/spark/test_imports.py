@@ -1,4 +1,4 @@
-"""The names that programs and notebooks import."""
+"""Programs and notebooks can import the names that they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_package_exports_what_a_notebook_needs() -> None:
         _ = kproxy.spark.nothing
 
 
-def test_job_names_need_no_pyspark() -> None:
+def test_job_names_are_available_without_pyspark() -> None:
     code = "import sys; from kproxy.spark import jobs; jobs.names(); sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

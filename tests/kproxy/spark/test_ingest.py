@@ -1,4 +1,4 @@
-"""Reading files that are compressed, torn, damaged or still being written."""
+"""Files can be read that are compressed, torn, damaged or still being written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = ["x.jsonl", "x.jsonl.gz", "x.jsonl.zst"]
 
 
 def read_lines(spark: SparkSession, *paths: Path | str, growing: bool = False) -> tuple[list[int], list[str]]:
-    """Return the correlation ids of the lines, and the texts of corrupt lines and of reports about damaged files."""
+    """Return the correlation ids of the lines, and the corrupt lines and reports about damaged files."""
     files = find_files(spark, map(str, paths), growing=growing)
     rows: list[Row] = read_files(spark, files, CaptureOptions()).select("correlation_id", "corrupt", "damage").collect()
     ids = sorted(row["correlation_id"] for row in rows if row["correlation_id"] is not None)
@@ -33,9 +33,9 @@ def read_lines(spark: SparkSession, *paths: Path | str, growing: bool = False) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_torn_last_line_is_corrupt_but_a_complete_one_is_read(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    ids, [torn] = read_lines(spark, write(tmp_path / "torn" / name, DATA[:-30]))
+    ids, [report] = read_lines(spark, write(tmp_path / "torn" / name, DATA[:-30]))
     assert ids == list(range(19))
-    assert torn.startswith('{"kind":"request"') or torn.endswith("the last line is incomplete and was skipped")
+    assert report.startswith('{"kind":"request"') or report.endswith("the last line is incomplete and was skipped")
     assert read_lines(spark, write(tmp_path / "whole" / name, DATA[:-1])) == (list(range(20)), [])
 
 
@@ -57,7 +57,7 @@ def test_invalid_lines_are_kept_as_corrupt(spark: SparkSession, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_preserves_hostile_text_exactly(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_hostile_text_is_preserved_exactly(spark: SparkSession, tmp_path: Path, name: str) -> None:
     line = json.loads(DATA.splitlines()[0])
     hostile = [
         "",
@@ -85,14 +85,14 @@ def test_preserves_hostile_text_exactly(spark: SparkSession, tmp_path: Path, nam
 
 def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, tmp_path: Path) -> None:
     noise = trace_bytes(*(response(connection_id=os.urandom(40).hex(), correlation_id=99) for _ in range(2000)))
-    cut = write(tmp_path / "a.jsonl.gz", DATA + noise)
-    cut.write_bytes(cut.read_bytes()[:-5000])
-    torn = write(tmp_path / "b.jsonl.zst", DATA)
-    torn.write_bytes(torn.read_bytes() + zstandard.ZstdCompressor().compress(noise)[:-5000])
-    garbage = tmp_path / "c.jsonl.gz"
-    garbage.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
-    after = write(tmp_path / "d.jsonl", DATA)
-    ids, reports = read_lines(spark, cut, torn, garbage, after)
+    cut_file = write(tmp_path / "a.jsonl.gz", DATA + noise)
+    cut_file.write_bytes(cut_file.read_bytes()[:-5000])
+    torn_file = write(tmp_path / "b.jsonl.zst", DATA)
+    torn_file.write_bytes(torn_file.read_bytes() + zstandard.ZstdCompressor().compress(noise)[:-5000])
+    garbage_file = tmp_path / "c.jsonl.gz"
+    garbage_file.write_bytes(gzip.compress(b"x")[:10] + b"\xff" * 100)
+    intact_file = write(tmp_path / "d.jsonl", DATA)
+    ids, reports = read_lines(spark, cut_file, torn_file, garbage_file, intact_file)
     assert ids[:60] == [index for index in range(20) for _ in range(3)]
     assert 1000 < ids.count(99) < 4000
     reports = [text.removeprefix(f"{tmp_path}/") for text in reports]
@@ -101,10 +101,10 @@ def test_truncated_compressed_files_are_read_and_reported(spark: SparkSession, t
 
 
 def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_path: Path) -> None:
-    whole = gzip.decompress((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
+    capture_bytes = gzip.decompress((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
     write(tmp_path / "a.pcap", b"no capture at all")
-    write(tmp_path / "b.pcap", whole[:-7])
-    write(tmp_path / "c.pcap", whole)
+    write(tmp_path / "b.pcap", capture_bytes[:-7])
+    write(tmp_path / "c.pcap", capture_bytes)
     ids, reports = read_lines(spark, tmp_path)
     assert len(ids) > 20
     no_capture, truncated = sorted(text.removeprefix(f"{tmp_path}/") for text in reports)
@@ -112,7 +112,7 @@ def test_invalid_and_truncated_captures_are_reported(spark: SparkSession, tmp_pa
     assert truncated.startswith("b.pcap: ")
 
 
-def test_rejects_a_directory_without_traces_and_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_without_traces_and_missing_path_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no trace .* and no capture"):
         find_files(spark, [str(tmp_path)])
     write(tmp_path / "notes.txt", b"hello")
@@ -123,7 +123,7 @@ def test_rejects_a_directory_without_traces_and_a_missing_path(spark: SparkSessi
 
 
 @pytest.mark.parametrize("path", ["{}/what it is", "file:{}/what it is"])
-def test_named_file_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
+def test_file_given_by_path_is_read_whatever_its_name(spark: SparkSession, tmp_path: Path, path: str) -> None:
     write(tmp_path / "what it is", DATA)
     assert read_lines(spark, path.format(tmp_path)) == (list(range(20)), [])
     write(tmp_path / "what it is", b"just words")
@@ -134,21 +134,24 @@ def test_named_file_is_read_whatever_its_name(spark: SparkSession, tmp_path: Pat
 def test_growing_trace_is_read_once_before_and_after_its_rename(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "date=2026-11-21" / "hour=05"
     unfinished_path = write(folder / ".kproxy-n-1-1.jsonl.part", DATA[:-30])
-    assert read_lines(spark, tmp_path, growing=True) == (list(range(19)), [])  # the torn end is still being written
+    assert read_lines(spark, tmp_path, growing=True) == (
+        list(range(19)),
+        [],
+    )  # the incomplete last line is still being written
     assert read_lines(spark, unfinished_path, growing=True) == (list(range(19)), [])
     with pytest.raises(UserError):  # no file is complete
         find_files(spark, [str(tmp_path)])
-    listed = find_files(spark, [str(tmp_path)], growing=True)
+    listed_files = find_files(spark, [str(tmp_path)], growing=True)
     unfinished_path.write_bytes(DATA)
-    unfinished_path.rename(folder / "kproxy-n-1-1.jsonl")  # between listing and reading
-    assert read_files(spark, listed, CaptureOptions()).count() == 20
+    unfinished_path.rename(folder / "kproxy-n-1-1.jsonl")  # the rename happens between listing and reading
+    assert read_files(spark, listed_files, CaptureOptions()).count() == 20
     write(folder / ".kproxy-n-1-2.jsonl.zst.part", DATA)
     write(folder / "other.jsonl.part", DATA)  # from a writer that does not hide its files
     assert read_lines(spark, tmp_path, growing=True) == ([index for index in range(20) for _ in range(3)], [])
     assert [Path(file.path).name for file in find_files(spark, [str(tmp_path)])] == ["kproxy-n-1-1.jsonl"]
 
 
-def test_complete_file_wins_over_its_partial_name(
+def test_complete_file_takes_precedence_over_its_partial_name(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfinished_path = write(tmp_path / ".x.jsonl.part", DATA)

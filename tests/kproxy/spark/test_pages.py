@@ -1,4 +1,4 @@
-"""docs/spark.md lists every job, and docs/tables.md all columns."""
+"""docs/spark.md lists every job, and docs/tables.md lists all columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UPDATE = "python -m kproxy.spark.pages docs/spark.md"
-#: Numbers that identify something and therefore have no unit.
+#: Columns with numbers that identify something and therefore have no unit.
 _IDENTIFIERS: Final = {
     "producer_id",
     "producer_epoch",
@@ -27,7 +27,7 @@ _IDENTIFIERS: Final = {
     "generation",
     "partition",
 }
-#: Units by the suffix of a name.
+#: Allowed units by the suffix of a column name.
 _UNITS: Final = {
     "_us": {"µs"},
     "bytes": {"bytes", "bytes/s"},

@@ -1,4 +1,4 @@
-"""A week of a fleet: the jobs match plain Python and find exactly the planted problems.
+"""For a week of a fleet, the jobs match plain Python and find exactly the planted problems.
 
 KPROXY_PLANTED_LINES=1000000 runs the tests over a million lines.
 """
@@ -52,14 +52,16 @@ class Fleet:
         return self.figures.tables[job].records()
 
     def table(self, job: str, key_columns: str, columns: str, is_wanted: RowFilter = lambda row: True) -> Table:
-        """Return columns of a table, keyed by the columns that identify its rows."""
+        """Return the given columns of a table, keyed by the columns that identify its rows."""
         rows = [row for row in self.rows(job) if is_wanted(row)]
-        found = {tuple(row[name] for name in key_columns.split()): tuple(map(row.get, columns.split())) for row in rows}
-        assert len(found) == len(rows)
-        return found
+        rows_by_key = {
+            tuple(row[name] for name in key_columns.split()): tuple(map(row.get, columns.split())) for row in rows
+        }
+        assert len(rows_by_key) == len(rows)
+        return rows_by_key
 
     def over_time(self, chart: list[ChartSeries], name: str | None = None) -> Table:
-        """Return the marks of all series by name and bucket, or those of the named one by bucket."""
+        """Return the marks of all series by name and bucket, or those of the series `name` by bucket."""
         begins = self.figures.axis.begins
         return {
             (*((series.name,) if name is None else ()), begins[mark[0]]): tuple(mark[1:])
@@ -88,9 +90,9 @@ def matches(table: Table, expected: Table) -> bool:
     """Return whether the tables have the same rows; numbers may differ in their last digits."""
     assert table.keys() == expected.keys()
     return all(
-        value == (wanted if wanted is None else pytest.approx(wanted, rel=1e-9))
+        value == (expected_value if expected_value is None else pytest.approx(expected_value, rel=1e-9))
         for key, row in expected.items()
-        for value, wanted in zip(table[key], row, strict=True)
+        for value, expected_value in zip(table[key], row, strict=True)
     )
 
 
@@ -135,10 +137,10 @@ def test_tables_match_plain_python(fleet: Fleet, job: str, key_columns: str, col
 
 
 def test_fetches_and_uses_match_plain_python(fleet: Fleet) -> None:
-    found = fleet.table("fetches", "client", "fetches empty brought_bytes records", lambda row: row["topic"] is None)
-    assert matches(found, fleet.oracle.fetches())
-    found = fleet.table("clients", "client api api_version", "requests", lambda row: row["api"] is not None)
-    assert matches(found, fleet.oracle.uses())
+    actual = fleet.table("fetches", "client", "fetches empty brought_bytes records", lambda row: row["topic"] is None)
+    assert matches(actual, fleet.oracle.fetches())
+    actual = fleet.table("clients", "client api api_version", "requests", lambda row: row["api"] is not None)
+    assert matches(actual, fleet.oracle.uses())
 
 
 def test_charts_match_plain_python(fleet: Fleet) -> None:
@@ -155,33 +157,33 @@ def test_charts_match_plain_python(fleet: Fleet) -> None:
 
 
 def test_only_old_clients_are_refused(fleet: Fleet) -> None:
-    found = fleet.table("clients", "client api api_version", "refused_from", lambda row: row["verdict"] == "refused")
+    refused = fleet.table("clients", "client api api_version", "refused_from", lambda row: row["verdict"] == "refused")
     expected = dict.fromkeys(PLANTED.old_clients, ("4.0",))
-    assert found == expected | {(client, None, None): ("4.0",) for client, _, _ in expected}
+    assert refused == expected | {(client, None, None): ("4.0",) for client, _, _ in expected}
     assert {row["verdict"] for row in fleet.rows("clients")} == {"refused", "works"}
 
 
-def test_finds_the_metadata_loop(fleet: Fleet) -> None:
+def test_metadata_loop_is_found(fleet: Fleet) -> None:
     [row] = fleet.rows("metadata-storms")
     assert (row["client"], row["requests"], row["refused"]) == (PLANTED.metadata_loop, *[PLANTED.metadata_requests] * 2)
     assert (row["error"], row["topic"]) == ("UNKNOWN_TOPIC_OR_PARTITION", "reports-missing")
     assert hour(row["first_at"]) == PLANTED.metadata_loop_hour
 
 
-def test_finds_the_planted_errors(fleet: Fleet) -> None:
-    """The errors are the planted ones and the routine errors of groups."""
-    found = {
+def test_planted_errors_are_found(fleet: Fleet) -> None:
+    """The only topic errors are the planted ones and those of the metadata loop."""
+    hours_by_error = {
         (row["value"], row["error"]): {hour(row["first_at"]), hour(row["last_at"])}
         for row in fleet.rows("errors")
         if row["by"] == "topic"
     }
-    assert found == {
+    assert hours_by_error == {
         (PLANTED.error_topic, PLANTED.error_name): {PLANTED.error_hour},
         ("reports-missing", "UNKNOWN_TOPIC_OR_PARTITION"): {PLANTED.metadata_loop_hour},
     }
 
 
-def test_finds_the_group_that_stalls_every_night(fleet: Fleet) -> None:
+def test_group_that_stalls_every_night_is_found(fleet: Fleet) -> None:
     rows = fleet.rows("group-stalls")
     assert {row["group_id"] for row in rows if row["stall"] != "disturbed"} == {PLANTED.stalled_group}
     waits = [row for row in rows if row["stall"] == "join-waits"]
@@ -193,7 +195,7 @@ def test_finds_the_group_that_stalls_every_night(fleet: Fleet) -> None:
     assert {row["stall"] for row in rows} <= {"join-waits", "not-rejoining", "disturbed"}
 
 
-def test_finds_the_rebalance_storm(fleet: Fleet) -> None:
+def test_rebalance_storm_is_found(fleet: Fleet) -> None:
     storms = [row for row in fleet.rows("rebalances") if row["storm"]]
     assert {row["group_id"] for row in storms} == {PLANTED.storm_group}
     assert {hour(row["since"]) for row in storms} == {PLANTED.storm_hour}
@@ -203,7 +205,7 @@ def test_finds_the_rebalance_storm(fleet: Fleet) -> None:
     assert [row["generation"] for row in group_rows] == list(range(1, 2 * PLANTED.storm_rounds + 2))
 
 
-def test_finds_the_connection_churn(fleet: Fleet) -> None:
+def test_connection_churn_is_found(fleet: Fleet) -> None:
     worst, second, *_ = fleet.rows("connections")
     assert (worst["client"], worst["connections"], worst["short"]) == (
         PLANTED.churning,
@@ -213,7 +215,7 @@ def test_finds_the_connection_churn(fleet: Fleet) -> None:
     assert second["peak_a_minute"] <= 4
 
 
-def test_finds_the_idle_close_race_and_its_retry(fleet: Fleet) -> None:
+def test_idle_close_race_and_its_retry_are_found(fleet: Fleet) -> None:
     [race] = [row for row in fleet.rows("idle-closes") if row["races"]]
     assert (race["client"], race["races"], race["lost_apis"]) == (PLANTED.idle_race, 1, ["Produce"])
     assert hour(race["last_race_at"]) == PLANTED.idle_race_hour
@@ -224,14 +226,14 @@ def test_finds_the_idle_close_race_and_its_retry(fleet: Fleet) -> None:
     }
 
 
-def test_finds_the_throttled_client(fleet: Fleet) -> None:
+def test_throttled_client_is_found(fleet: Fleet) -> None:
     rows = fleet.rows("throttling")
     assert {row["client"] for row in rows} == {PLANTED.throttled}
     assert {row["since"] for row in rows} == {None, microseconds(PLANTED.throttled_hour)}
     assert {row["throttled"] for row in rows} == {PLANTED.throttled_responses}
 
 
-def test_finds_the_open_transaction(fleet: Fleet) -> None:
+def test_open_transaction_is_found(fleet: Fleet) -> None:
     open_transaction, *committed = fleet.rows("transactions")
     assert {row["transactional_id"] for row in (open_transaction, *committed)} == {PLANTED.transactional}
     assert (open_transaction["outcome"], open_transaction["ended_at"]) == ("open", None)
@@ -241,14 +243,14 @@ def test_finds_the_open_transaction(fleet: Fleet) -> None:
     assert {row["timeout_us"] for row in committed} == {60_000_000}
 
 
-def test_finds_the_hot_partition(fleet: Fleet) -> None:
+def test_hot_partition_is_found(fleet: Fleet) -> None:
     written = {(row["topic"], row["partition"]) for row in fleet.rows("partitions") if (row["written_skew"] or 0) > 3}
     assert written == {(PLANTED.hot_topic, PLANTED.hot_partition)}
 
 
-def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
+def test_only_planted_findings_are_found(fleet: Fleet) -> None:
     client, broker, code = PLANTED.finding
-    stalls = 2 * len(PLANTED.stalled_hours)  # each stall is a warning, then an error
+    stalls = 2 * len(PLANTED.stalled_hours)  # each stall is reported as a warning, then as an error
     assert fleet.table("findings", "client broker code", "findings") == {
         (f"{PLANTED.stalled_group}-busy", "10.1.0.1:9092", "G005"): (stalls,),
         (f"{PLANTED.stalled_group}-new", "10.1.0.1:9092", "G001"): (stalls,),
@@ -263,8 +265,8 @@ def test_finds_the_planted_findings_only(fleet: Fleet) -> None:
     }
 
 
-def test_finds_the_unusual_hours(fleet: Fleet) -> None:
-    """The unusual hours are those with planted problems; the slow broker is reported for its latency."""
+def test_unusual_hours_are_found(fleet: Fleet) -> None:
+    """All unusual hours have planted problems; the slow broker is reported because of its latency."""
     rows = fleet.rows("anomalies")
     slow = [row for row in rows if row["measure"] == "p99" and row["by"] == "broker"]
     assert {row["value"] for row in slow} == {PLANTED.slow_broker}
@@ -273,7 +275,7 @@ def test_finds_the_unusual_hours(fleet: Fleet) -> None:
     assert errors["api", "Produce", None] == microseconds(PLANTED.error_hour)
     assert set(errors.values()) == {microseconds(PLANTED.error_hour)}
     slow_hours = {row["since"] for row in rows if row["measure"] == "p99"}
-    # Resent batches took 150 ms.
+    # Responses to the batches that are then resent took 150 ms.
     assert slow_hours <= {microseconds(PLANTED.slow_hour), microseconds(PLANTED.blind_retries_hour)}
     busy_hours = (PLANTED.metadata_loop_hour, PLANTED.churn_hour, PLANTED.storm_hour, PLANTED.findings_hour)
     assert {row["since"] for row in rows if row["measure"] == "rate"} <= set(map(microseconds, busy_hours))
@@ -301,10 +303,10 @@ def test_page_reports_every_planted_problem(fleet: Fleet) -> None:
     assert "every day at 02:00 UTC (7 days)" in stalls
 
 
-def test_separates_two_clusters_with_equal_names(
+def test_two_clusters_with_equal_names_are_separated(
     spark: SparkSession, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The traces have no cluster id; only the brokers and their proxies differ."""
+    """The traces contain no cluster id; only the brokers and their proxies differ."""
     sample_fleet.write(tmp_path / "a", LINES)
     for path in (tmp_path / "a").rglob("*.jsonl"):
         data = path.read_bytes().replace(b'"10.1.', b'"10.2.').replace(b'"web-', b'"lab-')
@@ -319,11 +321,15 @@ def test_separates_two_clusters_with_equal_names(
         single_table = fleet.figures.tables[job]
         assert [name for name, _ in table.columns] == [*(name for name, _ in single_table.columns), "cluster"]
         for cluster, network in zip(lines.clusters, ("10.1.", "10.2."), strict=True):
-            found = [row[:-1] for row in table.rows if row[-1] == cluster]
+            actual = [row[:-1] for row in table.rows if row[-1] == cluster]
             expected = json.loads(encode_json(single_table.rows).replace(b"10.1.", network.encode()))
-            assert _sorted_texts(found) == _sorted_texts(expected), job
-    one, facts = fleet.figures.facts, both_figures.facts
-    assert (facts.lines, facts.clients, facts.brokers) == (2 * one.lines, 2 * one.clients, 2 * one.brokers)
+            assert _sorted_texts(actual) == _sorted_texts(expected), job
+    single_facts, facts = fleet.figures.facts, both_figures.facts
+    assert (facts.lines, facts.clients, facts.brokers) == (
+        2 * single_facts.lines,
+        2 * single_facts.clients,
+        2 * single_facts.brokers,
+    )
     texts = [headline.text for headline in headlines(fleet.figures)]
     expected = [f"Cluster 10.1.0.1:9092: {text}" for text in texts]
     expected += [text.replace("10.1.", "10.2.") for text in expected]
@@ -331,9 +337,9 @@ def test_separates_two_clusters_with_equal_names(
 
 
 def _sorted_texts(rows: list[list[Any]]) -> list[str]:
-    """Return rows as sorted texts, without the last digits of numbers and the prefixes of proxies, which may differ."""
+    """Return rows as sorted texts, without the last digits of numbers and the prefixes of proxies, which can differ."""
 
-    def plain(value: Any) -> Any:
+    def normalize(value: Any) -> Any:
         return f"{value:.9g}" if isinstance(value, float) else re.sub("lab-|web-", "", str(value))
 
-    return sorted(str(list(map(plain, row))) for row in rows)
+    return sorted(str(list(map(normalize, row))) for row in rows)

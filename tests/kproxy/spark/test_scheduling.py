@@ -1,4 +1,4 @@
-"""The commands of the example DAG run; Airflow itself is not installed here."""
+"""The commands of the example DAG can be run; Airflow itself is not installed here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.kproxy.spark.files import REPOSITORY, trace_bytes, write
 from tests.kproxy.spark.sample_lines import response
 
 _DAG = REPOSITORY / "docs/examples/airflow_kproxy.py"
-#: What Airflow inserts into the commands on the night before 2026-11-22.
+#: The values that Airflow inserts into the commands in the night before 2026-11-22.
 _RENDERED = {"{{ ds }}": "2026-11-22", "{{ macros.ds_add(ds, -1) }}": "2026-11-21"}
 
 
@@ -35,7 +35,7 @@ def _commands() -> dict[str, str]:
 
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that runs a command in this process as Bash would."""
+    """Return a function that runs a command in this process, with words and variables expanded as in Bash."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run_in_process(command: str, *options: str) -> int:

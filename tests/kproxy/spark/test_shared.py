@@ -1,4 +1,4 @@
-"""Jobs over the same lines cache shared rows while they run, and plan ahead."""
+"""Jobs over the same lines share cached rows while they run, and are planned ahead."""
 
 from __future__ import annotations
 
@@ -45,18 +45,20 @@ def test_other_jobs_also_use_shared_rows(spark: SparkSession, name: str) -> None
         assert is_cached(jobs.find(name).run(lines))
 
 
-def test_does_not_cache_rows_that_no_job_needs(spark: SparkSession) -> None:
+def test_rows_that_no_job_needs_are_not_cached(spark: SparkSession) -> None:
     lines = table(spark, request("Fetch", at=0))
     with shared_results(lines, ["errors", "rebalances"]):
         assert not is_cached(jobs.find("connections").run(lines))
 
 
 def is_cached(rows: DataFrame) -> bool:
-    """Return whether Spark reads a part of the rows from its cache."""
+    """Return whether Spark reads some of the rows from its cache."""
     return "InMemoryRelation" in rows._jdf.queryExecution().withCachedData().toString()
 
 
-def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_job_is_planned_ahead_until_the_iterator_is_closed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = table(spark, request("Fetch", at=0))
     planned: list[str] = []
     released, started = threading.Event(), threading.Event()
@@ -84,7 +86,7 @@ def test_plans_the_next_job_ahead_and_stops_when_closed(spark: SparkSession, mon
     planned.clear()
 
     class Pool(ThreadPoolExecutor):
-        """A pool whose shutdown lets the first job continue once the later ones are cancelled."""
+        """A pool whose shutdown lets the first job continue once the later jobs are cancelled."""
 
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
             super().shutdown(wait=False, cancel_futures=cancel_futures)

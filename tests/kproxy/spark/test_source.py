@@ -1,4 +1,4 @@
-"""The data source: captures and traces with `spark.read`, growing traces with `spark.readStream`."""
+"""The data source reads captures and traces with `spark.read`, and growing traces with `spark.readStream`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _register_source(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("folder", [CAPTURES, REPOSITORY / "tests/data/pcap", REPOSITORY / "tests/data/bugs"])
-def test_captures_have_the_rows_that_dissect_writes(
+def test_captures_yield_the_rows_that_dissect_writes(
     spark: SparkSession, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     rows = spark.read.format("kproxy").load(f"{folder}/*.pcap.gz")
@@ -45,30 +45,30 @@ def test_captures_have_the_rows_that_dissect_writes(
         assert lines_by_file[file] == expected, file.name
 
 
-def test_reads_a_capture_with_ports_and_key_log(spark: SparkSession) -> None:
+def test_capture_is_read_with_ports_and_key_log(spark: SparkSession) -> None:
     capture = REPOSITORY / "tests/data/pcap/tls-kafka-python-4.3.1.pcap.gz"
     reader = spark.read.format("kproxy")
     assert reader.load(str(capture)).count() == 0
-    decrypted = reader.option("keylog", str(capture).replace(".pcap.gz", ".keys"))
-    assert decrypted.load(str(capture)).where("api = 'Metadata'").count() > 0
-    assert decrypted.option("port", "1, 2").load(str(capture)).count() == 0
+    decrypting_reader = reader.option("keylog", str(capture).replace(".pcap.gz", ".keys"))
+    assert decrypting_reader.load(str(capture)).where("api = 'Metadata'").count() > 0
+    assert decrypting_reader.option("port", "1, 2").load(str(capture)).count() == 0
 
 
-def test_reads_a_directory_and_selected_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_is_read_with_selected_columns(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "a" / "x.jsonl", TRACE_1.read_bytes() + b"no line\n")
     write(tmp_path / "b c.jsonl.gz", TRACE_1.read_bytes())
     (tmp_path / "d.pcap7.gz").write_bytes((CAPTURES / "metadata-retry-loop.pcap.gz").read_bytes())
     rows = spark.read.format("kproxy").load(str(tmp_path))
     assert rows.schema == ROW
     count = len(TRACE_1.read_bytes().splitlines())
-    by_file = {Path(row["file"]).name: row["count"] for row in rows.groupBy("file").count().collect()}
-    assert by_file.pop("d.pcap7.gz") > 20
-    assert by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
-    selected = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
-    assert selected.count() == count  # without the invalid line, whose column was not selected
-    assert [row["ts"] for row in selected.collect()] == [row["ts"] for row in rows.where("ts is not null").collect()][
-        :count
-    ]
+    count_by_file = {Path(row["file"]).name: row["count"] for row in rows.groupBy("file").count().collect()}
+    assert count_by_file.pop("d.pcap7.gz") > 20
+    assert count_by_file == {"x.jsonl": count + 1, "b%20c.jsonl.gz": count}
+    selected_columns = spark.read.format("kproxy").schema("api string, ts timestamp").load(f"file:{tmp_path}/a")
+    assert selected_columns.count() == count  # the invalid line is omitted, because its column is not selected
+    assert [row["ts"] for row in selected_columns.collect()] == [
+        row["ts"] for row in rows.where("ts is not null").collect()
+    ][:count]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,15 @@ def test_reads_a_directory_and_selected_columns(spark: SparkSession, tmp_path: P
         (None, ROW, "no path: pass files"),
     ],
 )
-def test_rejects_unreadable_paths_and_schemas(spark: SparkSession, path: str | None, schema: str, message: str) -> None:
+def test_unreadable_paths_and_schemas_are_rejected(
+    spark: SparkSession, path: str | None, schema: str, message: str
+) -> None:
     with pytest.raises(PySparkException, match=message):
         spark.read.format("kproxy").schema(schema).load(path).collect()
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+def stream_folder(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     """Yield a directory of traces to stream, and stop the queries afterwards."""
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -109,23 +111,25 @@ def streamed_offsets(spark: SparkSession, query: StreamingQuery, folder: Path) -
     return sorted(row["offset"] for row in spark.read.parquet(f"{folder}.out").collect())
 
 
-def test_stream_has_every_line_once_while_traces_grow(spark: SparkSession, stream: Path) -> None:
+def test_stream_yields_every_line_once_while_traces_grow(spark: SparkSession, stream_folder: Path) -> None:
     lines = [trace_bytes(request(offset=number)) for number in range(20)]
-    hour = stream / "date=2026-11-21" / "hour=05"
+    hour = stream_folder / "date=2026-11-21" / "hour=05"
     unfinished_path = write(hour / ".a.jsonl.part", b"".join(lines[:3]) + lines[3][:20])
-    query = start_stream(spark, stream)
-    assert streamed_offsets(spark, query, stream) == [0, 1, 2]  # the fourth is still torn
+    query = start_stream(spark, stream_folder)
+    assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2]  # the fourth line is still incomplete
     unfinished_path.write_bytes(b"".join(lines[:6]))
     write(hour / "b.jsonl.zst", b"".join(lines[10:13]))
-    write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed files are read once they are complete
-    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
+    write(hour / ".c.jsonl.zst.part", b"".join(lines[13:15]))  # compressed files are read only once they are complete
+    assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2, 3, 4, 5, 10, 11, 12]
     unfinished_path.rename(hour / "a.jsonl")
     (hour / ".c.jsonl.zst.part").rename(hour / "c.jsonl.zst")
-    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
+    assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14]
     query.stop()
-    write(stream / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30])  # torn for good
-    query = start_stream(spark, stream)  # from its checkpoint
-    assert streamed_offsets(spark, query, stream) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
+    write(
+        stream_folder / "date=2026-11-21" / "hour=06" / "d.jsonl", b"".join(lines[15:18]) + lines[18][:30]
+    )  # this line stays incomplete
+    query = start_stream(spark, stream_folder)  # the query resumes from its checkpoint
+    assert streamed_offsets(spark, query, stream_folder) == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15, 16, 17]
 
 
 def test_stream_requires_a_directory(spark: SparkSession, tmp_path: Path) -> None:

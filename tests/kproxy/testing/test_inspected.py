@@ -18,7 +18,7 @@ METADATA = encode_request("Metadata", 9, {"topics": None}, correlation_id=2, cli
 
 
 def exchange(address: str, *requests: bytes) -> list[bytes]:
-    """Send requests, each after the response to the previous one; return the responses."""
+    """Send each request after the response to the previous one; return the responses."""
     host, port = address.split(":")
     responses = []
     with socket.create_connection((host, int(port)), timeout=30) as client, client.makefile("rb") as stream:
@@ -65,7 +65,7 @@ def test_proxy_rewrites_addresses_and_records_frames() -> None:
         assert proxy.findings == []
 
 
-def test_findings_and_frames_are_kept_after_the_block() -> None:
+def test_findings_and_frames_are_still_available_after_the_block() -> None:
     with kproxy.InspectedBrokerThread() as broker:
         exchange(broker.bootstrap, METADATA)
     [finding] = broker.findings
@@ -149,7 +149,7 @@ async def test_exception_in_the_block_closes_the_proxy() -> None:
         assert not is_closed(broker.bootstrap)
 
 
-async def test_inspects_pending_traffic_above_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_traffic_is_inspected_above_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kproxy.testing.traffic._MAX_WAITING", 1000)
     traffic = InspectedTraffic("test")
     tap = traffic.tap()

@@ -1,4 +1,4 @@
-"""Trace lines as JSON."""
+"""Trace lines are encoded as JSON."""
 
 import json
 from pathlib import Path
@@ -30,9 +30,9 @@ REQUEST = RequestLine(
 
 
 def encode(line: object) -> bytes:
-    out = bytearray()
-    append_line(line, out)  # type: ignore[arg-type]
-    return bytes(out)
+    output = bytearray()
+    append_line(line, output)  # type: ignore[arg-type]
+    return bytes(output)
 
 
 def test_line_starts_with_kind_and_format_and_omits_absent_columns() -> None:
@@ -45,23 +45,23 @@ def test_encoded_line_parses_back() -> None:
     assert parse_line(encode(REQUEST)) == REQUEST
 
 
-def test_encodes_bytes_as_base64_and_escapes_invalid_text() -> None:
+def test_bytes_are_encoded_as_base64_and_invalid_text_is_escaped() -> None:
     line = msgspec.structs.replace(REQUEST, client_id="\udcffx", body={"key": b"\x00\x01", "name": "\udcfe"})
     decoded = json.loads(encode(line))
     assert decoded["client_id"] == "\\xffx"
     assert decoded["body"] == {"key": "AAE=", "name": "\\xfe"}
 
 
-def test_line_with_invalid_text_keeps_earlier_lines_intact() -> None:
-    out = bytearray()
-    append_line(REQUEST, out)
-    first_line = bytes(out)
-    append_line(msgspec.structs.replace(REQUEST, client_id="\udcff"), out)
-    assert bytes(out[: len(first_line)]) == first_line
-    assert [json.loads(line)["size"] for line in out.splitlines()] == [100, 100]
+def test_line_with_invalid_text_leaves_earlier_lines_intact() -> None:
+    output = bytearray()
+    append_line(REQUEST, output)
+    first_line = bytes(output)
+    append_line(msgspec.structs.replace(REQUEST, client_id="\udcff"), output)
+    assert bytes(output[: len(first_line)]) == first_line
+    assert [json.loads(line)["size"] for line in output.splitlines()] == [100, 100]
 
 
-def test_encodes_any_decoded_values() -> None:
+def test_any_decoded_values_can_be_encoded() -> None:
     assert (
         encode_json({"a": b"\xff", "b": "\udcff", "c": [memoryview(b"x")]}) == rb'{"a":"/w==","b":"\\xff","c":["eA=="]}'
     )
@@ -110,6 +110,6 @@ def test_every_kind_has_the_columns_that_identify_a_line() -> None:
 @pytest.mark.parametrize("name", ["orders", "bestellungen-für", "a\x7fb", "half \udce4", 'quo"te\n'])
 def test_several_lines_are_encoded_like_single_ones(name: str) -> None:
     lines = [REQUEST, msgspec.structs.replace(REQUEST, topics=[TopicEntry(name)]), REQUEST]
-    out = bytearray(b"before\n")
-    append_lines(lines, out)
-    assert bytes(out) == b"before\n" + b"".join(map(encode, lines))
+    output = bytearray(b"before\n")
+    append_lines(lines, output)
+    assert bytes(output) == b"before\n" + b"".join(map(encode, lines))

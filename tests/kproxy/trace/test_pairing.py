@@ -1,4 +1,4 @@
-"""Pairing of requests in flight with their responses, and when requests stop waiting."""
+"""Requests in flight are paired with their responses, or stop waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kproxy.browse.sessions import request, response
 
 
 def pair_lines(*lines: Line) -> list[list[int]]:
-    """Return, for each line, the line numbers of the requests that it concerns."""
+    """Return, for each line, the numbers of the request lines that it refers to."""
     pairing: RequestPairing[int] = RequestPairing()
     pairs: list[list[int]] = []
     for number, line in enumerate(lines):
@@ -36,7 +36,7 @@ def test_response_belongs_to_the_request_at_its_offset() -> None:
     assert pair_lines(*requests, *responses) == [[0], [1], [2], [1], [], [2], [0]]
 
 
-def test_pairs_by_correlation_id_and_time_in_an_older_trace() -> None:
+def test_older_traces_are_paired_by_correlation_id_and_time() -> None:
     requests = [*requests_with_same_id(0, 100), request(7, at=1, offset=300), request(8, offset=400)]
     responses = [response(requests[number], request_offset=None) for number in (2, 0, 1, 1, 3)]
     assert pair_lines(*requests, *responses)[4:] == [[2], [0], [1], [], [3]]
@@ -47,7 +47,7 @@ def test_produce_with_acks_0_waits_for_no_response() -> None:
     assert pair_lines(produce, response(produce)) == [[], []]
 
 
-def test_end_or_reuse_of_a_connection_ends_the_wait_of_its_requests() -> None:
+def test_requests_stop_waiting_when_their_connection_ends_or_is_reused() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
     for end in (closed(), opened()):
         assert pair_lines(first, unrelated, end, response(first), response(unrelated)) == [[0], [1], [0], [], [1]]
@@ -62,13 +62,13 @@ def test_requests_before_a_gap_do_not_wait_but_may_be_answered() -> None:
     assert pair_lines(first, make_gap(direction="request"), closed()) == [[0], [], [0]]
 
 
-def test_limits_the_number_of_unanswered_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_unanswered_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "MAX_WAITING", 3)
-    in_flight: RequestPairing[int] = RequestPairing()
+    request_pairing: RequestPairing[int] = RequestPairing()
     requests = [request(number) for number in range(5)]
-    assert [in_flight.add(sent_request, 0) for sent_request in requests] == [True, True, True, False, False]
-    assert in_flight.add(request(1, connection_id="n-2"), 0)
-    assert len(in_flight) == 4
-    assert in_flight.match(response(requests[0])) == 0
-    assert in_flight.match(response(requests[4])) is None
-    assert in_flight.add(request(9), 0)
+    assert [request_pairing.add(sent_request, 0) for sent_request in requests] == [True, True, True, False, False]
+    assert request_pairing.add(request(1, connection_id="n-2"), 0)
+    assert len(request_pairing) == 4
+    assert request_pairing.match(response(requests[0])) == 0
+    assert request_pairing.match(response(requests[4])) is None
+    assert request_pairing.add(request(9), 0)

@@ -1,4 +1,4 @@
-"""Encodings of a line that several consumers share."""
+"""Several consumers share the encodings of a line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXCERPT = replace(FINDING, excerpt=ExcerptEntry(0, "00"))
 SUMMARY = RequestLine(size=4, offset=0, acks=-1, group_id="g", **COMMON_FIELDS)
 RECORD = {"value": {"format": "json", "data": "\x9b{}"}}
 
-#: Lines with their summaries.
+#: Lines, each with its summary.
 LINES: list[tuple[Line, Line]] = [
     (CloseLine(**COMMON_FIELDS), CloseLine(**COMMON_FIELDS)),
     (SUMMARY, SUMMARY),
@@ -41,7 +41,7 @@ def without_frame(line: Line) -> Line:
 
 @pytest.fixture
 def encoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """Collect all encodings, and check that none is made twice."""
+    """Collect all encodings, and check that no line is encoded twice in the same way."""
     encodings: list[bytes] = []
 
     def encode(line: Line) -> bytes:
@@ -83,10 +83,10 @@ def test_received_line_can_be_encoded_in_a_different_process(line: Line, _summar
     assert {detail: received.encoded(detail) for detail in expected} == expected
     assert encoded == []
     assert received.line == parse_line(encode_line(line))
-    assert received.encoded(Detail.FULL) == encode_line(without_frame(line))  # not encoded by the other process
+    assert received.encoded(Detail.FULL) == encode_line(without_frame(line))  # the other process has not encoded it
 
 
-def test_received_summary_is_a_line(encoded: list[bytes]) -> None:
+def test_received_summary_can_be_read_as_a_line(encoded: list[bytes]) -> None:
     received = SharedLine(None, encode_line(SUMMARY))
     assert [received.encoded(detail) for detail in Detail] == [encode_line(SUMMARY)] * 3
     assert received.line == SUMMARY
@@ -96,7 +96,7 @@ def test_received_summary_is_a_line(encoded: list[bytes]) -> None:
 @pytest.mark.parametrize("payloads", [False, True])
 @pytest.mark.parametrize("frames", [False, True])
 @pytest.mark.parametrize("body", [None, {"name": "x"}, RECORD])
-def test_viewers_get_frames_and_decoded_records_on_request(
+def test_viewers_receive_frames_and_decoded_records_on_request(
     payloads: bool, frames: bool, body: dict[str, Any] | None
 ) -> None:
     shared = SharedLine(replace(SUMMARY, body=body, frame="QQ=="))

@@ -1,4 +1,4 @@
-"""Times in UTC and in the local time zone."""
+"""Times are displayed in UTC and in the local time zone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("2026-07-01T03:41:00.123456Z", "2026-07-01 03:41:00.123 UTC", "2026-06-30 23:41:00.123 EDT"),
     ],
 )
-def test_shows_times_in_utc_and_local_time(ts: str, utc: str, local: str) -> None:
+def test_times_are_shown_in_utc_and_local_time(ts: str, utc: str, local: str) -> None:
     for value in (ts, nanoseconds(ts)):
         assert TimeDisplay().labelled(value) == utc
         assert TimeDisplay(is_local=True).labelled(value) == local
@@ -38,6 +38,6 @@ def test_shows_times_in_utc_and_local_time(ts: str, utc: str, local: str) -> Non
 
 @pytest.mark.usefixtures("new_york")
 @pytest.mark.parametrize("ts", ["9999-99-99T00:00:00.000000Z", "0001-01-01T00:00:00.000000Z", "x"])
-def test_shows_an_invalid_time_unchanged(ts: str) -> None:
+def test_invalid_time_is_shown_unchanged(ts: str) -> None:
     assert TimeDisplay(is_local=True).text(ts) == f"{ts[:10]} {ts[11:23]}"
     assert TimeDisplay(is_local=True).label(ts) == "UTC"

@@ -1,4 +1,4 @@
-"""Times in traces."""
+"""Timestamps in traces are written and read."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kproxy.trace.timestamps import nanoseconds, timestamp
 
 
-def test_truncates_nanoseconds() -> None:
+def test_nanoseconds_are_truncated_to_microseconds() -> None:
     assert timestamp(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456Z"
 
 
@@ -21,6 +21,6 @@ def test_time_outside_the_calendar_becomes_the_epoch(at: int) -> None:
     assert timestamp(at) == "1970-01-01T00:00:00.000000Z"
 
 
-def test_rejects_an_invalid_timestamp() -> None:
+def test_invalid_timestamp_is_rejected() -> None:
     with pytest.raises(ValueError, match="does not match format"):
         nanoseconds("yesterday")

@@ -1,4 +1,4 @@
-"""Writing trace files: names, rotation, failing disks, and files of killed processes."""
+"""Trace files are written: their names, their rotation, failing disks, and files of killed processes."""
 
 import errno
 import json
@@ -58,7 +58,7 @@ def test_file_is_hidden_until_it_is_complete(tmp_path: Path, make_writer) -> Non
     assert numbers(tmp_path / FOLDER / name) == [1]
 
 
-def test_starts_a_new_file_each_hour(tmp_path: Path, make_writer) -> None:
+def test_new_file_is_started_each_hour(tmp_path: Path, make_writer) -> None:
     writer = make_writer()
     writer.add(make_line(1), at=AT)
     writer.add(make_line(2), at=AT + HOUR)
@@ -67,7 +67,7 @@ def test_starts_a_new_file_each_hour(tmp_path: Path, make_writer) -> None:
     assert numbers(*(tmp_path / "date=2023-11-14/hour=23").glob("*.jsonl")) == [2]
 
 
-def test_starts_a_new_file_above_the_size_limit(tmp_path: Path, make_writer) -> None:
+def test_new_file_is_started_above_the_size_limit(tmp_path: Path, make_writer) -> None:
     writer = make_writer(max_bytes=300)
     for number in range(10):
         writer.add(make_line(number), at=AT)
@@ -78,7 +78,7 @@ def test_starts_a_new_file_above_the_size_limit(tmp_path: Path, make_writer) -> 
     assert [number for path in files for number in numbers(path)] == list(range(10))
 
 
-def test_closes_the_file_of_a_past_hour_without_traffic(tmp_path: Path, make_writer) -> None:
+def test_file_of_a_past_hour_is_closed_even_without_traffic(tmp_path: Path, make_writer) -> None:
     writer = make_writer()
     writer.add(make_line(1), at=AT)
     writer.tick(at=AT + HOUR)
@@ -134,18 +134,18 @@ def test_full_disk_is_reported_once_and_lines_are_counted(
     assert numbers(path) == [1]  # the incomplete line was truncated
 
     monkeypatch.setattr(writer_module.os, "write", original_write)
-    later = AT + RETRY_NS + 10
-    writer.add(make_line(5), at=later)
-    writer.close(at=later)
-    newest = max((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: path.stem)
-    gap, last = [json.loads(text) for text in newest.read_text().splitlines()]
+    retry_at = AT + RETRY_NS + 10
+    writer.add(make_line(5), at=retry_at)
+    writer.close(at=retry_at)
+    newest_path = max((tmp_path / FOLDER).glob("*.jsonl"), key=lambda path: path.stem)
+    gap, last = [json.loads(text) for text in newest_path.read_text().splitlines()]
     assert gap["kind"] == "gap"
     assert gap["frames"] == 3
     assert last["bytes"] == 5
     assert len(warnings) == 2
 
 
-def test_retries_a_full_disk_only_after_a_pause(
+def test_full_disk_is_retried_only_after_a_pause(
     make_writer,
     warnings: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -169,7 +169,7 @@ def test_retries_a_full_disk_only_after_a_pause(
 
 
 class Disk:
-    """The disk that the writer writes to, which can be full."""
+    """The disk that the writer uses; it can be made full."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
@@ -183,7 +183,7 @@ class Disk:
 
 
 @pytest.mark.parametrize("line_count", [0, 1])
-def test_reports_lost_lines_at_the_end_if_there_is_room(
+def test_lost_lines_are_reported_at_the_end_if_there_is_room(
     tmp_path: Path, make_writer, monkeypatch: pytest.MonkeyPatch, line_count: int
 ) -> None:
     disk = Disk(monkeypatch)
@@ -212,7 +212,7 @@ def test_clock_set_back_does_not_delay_the_next_attempt(make_writer, monkeypatch
     assert writer.lost == 0
 
 
-def test_renames_files_of_a_killed_process(tmp_path: Path, make_writer) -> None:
+def test_files_of_a_killed_process_are_renamed(tmp_path: Path, make_writer) -> None:
     dead_process = subprocess.Popen([sys.executable, "-c", "pass"])
     dead_process.wait()
     folder = tmp_path / FOLDER
@@ -228,7 +228,7 @@ def test_renames_files_of_a_killed_process(tmp_path: Path, make_writer) -> None:
     ]
 
 
-def test_does_not_overwrite_an_existing_file(tmp_path: Path, make_writer) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path, make_writer) -> None:
     folder = tmp_path / FOLDER
     folder.mkdir(parents=True)
     existing = folder / f"kproxy-web-1-{os.getpid()}-1.jsonl"
@@ -240,7 +240,7 @@ def test_does_not_overwrite_an_existing_file(tmp_path: Path, make_writer) -> Non
     assert numbers(folder / f"kproxy-web-1-{os.getpid()}-2.jsonl") == [1]
 
 
-def test_reports_and_retries_a_directory_that_cannot_be_created(tmp_path: Path, warnings: list[str]) -> None:
+def test_directory_that_cannot_be_created_is_reported_and_retried(tmp_path: Path, warnings: list[str]) -> None:
     (tmp_path / "file").write_text("")
     state = TraceState()
     writer = TraceWriter(tmp_path / "file" / "below", node="n", state=state, warn=warnings.append)
@@ -250,22 +250,22 @@ def test_reports_and_retries_a_directory_that_cannot_be_created(tmp_path: Path, 
     writer.flush(at=AT)
     assert (len(warnings), state.lost_lines) == (1, 1)
     (tmp_path / "file").unlink()
-    writer.flush(at=AT + RETRY_NS)  # without traffic
+    writer.flush(at=AT + RETRY_NS)  # even without traffic
     assert (state.failure, writer.lost, state.lost_lines) == (None, 0, 1)
     assert "being written again; 1 line is missing" in warnings[-1]
     writer.close(at=AT + RETRY_NS)
-    assert gaps(tmp_path / "file" / "below") == [1]
+    assert reported_losses(tmp_path / "file" / "below") == [1]
 
 
-def gaps(directory: Path) -> list[int]:
-    """Return the number of lost lines that each gap line reports."""
-    lines = [json.loads(text) for path in trace_files(directory) for text in path.read_text().splitlines()]
-    return [line["frames"] for line in lines if line["reason"]]
+def reported_losses(directory: Path) -> list[int]:
+    """Return the number of lost lines in each gap line."""
+    trace_lines = [json.loads(text) for path in trace_files(directory) for text in path.read_text().splitlines()]
+    return [line["frames"] for line in trace_lines if line["reason"]]
 
 
-@pytest.mark.parametrize("at_the_end", [False, True])
-def test_recreates_a_deleted_directory_and_reports_lost_lines(
-    tmp_path: Path, warnings: list[str], at_the_end: bool
+@pytest.mark.parametrize("closes_immediately", [False, True])
+def test_deleted_directory_is_recreated_and_lost_lines_are_reported(
+    tmp_path: Path, warnings: list[str], closes_immediately: bool
 ) -> None:
     state = TraceState()
     directory = tmp_path / "trace"
@@ -274,17 +274,17 @@ def test_recreates_a_deleted_directory_and_reports_lost_lines(
         writer.add(make_line(number), at=AT)
         writer.flush(at=AT)
     shutil.rmtree(directory)
-    if not at_the_end:
-        writer.flush(at=AT + CHECK_NS)  # no new line
-        assert gaps(directory) == [2]
+    if not closes_immediately:
+        writer.flush(at=AT + CHECK_NS)  # even without a new line
+        assert reported_losses(directory) == [2]
         writer.add(make_line(3), at=AT + CHECK_NS)
     writer.close(at=AT + CHECK_NS)
-    assert gaps(directory) == [2]
+    assert reported_losses(directory) == [2]
     assert [f"deleted: 2 lines are lost; the trace continues in {directory}" in line for line in warnings] == [True]
     assert (state.lost_lines, state.failure, writer.lost, writer.is_written) == (2, None, 0, True)
 
 
-def test_rewrites_the_gap_line_of_a_deleted_file(tmp_path: Path, warnings: list[str]) -> None:
+def test_gap_line_of_a_deleted_file_is_written_again(tmp_path: Path, warnings: list[str]) -> None:
     state = TraceState()
     directory = tmp_path / "trace"
     writer = TraceWriter(directory, node="n", state=state, warn=warnings.append)
@@ -293,7 +293,7 @@ def test_rewrites_the_gap_line_of_a_deleted_file(tmp_path: Path, warnings: list[
         writer.flush(at=AT + number * CHECK_NS)
         shutil.rmtree(directory)
     writer.close(at=AT + 3 * CHECK_NS)
-    assert gaps(directory) == [2]
+    assert reported_losses(directory) == [2]
     assert state.lost_lines == 2
 
 
@@ -322,7 +322,7 @@ def test_renamed_file_keeps_its_new_name(tmp_path: Path, make_writer) -> None:
     assert numbers(tmp_path / "mine") == [1]
 
 
-def test_reports_a_next_file_that_cannot_be_created(
+def test_next_file_that_cannot_be_created_is_reported(
     tmp_path: Path, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = TraceState()
@@ -341,7 +341,7 @@ def test_reports_a_next_file_that_cannot_be_created(
     assert (len(warnings), writer.is_written, writer.lost) == (1, True, 1)
 
 
-def test_reports_an_error_from_close(make_writer, warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_from_close_is_reported(make_writer, warnings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     writer = make_writer()
     writer.add(make_line(1), at=AT)
     writer.flush(at=AT)
@@ -357,7 +357,7 @@ def test_reports_an_error_from_close(make_writer, warnings: list[str], monkeypat
     assert os.strerror(errno.EDQUOT) in warnings[0]
 
 
-def test_reports_a_file_that_cannot_be_renamed(
+def test_file_that_cannot_be_renamed_is_reported(
     tmp_path: Path, make_writer, warnings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = make_writer()

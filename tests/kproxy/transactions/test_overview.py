@@ -1,4 +1,4 @@
-"""Transactions read from trace lines: states, outcomes and held records."""
+"""Transactions are read from trace lines: their states, outcomes and held records."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end
 SECOND = 1_000_000_000
 
 
-def overview(story: str) -> tuple[TransactionsOverview, int]:
+def overview_of(story: str) -> tuple[TransactionsOverview, int]:
     lines: list[Line] = lines_of_story(story)
     return feed(TransactionsOverview(), lines), max(time_of(line.ts) for line in lines)
 
 
 def row(story: str, name: str) -> TransactionRow:
-    transactions, now = overview(story)
-    return next(row for row in transactions.rows(now) if row.key == name)
+    overview, now = overview_of(story)
+    return next(row for row in overview.rows(now) if row.key == name)
 
 
 def outcomes(story: str, name: str = "pay") -> list[str]:
-    transactions, _ = overview(story)
-    return [span.outcome.value for span in transactions.spans(name)]
+    overview, _ = overview_of(story)
+    return [span.outcome.value for span in overview.spans(name)]
 
 
 def test_rows_summarise_each_transactional_id() -> None:
-    transactions, now = overview(STORY)
-    pay, audit, stuck, unseen = transactions.rows(now)
+    overview, now = overview_of(STORY)
+    pay, audit, stuck, unseen = overview.rows(now)
     assert [entry.key for entry in (pay, audit, stuck, unseen)] == ["pay", "audit", "stuck", "(producer 4)"]
     assert (pay.commits, pay.aborts, pay.fenced, pay.producer_epoch, pay.begun_at) == (2, 0, 1, 1, None)
     assert pay.timeout_ms == 60_000
@@ -48,7 +48,7 @@ def test_rows_summarise_each_transactional_id() -> None:
     assert unseen.is_hanging(now)
     assert unseen.problem(now) == "holds t[1] for 25.0 s, but its requests were not observed"
     assert not pay.problem(now)
-    spans = transactions.spans("pay")
+    spans = overview.spans("pay")
     assert [round((span.ended_at or 0) - span.begun_at, -9) // SECOND for span in spans] == [2, 1, 0]
     assert [span.outcome for span in spans] == [
         TransactionOutcome.COMMITTED,
@@ -65,11 +65,14 @@ def test_rows_summarise_each_transactional_id() -> None:
         (end("pay", 1, 0, 1), "committed"),
         (end("pay", 1, 0, 1, committed=False), "aborted"),
         (end("pay", 1, 0, 1, error=51), "open"),  # CONCURRENT_TRANSACTIONS
-        (init("pay", 1, 1, 1), "aborted"),  # the same producer recovers
+        (init("pay", 1, 1, 1), "aborted"),  # the same producer restarts
         (init("pay", 1, 1, 2), "fenced"),
         ("1 lose > 100 frames=1\n", "unknown"),
         ("2> Metadata v9 {}\n2 lose > 100 frames=1\n", "open"),
-        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),  # by the coordinator, after the timeout
+        (
+            read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")),
+            "fenced",
+        ),  # fenced by the coordinator after the timeout
         (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),  # the marker of an earlier transaction
         (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # the marker of another producer
     ],
@@ -84,7 +87,7 @@ def test_fenced_producer_starts_no_transaction() -> None:
     assert row(story, "pay").state is TransactionStatus.EMPTY
 
 
-def test_state_is_preparing_until_the_end_is_answered() -> None:
+def test_state_is_prepare_commit_until_the_end_is_answered() -> None:
     end_request = end("pay", 1, 0, 1).partition("\n1< ")[0]
     assert (
         row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + end_request, "pay").state is TransactionStatus.PREPARE_COMMIT
@@ -93,7 +96,7 @@ def test_state_is_preparing_until_the_end_is_answered() -> None:
 
 def test_marker_before_the_end_response_belongs_to_that_end() -> None:
     end_request, end_response = end("pay", 1, 0, 1, committed=False).split("\n1< ")
-    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2 uses the next epoch
+    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # transaction version 2 uses the next epoch
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + end_request + "\n" + marker + "1< " + end_response
     assert outcomes(story) == ["aborted"]
 
@@ -106,17 +109,17 @@ def test_partition_is_released_when_its_stable_offset_advances() -> None:
     assert held_partition.last_stable_offset == 6
 
 
-def test_transaction_without_a_marker_hangs() -> None:
+def test_transaction_without_a_marker_is_reported_as_hanging() -> None:
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5)) + end("pay", 1, 0, 1) + "+21s\n"
-    transactions, now = overview(story + read(5, 8))
-    [pay] = transactions.rows(now)
+    overview, now = overview_of(story + read(5, 8))
+    [pay] = overview.rows(now)
     assert pay.problem(now) == "holds t[0] for 21.0 s, but no transaction is open"
 
 
 def test_timeline_shows_open_transactions_and_their_ends() -> None:
-    transactions, now = overview(STORY)
-    rows = transactions.rows(now)
-    timeline = drawing(rows, rows[0], transactions.spans, now)
+    overview, now = overview_of(STORY)
+    rows = overview.rows(now)
+    timeline = drawing(rows, rows[0], overview.spans, now)
     assert [label for _, label in timeline.lanes] == ["pay", "audit", "stuck", "(producer 4)"]
     grid = timeline.lay_out(Window(timeline.first_at, now + 1), 60)
     lane_texts = ["".join(cell.glyph for cell in lane).rstrip() for lane in grid.cells]

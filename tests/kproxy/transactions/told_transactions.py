@@ -1,4 +1,4 @@
-"""A story of transactions: one commits, one is aborted by a later producer, one hangs, one stays open."""
+"""A story of transactions: one producer commits and is fenced, one aborts, one stays open, one was not observed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def end(name: str, producer_id: int, epoch: int, connection: int, *, committed: 
 
 
 def write(name: str, producer_id: int, epoch: int, connection: int, partition: int = 0) -> str:
-    """Return a Produce exchange in transaction version 2: the first batch of an epoch starts a transaction."""
+    """Return a Produce exchange in transaction version 2, where the first batch of an epoch starts a transaction."""
     return f"""
 {connection}> as {name}-client Produce v12 {{"transactional_id": "{name}", "acks": -1, "topic_data": [{{"name": "t",
    "partition_data": [{{"index": {partition}, "records": [{batch(producer_id, epoch)}]}}]}}]}}
@@ -38,12 +38,12 @@ def write(name: str, producer_id: int, epoch: int, connection: int, partition: i
 
 
 def batch(producer_id: int, epoch: int, offset: int = 0, *, marker: str = "") -> str:
-    control = (
+    content = (
         '"is_control": true, "records": [{"key": {"hex": "0000000' + marker + '"}}]' if marker else '"records": [{}]'
     )
     return (
         f'{{"base_offset": {offset}, "is_transactional": true, "producer_id": {producer_id}, '
-        f'"producer_epoch": {epoch}, "base_sequence": 0, {control}}}'
+        f'"producer_epoch": {epoch}, "base_sequence": 0, {content}}}'
     )
 
 

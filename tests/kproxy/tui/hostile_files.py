@@ -1,4 +1,4 @@
-"""Hostile traces and captures, generated from a seed."""
+"""Hostile traces and captures, generated with a seeded random generator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.lines import Detail
 from tests.kproxy.capture_results import DATA, lines_of
 
 CAPTURES = Path(__file__).parents[3] / "captures"
-#: Follows markup in names: wherever it is shown, the markup must also be shown as text.
+#: A word that follows markup in names: wherever it is shown, the markup must also be shown as text.
 MARK = "M4RK"
 STRINGS: Sequence[str] = (
     f"[red]{MARK}[/red]", f"[@click=app.quit()]{MARK}[/]", f"[link=file:///etc/passwd]{MARK}", f"[/]{MARK}", "[", "]",
@@ -33,7 +33,7 @@ TIMES: Sequence[str] = (
 
 
 def trace(random: Random, count: int = 120) -> bytes:
-    """Return a trace with few valid and many invalid lines."""
+    """Return a trace with a few valid and many invalid lines."""
     lines = _lines_to_change(random)
     content = bytearray()
     for _ in range(count):
@@ -65,7 +65,7 @@ def capture(random: Random) -> bytes:
 
 
 def _lines_to_change(random: Random) -> list[bytes]:
-    """Return valid lines to change: from captures at any detail, from groups, and one of each kind."""
+    """Return valid lines to change: lines of every kind, of a group, and of captures at any detail."""
     lines = (CAPTURES / "trace-1.jsonl").read_bytes().splitlines()
     with gzip.open(DATA / "groups" / "application-does-not-poll.jsonl.gz") as file:
         lines += random.sample(file.read().splitlines(), 40)
@@ -131,7 +131,7 @@ def _damage(data: bytes, random: Random) -> bytes:
 
 
 def _invalid_lines() -> Iterator[bytes]:
-    """Yield lines that are invalid as a whole; the last one may be incomplete."""
+    """Yield data with completely invalid or extreme lines; the last of them is incomplete."""
     line_start = (
         b'{"kind":"request","v":1,"ts":"2026-11-21T00:00:00.000000Z","connection_id":"n-1","client":"c","server":"s",'
     )

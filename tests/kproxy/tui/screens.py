@@ -1,4 +1,4 @@
-"""Run the application without a terminal, and compare its screens with snapshots."""
+"""Run the terminal application without a terminal, and compare its screens with snapshots."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kproxy.tui import exchanges
 from kproxy.tui.app import KproxyApp
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
-#: Versions that drew the snapshots; others draw slightly differently.
+#: The versions with which the snapshots were drawn; other versions draw slightly differently.
 SNAPSHOT_VERSIONS = {"textual": "8.2.8", "rich": "15.0.0"}
 requires_snapshot_versions = pytest.mark.skipif(
     any(version(name) != drawn for name, drawn in SNAPSHOT_VERSIONS.items()),
     reason=f"snapshots were drawn with {SNAPSHOT_VERSIONS}",
 )
-#: Parts of a Rich screenshot: a named style, a segment of text, and the width of a character.
+#: Patterns of a Rich screenshot: a named style and a segment of text, and the width of a character.
 _STYLE = re.compile(r"\.([\w-]+) \{([^}]*)\}")
 _TEXT = re.compile(r'<text class="([\w-]+)" x="([\d.]+)" [^>]*clip-path="url\(#[\w-]+-line-(\d+)\)">([^<]*)</text>')
-_CHARACTER = 12.2
+_CHARACTER_WIDTH = 12.2
 #: A small terminal, and a wide one.
 SIZES = ((80, 24), (180, 50))
 #: Seconds that the cursor must rest before an exchange is read.
@@ -45,9 +45,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
     app = KproxyApp(session)
     with (
         patch.object(exchanges, "_CURSOR_REST_S", _CURSOR_REST_S),
-        patch(
-            "textual.app.wait_for_idle", wait_until_idle
-        ),  # the original waits until the processor is idle, at least 20 ms
+        patch("textual.app.wait_for_idle", wait_until_idle),  # the original waits for an idle processor, at least 20 ms
         patch("textual.pilot.wait_for_idle", wait_until_idle),
     ):
         async with app.run_test(size=size) as pilot:
@@ -56,7 +54,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
 
 
 async def wait_until_idle(*_: float) -> None:
-    """Wait until only threads and long timers are pending."""
+    """Wait until nothing is pending except threads and long timers."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     await asyncio.sleep(2 * _CURSOR_REST_S)
     while ready:  # noqa: ASYNC110 - no event tells
@@ -77,7 +75,7 @@ async def wait_until_settled(pilot: Pilot[None]) -> None:
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Wait until the condition is true, at most twenty seconds."""
+    """Wait until the condition is true, for at most twenty seconds."""
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"
@@ -112,7 +110,7 @@ def segments(pilot: Pilot[None]) -> Iterator[Segment]:
     svg = pilot.app.export_screenshot()
     underlined = {name for name, style in _STYLE.findall(svg) if "underline" in style}
     for name, x, row, text in _TEXT.findall(svg):
-        column = round(float(x) / _CHARACTER)
+        column = round(float(x) / _CHARACTER_WIDTH)
         yield Segment(int(row), column, html.unescape(text).replace("\xa0", " "), name in underlined)
 
 

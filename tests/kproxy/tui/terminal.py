@@ -1,4 +1,4 @@
-"""A real terminal: run a command in tmux, press keys, read the screen."""
+"""A real terminal, to run a command in tmux, press keys and read the screen."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Terminal:
 
     def close(self) -> None:
         """Close the terminal and end its processes."""
-        with suppress(subprocess.SubprocessError):  # it has ended already
+        with suppress(subprocess.SubprocessError):  # it may have ended already
             self._tmux("kill-server")
         shutil.rmtree(self._directory)
 
@@ -130,7 +130,7 @@ def need_tmux() -> None:
 def kproxy(
     *words: object, size: tuple[int, int] = (80, 24), cwd: Path, piped: str = "", env: Mapping[str, str] | None = None
 ) -> Iterator[Terminal]:
-    """Run a ``kproxy`` command line in a terminal, optionally with the output of the shell command `piped` as input."""
+    """Run a ``kproxy`` command in a terminal; if `piped` is given, the output of that shell command is its input."""
     need_tmux()
     command = shlex.join([*KPROXY, *map(str, words)])
     with Terminal(f"{piped} | {command}" if piped else command, size=size, cwd=cwd, env=env) as terminal:
@@ -138,7 +138,7 @@ def kproxy(
 
 
 def environment(directory: Path) -> Mapping[str, str]:
-    """Return an environment with separate caches and control sockets, to hide proxies of the user and other tests."""
+    """Return an environment with new caches and control sockets that hides proxies of the user and of other tests."""
     directory.chmod(0o700)
     return {"XDG_RUNTIME_DIR": str(directory), "TMPDIR": str(directory), "XDG_CACHE_HOME": str(directory / "cache")}
 

@@ -1,4 +1,4 @@
-"""Captures of brokers with one bug each: the first screen shows the cause, and one key shows its bytes."""
+"""For each broker bug in a capture, the first screen shows the cause, and one key shows its bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kproxy.test_bug_captures import BUGS, FOUND
 from tests.kproxy.tui.screens import press, running, segments, text
 
 SMALL, LARGE = (80, 24), (180, 50)
-#: One conversation per bug, with any client that got the broken response.
+#: One conversation per bug, with any client that received the broken response.
 ONE_PER_BUG = tuple({name.partition("--")[0]: name for name in reversed(FOUND)}.values())
 
 
@@ -37,7 +37,7 @@ async def test_screen_shows_the_cause_and_one_key_shows_its_bytes(name: str, siz
         message = cause.finding.message[: 100 if ongoing_text else None]  # a long message is truncated
         assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {ongoing_text}{message}")
         await press(pilot, "exclamation_mark")
-        is_gap = span[0] == span[1]  # a field is missing, so the next byte is marked
+        is_gap = span[0] == span[1]  # if a field is missing, the next byte is marked
         assert marked_bytes(pilot).startswith(expected_bytes[:2] if is_gap else expected_bytes)
         marked_span = pilot.app.query_one(HexView).span
         assert marked_span == span or is_gap
@@ -53,7 +53,7 @@ def test_every_bug_is_covered() -> None:
     assert {name.partition("--")[0] for name in ONE_PER_BUG} == all_bugs
 
 
-async def test_repeated_finding_names_its_first_report() -> None:
+async def test_repeated_finding_refers_to_its_first_report() -> None:
     session = session_of_capture(CAPTURES / "metadata-v1-throttle-first.pcap.gz")
     async with running(session, LARGE) as pilot:
         await press(pilot, "G", "k")

@@ -1,4 +1,4 @@
-"""The view of frames and its keys."""
+"""The view of frames and its keyboard commands."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
     session = session_of([join_request], phase=SourcePhase.LIVE)
     async with running(session) as pilot:
         assert "late:" not in text(pilot)
-        session.source.late[join_request.connection_id] = late_response(request(2), WHY)  # for a different request
+        session.source.late[join_request.connection_id] = late_response(
+            request(2), WHY
+        )  # this is about a different request
         await wait_until_settled(pilot)
         assert "late:" not in text(pilot)
         for why in (WHY, "the broker has not answered on this connection yet"):
@@ -198,7 +200,7 @@ async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
         assert "late:" not in text(pilot)
 
 
-async def test_filter_line_completes_and_reports_errors() -> None:
+async def test_filter_line_completes_words_and_reports_errors() -> None:
     async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, "slash", *"laten")
         assert "latency" in text(pilot).splitlines()[-2]
@@ -223,12 +225,12 @@ async def test_filter_line_keeps_quickly_typed_keys(view: str) -> None:
     async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, view)
         app = pilot.app
-        for character in "/a/1 :nq":  # keys do not wait for earlier ones
+        for character in "/a/1 :nq":  # do not wait until earlier keys are handled
             app.post_message(events.Key(_character_to_key(character), character))
         await until(pilot, lambda: app.query_one(Input).value.endswith("q"))
         assert app.query_one(Input).value == "a/1 :nq"
         assert "tab complete" in text(pilot).splitlines()[-1]
-        await press(pilot, "escape", "colon", "slash")  # the command palette has its own input line
+        await press(pilot, "escape", "colon", "slash")  # the command palette has a separate input line
         assert [field.value for field in app.screen.query(Input)] == ["/"]
         await press(pilot, "backspace", *"filter")
         await until(pilot, lambda: "key /" in text(pilot))
@@ -255,11 +257,11 @@ async def test_keys_sort_rows() -> None:
         assert rows.key == 0
 
 
-async def test_click_on_a_title_sorts() -> None:
+async def test_click_on_a_column_title_sorts_the_rows() -> None:
     async with running(session_of(many_exchanges()), (180, 50)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
         titles = text(pilot).splitlines()
-        y = next(number for number, line in enumerate(titles) if "latency" in line)
+        y = next(row_number for row_number, line in enumerate(titles) if "latency" in line)
         x = titles[y].index("latency")
         await pilot.click(offset=(x, y))
         await until(pilot, lambda: rows.key == 99)
@@ -267,7 +269,7 @@ async def test_click_on_a_title_sorts() -> None:
         await pilot.click(offset=(x, y))
         await until(pilot, lambda: rows.key == 0)
         assert "latency▲" in text(pilot)
-        await pilot.click(offset=(titles[y].index("what"), y))  # a column without an order
+        await pilot.click(offset=(titles[y].index("what"), y))  # this column cannot be sorted
         await wait_until_settled(pilot)
         assert rows.key == 0
 
@@ -330,14 +332,14 @@ async def test_keys_set_marks_and_notes() -> None:
     ("letter", "start"),
     [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
 )
-async def test_copies_an_exchange(bug_session: BrowseSession, letter: str, start: str) -> None:
+async def test_exchange_is_copied_in_each_format(bug_session: BrowseSession, letter: str, start: str) -> None:
     async with running(bug_session) as pilot:
         await press(pilot, "n", "y", letter)
         await until(pilot, lambda: bool(pilot.app.clipboard))
         assert pilot.app.clipboard.startswith(start)
 
 
-async def test_saves_visible_rows(bug_session: BrowseSession, tmp_path: Path) -> None:
+async def test_visible_rows_are_saved(bug_session: BrowseSession, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"
     async with running(bug_session) as pilot:
         await press(pilot, "z", "w")
@@ -359,7 +361,7 @@ async def test_saves_visible_rows(bug_session: BrowseSession, tmp_path: Path) ->
         assert path.with_suffix(".pcap").read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
 
 
-async def test_fields_and_bytes_follow_each_other(bug_session: BrowseSession) -> None:
+async def test_selected_field_and_bytes_stay_in_sync(bug_session: BrowseSession) -> None:
     async with running(bug_session, (180, 50)) as pilot:
         await press(pilot, "n", "enter")
         detail, hex_view = pilot.app.query_one(DetailPane), pilot.app.query_one(HexView)
@@ -391,7 +393,7 @@ async def test_mouse_selects_rows_and_bytes(bug_session: BrowseSession) -> None:
         assert pilot.app.query_one(ExchangeView).has_class("whole")
 
 
-async def test_shows_help_and_commands(bug_session: BrowseSession) -> None:
+async def test_help_and_commands_are_shown(bug_session: BrowseSession) -> None:
     async with running(bug_session) as pilot:
         await press(pilot, "question_mark")
         assert "next finding" in text(pilot)
@@ -412,7 +414,7 @@ async def test_hostile_names_are_escaped() -> None:
 
 async def test_refresh_without_changes_keeps_the_screen(bug_session: BrowseSession) -> None:
     async with running(bug_session, (80, 24)) as pilot:
-        await press(pilot, "n")  # now there is a scroll bar and less room for columns
+        await press(pilot, "n")  # now a scroll bar leaves less room for columns
         screen_text = text(pilot)
         table(pilot.app).refresh()  # type: ignore[arg-type]
         await wait_until_settled(pilot)

@@ -1,4 +1,4 @@
-"""Every view shows and applies the filter; Enter extends it, and Escape reverts it step by step."""
+"""Every view shows and applies the filter; Enter extends it, and Escape undoes that step by step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.kproxy.tui.screens import press, running, text
 def mixed_session() -> BrowseSession:
     lines: list[Line] = []
     for number in range(12):
-        name = "audit" if number % 3 == 0 else "shop"
+        client_id = "audit" if number % 3 == 0 else "shop"
         api, key = ("Heartbeat", 12) if number % 2 else ("Fetch", 1)
-        request_line = request(number, at=number, client_id=name, api=api, api_key=key, connection_id=f"n-{number % 3}",
-                               group_id=f"group-of-{name}")  # fmt: skip
+        request_line = request(number, at=number, client_id=client_id, api=api, api_key=key,
+                               connection_id=f"n-{number % 3}", group_id=f"group-of-{client_id}")  # fmt: skip
         lines += [request_line, response(request_line, findings=[finding()] if number == 3 else [])]
     return session_of(lines)
 
@@ -60,7 +60,7 @@ async def test_overviews_cover_only_matching_rows(key: str, expected: list[str],
         assert not any(fragment in screen_text for fragment in unexpected)
 
 
-async def test_explains_a_filter_without_matches() -> None:
+async def test_filter_without_matches_is_explained() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=nobody"))
     async with running(session) as pilot:
@@ -129,7 +129,7 @@ async def test_escape_clears_an_edited_filter_in_one_step() -> None:
         assert "Frames" in pilot.app.view.title  # type: ignore[attr-defined]
 
 
-async def test_explains_empty_views() -> None:
+async def test_empty_views_are_explained() -> None:
     for phase, message in (
         (SourcePhase.ENDED, "given contains no Kafka traffic."),
         (SourcePhase.LIVE, "given is still empty"),

@@ -1,4 +1,4 @@
-"""With hostile traces and captures the application keeps running, and only text reaches the terminal."""
+"""With hostile traces and captures, the application keeps running, and only text reaches the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIZES = ((80, 24), (180, 50), (40, 10))
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 2))])
-async def test_shows_a_hostile_trace(tmp_path: Path, seed: int) -> None:
+async def test_hostile_trace_is_shown(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(hostile_files.trace(random))
@@ -38,7 +38,7 @@ async def test_shows_a_hostile_trace(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1))
-async def test_shows_a_hostile_capture(tmp_path: Path, seed: int) -> None:
+async def test_hostile_capture_is_shown(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "capture.pcap.gz"
     path.write_bytes(gzip.compress(hostile_files.capture(random)))
@@ -46,7 +46,7 @@ async def test_shows_a_hostile_capture(tmp_path: Path, seed: int) -> None:
         await visit_all_views(pilot, random)
 
 
-async def test_skips_a_line_of_ten_megabytes(tmp_path: Path) -> None:
+async def test_line_of_ten_megabytes_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     valid_lines = (hostile_files.CAPTURES / "trace-1.jsonl").read_bytes()
     path.write_bytes(
@@ -67,7 +67,7 @@ async def test_skips_a_line_of_ten_megabytes(tmp_path: Path) -> None:
     session.source.close()
 
 
-async def test_truncates_text_that_is_too_long_to_wrap() -> None:
+async def test_text_that_is_too_long_to_wrap_is_truncated() -> None:
     lines = lines_of(hostile_files.CAPTURES / "metadata-retry-loop.pcap.gz", detail=Detail.RAW)
     request_line = next(line for line in lines if isinstance(line, RequestLine))
     async with running(session_of([msgspec.structs.replace(request_line, client_id="x" * 500_000)])) as pilot:
@@ -100,7 +100,7 @@ async def visit_all_views(pilot: Pilot[None], random: Random) -> None:
         assert_only_text(pilot)
         await press(pilot, "enter", *random.choices(("j", "l", "h", "tab", "r", "G", "k"), k=4))
         assert_only_text(pilot)
-        await press(pilot, "enter")  # a value in a separate window, if the cursor is on one
+        await press(pilot, "enter")  # this opens a value in a separate window, if the cursor is on one
         assert_only_text(pilot)
         await pilot.press("escape", "escape")
     await press(pilot, "o", random.choice("tls"))
@@ -108,7 +108,7 @@ async def visit_all_views(pilot: Pilot[None], random: Random) -> None:
 
 
 def assert_only_text(pilot: Pilot[None]) -> None:
-    """Check that the screen has no control characters, and that markup is shown as text."""
+    """Assert that the screen has no control characters and that markup is shown as text."""
     screen_text = text(pilot)
     for line in screen_text.splitlines():
         assert line.isprintable(), ascii(line)

@@ -1,4 +1,4 @@
-"""Live views: messages before there is traffic, following, and quitting."""
+"""Live views show messages before there is traffic, follow the traffic, and can be quit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.kproxy.tui.screens import press, running, text, until, wait_until_set
 
 
 class StreamSource(LinesSource):
-    """A source with ongoing traffic, which warns before quitting if `warns` is set."""
+    """A source with ongoing traffic; if `warns` is set, that text is shown before quitting."""
 
     is_stream = True
     warns: str | None = None
@@ -39,7 +39,7 @@ def live_session(count: int) -> tuple[BrowseSession, StreamSource]:
     return session, source
 
 
-async def test_follows_a_stream_until_the_cursor_moves_up() -> None:
+async def test_stream_is_followed_until_the_cursor_moves_up() -> None:
     session, source = live_session(3)
     async with running(session) as pilot:
         rows = pilot.app.query_one("#exchanges", Table)
@@ -54,7 +54,7 @@ async def test_follows_a_stream_until_the_cursor_moves_up() -> None:
         assert "FOLLOW" not in text(pilot)
 
 
-async def test_follows_a_stream_that_is_empty_at_first() -> None:
+async def test_stream_that_is_empty_at_first_is_followed() -> None:
     session, source = live_session(0)
     async with running(session) as pilot:
         source.add(*(request(number) for number in range(60)))
@@ -62,7 +62,7 @@ async def test_follows_a_stream_that_is_empty_at_first() -> None:
         assert pilot.app.query_one("#exchanges", Table).cursor == 59
 
 
-async def test_does_not_follow_other_sources() -> None:
+async def test_other_sources_are_not_followed() -> None:
     async with running(session_of([request(1), request(2)], phase=SourcePhase.LIVE)) as pilot:
         rows = pilot.app.query_one("#exchanges", Table)
         assert (rows.cursor, rows.follow) == (0, False)

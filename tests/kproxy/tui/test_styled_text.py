@@ -1,4 +1,4 @@
-"""Styled text of the widgets."""
+"""Overlong lines of styled text are truncated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.text import Text
 from kproxy.tui.styled_text import truncate_lines
 
 
-def test_truncates_only_overlong_lines() -> None:
+def test_only_overlong_lines_are_truncated() -> None:
     text = Text("a\n\n").append("x" * 4_000, "bold").append("\n").append("y" * 4_001, "red").append("\nend\n")
     result = truncate_lines(text)
     assert result.plain.split("\n") == ["a", "", "x" * 4_000, "y" * 4_000 + "…", "end", ""]

@@ -76,7 +76,7 @@ def visible_apis(session: BrowseSession) -> list[str]:
     return [exchange.frame.api or "?" if exchange.frame else "event" for exchange in exchanges if exchange is not None]
 
 
-async def test_enter_shows_the_frames_of_an_item() -> None:
+async def test_enter_shows_the_frames_of_the_selected_item() -> None:
     session = session_of_capture(BUG)
     async with running(session) as pilot:
         await press(pilot, "3", "enter")
@@ -177,9 +177,9 @@ async def test_click_on_a_title_sorts_by_that_column() -> None:
         await until(pilot, lambda: bool(view._listed))
 
         def column(title: str) -> list[str]:
-            number = next(number for number, column in enumerate(view.columns) if column.title == title)
+            index = next(index for index, candidate in enumerate(view.columns) if candidate.title == title)
             rows = (view._listed.cells(position) for position in range(len(view._listed)))
-            return ["".join(piece for piece, _ in cells[number]).strip() for cells in rows]
+            return ["".join(piece for piece, _ in cells[index]).strip() for cells in rows]
 
         y, line = next(
             numbered_row for numbered_row in enumerate(text(pilot).splitlines()) if " p50 " in numbered_row[1]
@@ -206,7 +206,7 @@ async def test_view_counts_unlisted_connections(monkeypatch: pytest.MonkeyPatch)
         assert "2 older closed connections not listed" in text(pilot)
 
 
-def test_bars_fit_their_width() -> None:
+def test_sparkline_fits_its_width() -> None:
     assert sparkline([9, 1, 8, 4], 3) == sparkline([1, 8, 4], 3)
     assert len(sparkline([0, 0, 1], 20)) == 3
     assert sparkline([0, 0], 5) == ""
@@ -216,7 +216,7 @@ def test_bars_fit_their_width() -> None:
     assert downsample([], 5) == []
 
 
-async def test_groups_show_the_records_that_members_hold() -> None:
+async def test_groups_show_the_records_held_by_members() -> None:
     topic = "iQ2TY3LnUY29Lbs4b27PzA"
     story = f"""
     > ShareGroupHeartbeat v1 {{"group_id": "work", "member_id": "m-1", "member_epoch": 0}}

@@ -1,4 +1,4 @@
-"""Causes of findings: ongoing ones, repeats and consequences, in bounded memory."""
+"""Causes of findings: ongoing findings, repeats and consequences, in bounded memory."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ def codes(causes: list[Cause]) -> list[str]:
 
 def test_wait_is_ongoing_until_its_response_or_the_end_of_its_connection() -> None:
     request_line = request(1)
-    wait = waiting_finding("C020", "warning", request_line.offset, request_line.connection_id)
+    wait_finding = waiting_finding("C020", "warning", request_line.offset, request_line.connection_id)
     close_line = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS)
-    assert [cause.lasting for cause in collect_causes(request_line, wait).verdict()] == [1]
-    assert [cause.lasting for cause in collect_causes(request_line, wait, response(request_line)).verdict()] == [0]
-    assert [cause.lasting for cause in collect_causes(request_line, wait, close_line).verdict()] == [0]
+    assert [cause.lasting for cause in collect_causes(request_line, wait_finding).verdict()] == [1]
+    assert [
+        cause.lasting for cause in collect_causes(request_line, wait_finding, response(request_line)).verdict()
+    ] == [0]
+    assert [cause.lasting for cause in collect_causes(request_line, wait_finding, close_line).verdict()] == [0]
 
 
 def test_stall_is_ongoing_until_its_last_line() -> None:
@@ -82,19 +84,19 @@ def stall() -> tuple[FindingLine, StallLine]:
 @pytest.mark.parametrize("reason", ["shutdown", "proxy ended", "end of capture"])
 def test_finding_is_ongoing_if_the_observation_ends(reason: str) -> None:
     request_line = request(1)
-    wait, (stall_finding, stall_end) = (
+    wait_finding, (stall_finding, stall_end) = (
         waiting_finding("C020", "warning", request_line.offset, request_line.connection_id),
         stall(),
     )
     still_open = CloseLine(v=FORMAT, ts=TS, connection_id=request_line.connection_id, **ENDPOINTS, how=reason)
-    lines = [request_line, wait, stall_finding, still_open, stall_end]
+    lines = [request_line, wait_finding, stall_finding, still_open, stall_end]
     assert {cause.finding.code: cause.lasting for cause in collect_causes(*lines).sorted_causes()} == {
         "G001": 1,
         "C020": 1,
     }
     another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(*lines, another_run).sorted_causes()] == [0, 0]
-    # The proxy is still running and closed only some connections.
+    # Here, the proxy is still running and has closed only some connections.
     other_connection = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDPOINTS)
     assert [cause.lasting for cause in collect_causes(other_connection, *lines, another_run).sorted_causes()] == [1, 1]
     stall_end.ts = "2026-01-01T00:00:09.000000Z"
@@ -103,12 +105,12 @@ def test_finding_is_ongoing_if_the_observation_ends(reason: str) -> None:
 
 def test_stall_is_not_ongoing_after_a_restart_of_the_inspector() -> None:
     stall_finding, _ = stall()
-    gap = GapLine(
+    restart_gap = GapLine(
         v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=f"{INSPECTOR_WAS_RESTARTED}: nothing"
     )
-    behind = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=INSPECTOR_WAS_BEHIND)
-    assert [cause.lasting for cause in collect_causes(stall_finding, behind).verdict()] == [1]
-    assert [cause.lasting for cause in collect_causes(stall_finding, gap).verdict()] == [0]
+    behind_gap = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=INSPECTOR_WAS_BEHIND)
+    assert [cause.lasting for cause in collect_causes(stall_finding, behind_gap).verdict()] == [1]
+    assert [cause.lasting for cause in collect_causes(stall_finding, restart_gap).verdict()] == [0]
 
 
 def test_later_input_does_not_end_an_ongoing_finding() -> None:
@@ -161,11 +163,11 @@ def test_ongoing_error_comes_first() -> None:
 
 def test_cause_is_ongoing_as_long_as_its_consequence() -> None:
     request_line = request(1)
-    member, (stall_finding, stall_end) = waiting_finding("S014", "error", 7, "n-1"), stall()
+    member_finding, (stall_finding, stall_end) = waiting_finding("S014", "error", 7, "n-1"), stall()
     other_requests = [
         request(number, findings=[finding("error", "L003")], connection_id="n-2") for number in range(2, 9)
     ]
-    causes = collect_causes(request_line, member, stall_finding, *other_requests)
+    causes = collect_causes(request_line, member_finding, stall_finding, *other_requests)
     assert [(cause.finding.code, cause.seen) for cause in causes.verdict()] == [
         ("S014", "once, it lasts"),
         ("L003", "7 times on 1 connection"),
@@ -238,16 +240,18 @@ def test_closed_connections_share_a_cause_if_they_concern_the_same_api() -> None
     assert sorted(codes(collect_causes(request_closed, other_api).verdict())) == ["C013", "C022"]
 
 
-def test_consequence_of_a_transaction_is_below_its_cause_on_any_connection() -> None:
+def test_consequence_of_a_transaction_is_listed_below_its_cause() -> None:
     def transaction_finding(code: str, connection_id: str, message: str, severity: str = "warning") -> FindingLine:
         finding_line = waiting_finding(code, severity, 7, connection_id)
         finding_line.message = message
         return finding_line
 
-    pay = "the transaction of transactional id 'pay' (producer 1, epoch 0)"
-    held_records = transaction_finding("T001", "reader", f"t[0]: read_committed consumers wait: {pay} holds it")
+    transaction_text = "the transaction of transactional id 'pay' (producer 1, epoch 0)"
+    held_records = transaction_finding(
+        "T001", "reader", f"t[0]: read_committed consumers wait: {transaction_text} holds it"
+    )
     [cause] = collect_causes(
-        held_records, transaction_finding("T002", "writer", f"{pay} has been open for 45 s")
+        held_records, transaction_finding("T002", "writer", f"{transaction_text} has been open for 45 s")
     ).verdict()
     assert (cause.finding.code, codes(cause.consequences)) == ("T002", ["T001"])
     other_transaction = transaction_finding(
@@ -255,20 +259,22 @@ def test_consequence_of_a_transaction_is_below_its_cause_on_any_connection() -> 
     )
     assert sorted(codes(collect_causes(held_records, other_transaction).verdict())) == ["T001", "T002"]
 
-    fenced, gave_up = (
+    fenced_finding, gave_up_finding = (
         transaction_finding("T003", "n-1", "client 'a' was fenced"),
         transaction_finding("E005", "n-1", "gave up", "error"),
     )
-    [cause] = collect_causes(fenced, gave_up).verdict()
+    [cause] = collect_causes(fenced_finding, gave_up_finding).verdict()
     assert (cause.finding.code, codes(cause.consequences)) == ("T003", ["E005"])
 
 
 def test_repeats_are_counted_once() -> None:
     first, second = request(1), request(2)
-    marked = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
+    repeat_line = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
     close_line = CloseLine(
         v=FORMAT, ts=TS, connection_id=first.connection_id, **ENDPOINTS, repeated=[RepeatEntry("L003", "wrong", 5)]
     )
-    causes = collect_causes(first, response(first, findings=[finding("error", "L003")]), second, marked, close_line)
+    causes = collect_causes(
+        first, response(first, findings=[finding("error", "L003")]), second, repeat_line, close_line
+    )
     assert [cause.count for cause in causes.verdict()] == [6]
     assert [cause.count for cause in causes.verdict()] == [6]

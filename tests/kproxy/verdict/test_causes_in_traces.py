@@ -1,4 +1,4 @@
-"""Causes in traces: the right one comes first, each has counts and locations, and memory is bounded."""
+"""In traces, the right cause comes first, each cause has counts and locations, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_cause_of_a_story_comes_first(name: str, expected: Expected) -> None:
 
 
 @pytest.mark.parametrize("name", ["all", *FOUND])
-def test_every_finding_counts_once(name: str) -> None:
+def test_every_finding_is_counted_once(name: str) -> None:
     lines = captured() if name == "all" else bug_lines(name)
     causes = collect_causes(lines).sorted_causes()
     finding_count = sum(len(line.findings) for line in lines if isinstance(line, RequestLine | ResponseLine))
@@ -70,14 +70,14 @@ def entry(code: str = "S005", severity: str = "error", **more: object) -> Findin
     return FindingEntry(code, "a-rule", severity, "a sentence", **more)  # type: ignore[arg-type]
 
 
-def test_cause_has_its_first_and_last_time() -> None:
+def test_cause_shows_its_first_and_last_time() -> None:
     lines = [opened(), request(1), request(2, findings=[entry()]), request(3), request(4, at=7, findings=[entry()])]
     [cause] = collect_causes(lines).sorted_causes()
     assert (cause.first_row, cause.first_ts, cause.last_ts) == (2, lines[2].ts, timestamp(BEGAN + 7 * 10**9))
     assert cause.connections == {"n-1": ConnectionFindings("10.0.0.1:4000", "10.0.0.2:9092", 2)}
 
 
-def test_repeats_count_at_the_end_of_their_connection() -> None:
+def test_repeats_are_counted_at_the_end_of_their_connection() -> None:
     lines = [
         request(1, findings=[entry()]),
         request(2, connection_id="n-2"),
@@ -152,7 +152,7 @@ def test_causes_are_sorted_by_severity_and_count() -> None:
     assert [cause.rank for cause in causes] == [0, 1, 2, 3, 4]
 
 
-def test_worst_of_many_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_worst_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "MAX_CAUSES", 20)
     monkeypatch.setattr(causes_module, "_DROPPED_AT_ONCE", 5)
     first = request(0, findings=[entry()])
@@ -168,7 +168,7 @@ def test_worst_of_many_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(cause.count for cause in sorted_causes) + causes.others == 102
 
 
-def test_number_of_connections_of_a_cause_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_connections_listed_for_a_cause_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes_module, "MAX_PLACES", 10)
     causes = collect_causes(request(1, connection_id=f"n-{number}", findings=[entry()]) for number in range(50))
     [cause] = causes.sorted_causes()

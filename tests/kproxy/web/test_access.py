@@ -1,4 +1,4 @@
-"""Access control of the web application."""
+"""The web application controls access to its server."""
 
 import socket
 
@@ -24,7 +24,7 @@ def test_other_host_names_are_rejected(host: str) -> None:
     assert not AccessControl(None, 8092).is_own_host(host)
 
 
-def test_every_server_has_its_own_token() -> None:
+def test_each_server_has_a_different_token() -> None:
     first, second = AccessControl(None, 8092), AccessControl(None, 8093)
     assert len(first.token) >= 43
     assert first.token != second.token

@@ -1,4 +1,4 @@
-"""Starting and stopping `kproxy web`."""
+"""`kproxy web` is started and stopped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_command_prints_its_url_and_stops_on_a_signal(stop_signal: signal.Signal
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
         output = [process.stderr.readline(), process.stderr.readline()]
-        process.send_signal(stop_signal)  # before the assertions, so that no process outlives a failed test
+        process.send_signal(stop_signal)  # stop it before the assertions, so that it cannot outlive a failed test
         assert re.fullmatch(r"open http://127\.0\.0\.1:\d+/\?token=[\w-]{43}\n", output[0])
         assert output[1] == "press Ctrl-C to stop\n"
         assert process.communicate(timeout=60) == ("", "")

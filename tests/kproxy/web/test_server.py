@@ -1,4 +1,4 @@
-"""The web server, tested with a client that can send any request."""
+"""The web server is tested with a client that can send any request."""
 
 from __future__ import annotations
 
@@ -41,14 +41,16 @@ class Client:
         self.host = f"127.0.0.1:{port}"
         self._http = http
 
-    async def get(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
+    async def get(self, path: str, *, with_key: bool = True, **headers: str) -> tuple[int, str, aiohttp.ClientResponse]:
         """Return the status, the body as text, and the response."""
-        status, body, response = await self.read(path, key=key, **headers)
+        status, body, response = await self.read(path, with_key=with_key, **headers)
         return status, body.decode(response.get_encoding(), errors="replace"), response
 
-    async def read(self, path: str, *, key: bool = True, **headers: str) -> tuple[int, bytes, aiohttp.ClientResponse]:
+    async def read(
+        self, path: str, *, with_key: bool = True, **headers: str
+    ) -> tuple[int, bytes, aiohttp.ClientResponse]:
         """Return the status, the body as bytes, and the response."""
-        if key:
+        if with_key:
             headers["Cookie"] = f"{self.access.cookie}={self.access.token}"
         url = URL(f"http://{self.host}{path}", encoded=True)
         async with self._http.get(url, headers=headers, allow_redirects=False) as response:
@@ -66,9 +68,9 @@ class Client:
                 await asyncio.sleep(0.01)
         return body
 
-    async def events(self, *, key: bool = True, origin: str | None = None) -> aiohttp.ClientWebSocketResponse:
+    async def events(self, *, with_key: bool = True, origin: str | None = None) -> aiohttp.ClientWebSocketResponse:
         headers = {"Origin": origin or f"http://{self.host}"}
-        if key:
+        if with_key:
             headers["Cookie"] = f"{self.access.cookie}={self.access.token}"
         return await self._http.ws_connect(f"http://{self.host}/api/events", headers=headers)
 
@@ -76,8 +78,13 @@ class Client:
 @pytest.fixture
 def lines() -> list[Any]:
     slow_request = request(1, api="Fetch")
-    with_finding = request(2, api="Metadata", api_key=3, at=1, client_id=EVIL, findings=[finding(code="L005")])
-    return [slow_request, with_finding, response(with_finding, after_us=10), response(slow_request, after_us=900_000)]
+    request_with_finding = request(2, api="Metadata", api_key=3, at=1, client_id=EVIL, findings=[finding(code="L005")])
+    return [
+        slow_request,
+        request_with_finding,
+        response(request_with_finding, after_us=10),
+        response(slow_request, after_us=900_000),
+    ]
 
 
 @pytest.fixture
@@ -89,10 +96,10 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
     source = LinesSource(lines, phase=SourcePhase.LIVE)
     server, stop = WebServer(BrowseSession(source), access, "api=Fetch"), asyncio.Event()
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http, asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(server.serve_on([listening], stop))
+        serve_task = tasks.create_task(server.serve_on([listening], stop))
         yield Client(source, access, port, http)
         stop.set()
-        await serving
+        await serve_task
     source.close()
 
 
@@ -106,19 +113,19 @@ PATHS = (
 @pytest.mark.parametrize("path", PATHS)
 async def test_requests_without_the_token_are_rejected(client: Client, path: str) -> None:
     for url in (path, f"{path}?token=x", f"{path}?token=", f"{path}?token=%ff"):
-        assert (await client.get(url, key=False))[0] == 403
+        assert (await client.get(url, with_key=False))[0] == 403
     wrong_cookies = {"Cookie": f"{client.access.cookie}=x; kproxy-1={client.access.token}; token={client.access.token}"}
-    assert (await client.get(path, key=False, **wrong_cookies))[0] == 403
+    assert (await client.get(path, with_key=False, **wrong_cookies))[0] == 403
     if path != "/":
-        assert (await client.get(f"{path}?token={client.access.token}", key=False))[0] == 403
+        assert (await client.get(f"{path}?token={client.access.token}", with_key=False))[0] == 403
     for name in ("evil.example", f"evil.example:{client.host.rpartition(':')[2]}"):
         assert (await client.get(path, Host=name))[0] == 403
     for origin in ("http://evil.example", f"https://{client.host}", "null"):
         assert (await client.get(path, Origin=origin))[0] == 403
 
 
-async def test_token_opens_the_page_and_its_cookie_everything_else(client: Client) -> None:
-    status, page, response = await client.get(f"/?token={client.access.token}", key=False)
+async def test_token_opens_the_page_and_its_cookie_opens_everything_else(client: Client) -> None:
+    status, page, response = await client.get(f"/?token={client.access.token}", with_key=False)
     assert status == 200
     cookie = response.cookies[client.access.cookie]
     assert (cookie.value, cookie["httponly"], cookie["samesite"], cookie["path"]) == (
@@ -137,7 +144,7 @@ async def test_token_opens_the_page_and_its_cookie_everything_else(client: Clien
         assert (status, response.content_type) == (200, "text/css" if path.endswith("css") else "text/javascript")
         pending += [f"app/{name}" for name in re.findall(r'^import .* from "\./(\w+\.js)";$', text, re.MULTILINE)]
     assert {"app/main.js", "app/pane.js", "app/filter_match.js"} <= loaded
-    assert preloaded == loaded - {"app/served.js", "app/page.css"}  # exactly the loaded modules are preloaded
+    assert preloaded == loaded - {"app/served.js", "app/page.css"}  # the preloaded modules are exactly the loaded ones
     for path in ("/app/__init__.py", "/app/../assemble.py", "/app/%2e%2e/assemble.py", "/app/", "/app/x.js", "/static"):
         assert (await client.get(path))[0] in (403, 404), path
 
@@ -225,12 +232,14 @@ async def test_changed_state_is_sent_to_all_windows(client: Client) -> None:
     assert (state["live"], state["exchanges"], state["waiting"]) == (True, 3, 1)
 
 
-@pytest.mark.parametrize(("key", "origin"), [(False, None), (True, "http://evil.example"), (True, "null")])
-async def test_events_need_the_cookie_and_the_origin(client: Client, key: bool, origin: str | None) -> None:
+@pytest.mark.parametrize(("with_key", "origin"), [(False, None), (True, "http://evil.example"), (True, "null")])
+async def test_events_require_the_cookie_and_the_origin(client: Client, with_key: bool, origin: str | None) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
-        await client.events(key=key, origin=origin)
+        await client.events(with_key=with_key, origin=origin)
     assert raised.value.status == 403
-    status, _, _ = await client.get("/api/events", Upgrade="websocket", Connection="Upgrade")  # no browser sends this
+    status, _, _ = await client.get(
+        "/api/events", Upgrade="websocket", Connection="Upgrade"
+    )  # no browser sends such a request
     assert status == 403
 
 
@@ -271,12 +280,12 @@ async def test_logs_do_not_contain_the_token(
     client: Client, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    await client.get(f"/?token={client.access.token}", key=False)
+    await client.get(f"/?token={client.access.token}", with_key=False)
     async with await client.events() as window:
         await window.send_str("no json")
     await client.get("/")
-    out, err = capfd.readouterr()
-    assert client.access.token not in caplog.text + out + err
+    output, error_output = capfd.readouterr()
+    assert client.access.token not in caplog.text + output + error_output
 
 
 async def test_server_returns_charts_of_filtered_rows(client: Client) -> None:
@@ -309,14 +318,14 @@ async def test_picture_is_recomputed_only_after_changes() -> None:
     while session.work(1):
         pass
     while await pictures.picture("a", session.view, steps) == 1:  # noqa: ASYNC110 - no event to wait for
-        await asyncio.sleep(0)  # pictures take only a small share of the time
+        await asyncio.sleep(0)  # computing pictures takes only a small share of the time
     assert len(runs) == 3
     for number in range(40):
         await pictures.picture(number, session.view, steps)
     assert len(pictures._pictures) <= 16
 
 
-async def test_downloaded_captures_have_no_secrets(client: Client, tmp_path: Path) -> None:
+async def test_downloaded_captures_contain_no_secrets(client: Client, tmp_path: Path) -> None:
     lines = list(lines_of(CAPTURES / "sasl-plain-in-the-clear.pcap.gz", detail=Detail.RAW))
     logins = [line for line in lines if isinstance(line, RequestLine) and line.api == "SaslAuthenticate"]
     captured = gzip.decompress((CAPTURES / "sasl-plain-in-the-clear.pcap.gz").read_bytes())

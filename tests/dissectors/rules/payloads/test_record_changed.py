@@ -19,8 +19,8 @@ from kproxy.trace.lines import Detail, FindingEntry, ResponseLine
 from tests.kproxy.frames import request, response
 from tests.serialized import ORDER, registered
 
-AT = 1_767_225_600_000  # ms
-MS = 1_000_000
+TIMESTAMP_MS = 1_767_225_600_000  # ms
+NS_PER_MS = 1_000_000
 STRIPPED = ORDER[5:]
 PATH = "responses[0].partitions[0].records[0].records"
 
@@ -31,7 +31,7 @@ class RecordTraffic:
     def __init__(self, *masks: str) -> None:
         values = RecordValues(registered(), Masks(masks))
         self.inspector = Inspector("t", Detail.FULL, record_values=values)
-        self.at = AT * MS
+        self.at = TIMESTAMP_MS * NS_PER_MS
         for number, server in ((1, "a:9092"), (2, "a:9092"), (3, "b:9092")):
             self.inspector.open(number, "c:1", server, at=self.at)
 
@@ -46,7 +46,7 @@ class RecordTraffic:
         return sum(map(sys.getsizeof, objects.values()))
 
     def send(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
-        self.at += MS
+        self.at += NS_PER_MS
         lines = self.inspector.data(number, direction, frame, at=self.at)
         self.frame = frame
         reported = [finding for line in lines if isinstance(line, ResponseLine) for finding in line.findings]
@@ -54,7 +54,7 @@ class RecordTraffic:
         return [finding for finding in reported if finding.code == "P011"]
 
     def produce(self, *values: bytes | None, acks: int = 1, partition: int = 0, **fields: Any) -> None:
-        records = [{"value": value, "timestamp": AT, **fields} for value in values]
+        records = [{"value": value, "timestamp": TIMESTAMP_MS, **fields} for value in values]
         self.produce_batches({"records": records}, acks=acks, partition=partition)
 
     def produce_batches(self, *batches: dict[str, Any], acks: int = 1, partition: int = 0, number: int = 1) -> None:
@@ -72,7 +72,7 @@ class RecordTraffic:
         self.send(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
 
     def fetch(self, *values: bytes | None, offset: int = 7, number: int = 2, **batch: Any) -> list[FindingEntry]:
-        records = [{"value": value, "timestamp": AT} for value in values]
+        records = [{"value": value, "timestamp": TIMESTAMP_MS} for value in values]
         data = encode([{"base_offset": offset, "records": records, **batch}])
         self.send(
             number, Direction.REQUEST, request("Fetch", 12, {"topics": [{"topic": "orders", "partitions": [{}]}]})
@@ -88,10 +88,10 @@ def traffic() -> RecordTraffic:
 
 
 def test_finding_points_at_the_changed_part(traffic: RecordTraffic) -> None:
-    changed = ORDER[:5] + b"\x24" + ORDER[6:]
+    changed_value = ORDER[:5] + b"\x24" + ORDER[6:]
     traffic.produce(None, ORDER, headers=[{"key": "trace", "value": b"1"}])
     assert traffic.answer() == []
-    headers_finding, value_finding = traffic.fetch(None, changed)
+    headers_finding, value_finding = traffic.fetch(None, changed_value)
     assert (headers_finding.path, value_finding.path) == (f"{PATH}[0].headers", f"{PATH}[1].value")
     assert value_finding.message == (
         "orders, value: offset 8 is not as it was produced: the field id differs "
@@ -100,10 +100,10 @@ def test_finding_points_at_the_changed_part(traffic: RecordTraffic) -> None:
     assert (value_finding.severity, value_finding.blame, traffic.frame[slice(*value_finding.span or ())]) == (
         "warning",
         "broker",
-        changed[5:],
+        changed_value[5:],
     )
     assert traffic.frame[slice(*headers_finding.span or ())] == b"\0"  # the number of headers
-    assert traffic.fetch(None, changed) == []  # reported only once
+    assert traffic.fetch(None, changed_value) == []  # reported only once
 
 
 def test_changes_are_found_in_compressed_records(traffic: RecordTraffic) -> None:
@@ -172,7 +172,7 @@ def test_record_fetched_before_another_was_produced_is_not_compared(traffic: Rec
     traffic.produce(ORDER)
     traffic.fetch(STRIPPED, offset=8)
     traffic.inspector.open(4, "c:1", "a:9092", at=traffic.at)
-    traffic.produce_batches({"records": [{"value": ORDER, "timestamp": AT}]}, number=4)
+    traffic.produce_batches({"records": [{"value": ORDER, "timestamp": TIMESTAMP_MS}]}, number=4)
     assert traffic.answer(8, number=4) == []
 
 
@@ -239,8 +239,8 @@ def test_early_fetched_records_are_dropped_when_no_produce_is_pending(traffic: R
 
 
 def test_only_the_first_of_several_batches_has_an_offset(traffic: RecordTraffic) -> None:
-    batch = encode([{"records": [{"value": ORDER, "timestamp": AT}]}])
-    rows = [{"index": 0, "records": batch + encode([{"records": [{"value": b"text", "timestamp": AT}]}])}]
+    batch = encode([{"records": [{"value": ORDER, "timestamp": TIMESTAMP_MS}]}])
+    rows = [{"index": 0, "records": batch + encode([{"records": [{"value": b"text", "timestamp": TIMESTAMP_MS}]}])}]
     body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": rows}]}
     traffic.send(1, Direction.REQUEST, request("Produce", 9, body))
     traffic.answer()

@@ -37,11 +37,11 @@ def test_findings_of_a_rule_in_one_frame_are_limited_and_counted() -> None:
     assert connection.repeated["L014", "unknown-tag"] == 7
 
 
-def test_maximum_number_of_findings_is_not_cut() -> None:
+def test_findings_up_to_the_maximum_number_are_all_kept() -> None:
     assert "K009" not in [finding.code for finding in check_message(request_with_tags(MAX_FINDINGS))]
 
 
-def test_rules_without_steps_left_are_named() -> None:
+def test_rules_that_run_out_of_steps_are_named() -> None:
     message = request_with_tags(3)
     message.steps_left = 70  # for the tree and one problem
     [unknown_tag, limited] = [finding for finding in check_message(message) if finding.code in ("L014", "K009")]

@@ -19,7 +19,7 @@ def release_facts(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("release", "line"), [("0.10.2.1", "0.10.2"), ("0.11.0.0", "0.11.0"), ("1.0.2", "1.0"), ("4.4.0", "4.4")]
 )
-def test_row_has_the_line_of_its_release(release: str, line: str) -> None:
+def test_row_names_the_line_of_its_release(release: str, line: str) -> None:
     line_row = row(release, release_facts())
     assert (line_row["line"], line_row["release"], [*line_row["apis"]]) == (line, release, ["0", "18"])
 
@@ -44,14 +44,16 @@ def test_rows_are_ordered_and_replaced_by_line() -> None:
 
 
 def test_report_lists_the_changes_of_a_line() -> None:
-    old = row("3.3.0", release_facts())
+    old_row = row("3.3.0", release_facts())
     apis = {"18": [0, 5], "0": [0, 13], "19": [2, 7]}
-    new = {
+    new_row = {
         **row("3.3.1", release_facts(apis=apis, served={}, features={"x.version": [0, 2, 2]})),
         "listener": "zk_broker",
     }
-    assert [*changes([old], [old, row("4.4.0", release_facts())])] == ["+ line 4.4 as of 4.4.0 (2 APIs, broker)"]
-    assert [*changes([old], [new])] == [
+    assert [*changes([old_row], [old_row, row("4.4.0", release_facts())])] == [
+        "+ line 4.4 as of 4.4.0 (2 APIs, broker)"
+    ]
+    assert [*changes([old_row], [new_row])] == [
         "~ line 3.3: release 3.3.0 -> 3.3.1",
         "~ line 3.3: listener broker -> zk_broker",
         "~ line 3.3: apis 18 [0, 4] -> [0, 5]",

@@ -123,7 +123,7 @@ def test_each_change_is_one_line(edit: Callable[[Json], object], lines: list[str
     assert changes(SchemaData(**PRESENT), SchemaData(**edited)) == lines
 
 
-def test_everything_is_new_compared_with_no_data() -> None:
+def test_everything_is_reported_as_new_if_there_was_no_data() -> None:
     no_data = SchemaData({}, {}, {}, {}, {})
     assert changes(no_data, SchemaData(**PRESENT)) == [
         "~ releases: none -> 3.9.1",

@@ -65,7 +65,7 @@ def test_fields_of_the_older_release_keep_their_position() -> None:
     ]
 
 
-def test_newer_release_defines_versions_of_both() -> None:
+def test_newer_release_defines_the_versions_that_both_have() -> None:
     old = message("3.9.1", {0, 1}, field("Legs", {0, 1}, nullableVersions=frozenset({0}), default=4))
     new = message("4.4.0", {1}, field("Legs", {1}, nullableVersions=frozenset({1}), default=3))
     united, notes = unite(old, new)
@@ -88,7 +88,7 @@ def test_new_field_before_a_renamed_one_stays_separate() -> None:
     assert [field_names(united, version) for version in range(3)] == [["Legs"], ["Legs"], ["Age", "Legs"]]
 
 
-def test_fields_of_disjoint_versions_are_different() -> None:
+def test_fields_with_disjoint_versions_stay_separate() -> None:
     old, new = message("3.9.1", {0}, field("Name", {0})), message("4.4.0", {1}, field("Id", {1}))
     united, _ = unite(old, new)
     assert [field_names(united, version) for version in range(2)] == [["Name"], ["Id"]]

@@ -38,7 +38,7 @@ async def test_fetch_works_in_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("version", [0, 2, 3, 4, 12])
-async def test_every_version_reads_every_codec_but_zstd_needs_version_4(version: int, codec: str) -> None:
+async def test_every_version_reads_every_codec_except_zstd_before_version_4(version: int, codec: str) -> None:
     async with broker_client(topics={"t": 1}) as client:
         await produce(client, batch(3, compression=codec))
         response = await fetch(client, version=version)
@@ -76,12 +76,12 @@ async def test_fetch_waits_for_min_bytes() -> None:
     async with broker_client(topics={"t": 1}) as client:
         writer = client.second_client()
         size = len(batch(size=1000))
-        waiting = asyncio.ensure_future(fetch(client, max_wait_ms=60_000, min_bytes=2 * size))
+        pending_fetch = asyncio.ensure_future(fetch(client, max_wait_ms=60_000, min_bytes=2 * size))
         for _ in range(2):
             await asyncio.sleep(0.05)
-            assert not waiting.done()
+            assert not pending_fetch.done()
             await produce(writer, batch(size=1000))
-        assert offsets(await asyncio.wait_for(waiting, 10)) == [0, 1]
+        assert offsets(await asyncio.wait_for(pending_fetch, 10)) == [0, 1]
         await writer.hang_up()
 
 
@@ -110,11 +110,11 @@ async def delete_topic(client: SocketClient) -> None:
 )
 async def test_pending_fetch_ends_when_the_leader_changes_or_the_topic_is_deleted(change: Any, error: Error) -> None:
     async with broker_client(brokers=2, topics={"t": 1}) as client:
-        waiting = asyncio.ensure_future(fetch(client, max_wait_ms=60_000, current_leader_epoch=0))
+        pending_fetch = asyncio.ensure_future(fetch(client, max_wait_ms=60_000, current_leader_epoch=0))
         await asyncio.sleep(0.05)
-        assert not waiting.done()
+        assert not pending_fetch.done()
         await change(client)
-        response = await asyncio.wait_for(waiting, 10)
+        response = await asyncio.wait_for(pending_fetch, 10)
     assert response["error_code"] == error
     assert (response["high_watermark"], response["records"]) == (-1, b"")
 
@@ -123,12 +123,12 @@ async def test_disconnect_cancels_the_pending_fetch(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("kproxy.broker.connection._LINGER_S", 0.05)
     async with broker_client(topics={"t": 1}) as client:
         await client.send("Fetch", 12, fetch_request(client, max_wait_ms=60_000))
-        waiting = log_of(client).changed._waiting
-        while not waiting:  # noqa: ASYNC110
+        waiting_futures = log_of(client).changed._waiting
+        while not waiting_futures:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await client.hang_up()
         async with asyncio.timeout(20):
-            while waiting:  # noqa: ASYNC110
+            while waiting_futures:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
@@ -163,8 +163,8 @@ async def test_rejects_fetches_from_replicas() -> None:
 
 async def test_unknown_topic_fails_at_once_unless_other_topics_wait() -> None:
     async with broker_client(topics={"t": 1}) as client:
-        alone = await fetch(client, "none", max_wait_ms=60_000)
-        assert alone["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
+        single_topic_response = await fetch(client, "none", max_wait_ms=60_000)
+        assert single_topic_response["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
         assert (await fetch(client, partition=5, max_wait_ms=60_000))["error_code"] == Error.UNKNOWN_TOPIC_OR_PARTITION
         partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 9}]
         topics = [{"topic_id": id_, "partitions": partitions} for id_ in (topic_id(client, "t"), "A" * 21 + "Q")]
@@ -185,11 +185,11 @@ async def test_read_committed_stops_at_open_transactions_and_names_aborted_ones(
         assert (response["last_stable_offset"], response["high_watermark"]) == (1, 6)
         assert response["aborted_transactions"] == []
         assert offsets(await fetch(client, isolation_level=0)) == list(range(6))
-        waiting = asyncio.ensure_future(fetch(client, offset=1, isolation_level=1, max_wait_ms=60_000))
+        pending_fetch = asyncio.ensure_future(fetch(client, offset=1, isolation_level=1, max_wait_ms=60_000))
         await asyncio.sleep(0.05)
-        assert not waiting.done()
+        assert not pending_fetch.done()
         log_of(client).append_marker(1, 0, 0, commit=False)
-        response = await asyncio.wait_for(waiting, 10)
+        response = await asyncio.wait_for(pending_fetch, 10)
         assert offsets(response) == [1, 2, 3]
         assert response["aborted_transactions"] == [{"producer_id": 1, "first_offset": 1}]
         log_of(client).append_marker(2, 0, 0, commit=True)
@@ -205,29 +205,35 @@ async def test_fetch_session_returns_only_changed_partitions(version: int) -> No
     async with broker_client(topics={"t": 1, "u": 1}) as client:
         await produce(client, batch())
         first = await client("Fetch", version, fetch_request(client, version=version, session_epoch=0))
-        session = first["session_id"]
-        assert session > 0
+        session_id = first["session_id"]
+        assert session_id > 0
         assert len(first["responses"]) == 1
         second = await client(
-            "Fetch", version, session_request(session, 1, fetch_request(client, offset=1, version=version)["topics"])
+            "Fetch", version, session_request(session_id, 1, fetch_request(client, offset=1, version=version)["topics"])
         )
-        assert (second["error_code"], second["session_id"], second["responses"]) == (Error.NONE, session, [])
+        assert (second["error_code"], second["session_id"], second["responses"]) == (Error.NONE, session_id, [])
         await produce(client, batch())
-        third = await client("Fetch", version, session_request(session, 2))
+        third = await client("Fetch", version, session_request(session_id, 2))
         assert offsets(third["responses"][0]["partitions"][0]) == [1]
-        wrong = await client("Fetch", version, session_request(session, 2))
-        assert (wrong["error_code"], wrong["responses"]) == (Error.INVALID_FETCH_SESSION_EPOCH, [])
-        unknown = await client("Fetch", version, session_request(session + 1, 3))
-        assert (unknown["error_code"], unknown["session_id"]) == (Error.FETCH_SESSION_ID_NOT_FOUND, 0)
+        wrong_epoch_response = await client("Fetch", version, session_request(session_id, 2))
+        assert (wrong_epoch_response["error_code"], wrong_epoch_response["responses"]) == (
+            Error.INVALID_FETCH_SESSION_EPOCH,
+            [],
+        )
+        unknown_session_response = await client("Fetch", version, session_request(session_id + 1, 3))
+        assert (unknown_session_response["error_code"], unknown_session_response["session_id"]) == (
+            Error.FETCH_SESSION_ID_NOT_FOUND,
+            0,
+        )
 
 
-def session_request(session: int, epoch: int, topics: Any = ()) -> dict[str, Any]:
+def session_request(session_id: int, epoch: int, topics: Any = ()) -> dict[str, Any]:
     """Return the next request in a session."""
     return {
         "replica_id": -1,
         "max_wait_ms": 0,
         "min_bytes": 1,
-        "session_id": session,
+        "session_id": session_id,
         "session_epoch": epoch,
         "topics": list(topics),
     }

@@ -80,8 +80,8 @@ def test_session_adds_updates_and_forgets_partitions() -> None:
     session = begin_session(sessions, 0, 0, A, B).session_id
     context = begin_session(sessions, session, 1, C, A, forgotten=[B], offset=9)
     assert [(request.key, request.offset) for request in context.requested] == [(A, 9), (C, 9)]
-    empty = begin_session(sessions, session, 2, forgotten=[A, C])
-    assert empty.session_id == 0
+    emptied_context = begin_session(sessions, session, 2, forgotten=[A, C])
+    assert emptied_context.session_id == 0
     assert refused_error(sessions, session, 3) is Error.FETCH_SESSION_ID_NOT_FOUND
 
 

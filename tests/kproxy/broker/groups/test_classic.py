@@ -49,10 +49,10 @@ def test_second_member_starts_a_rebalance_that_the_first_joins() -> None:
     assert rejoined.body["generation_id"] == second.body["generation_id"] == 2
     assert {member["member_id"] for member in rejoined.body["members"]} == {first, second.member_id}
     assert second.body["members"] == []
-    waiting = harness.sync(second.member_id, 2)
-    assert waiting.is_pending
+    pending_sync = harness.sync(second.member_id, 2)
+    assert pending_sync.is_pending
     harness.sync(first, 2, {second.member_id: b"half"})
-    assert waiting.body["assignment"] == b"half"
+    assert pending_sync.body["assignment"] == b"half"
 
 
 def test_removes_a_member_that_misses_the_rebalance_timeout() -> None:
@@ -206,9 +206,9 @@ def test_static_leader_that_rejoins_keeps_the_assignment() -> None:
 def test_second_member_with_the_same_instance_id_fences_the_waiting_one() -> None:
     harness = ClassicGroupHarness()
     harness.make_stable("one", None)
-    waiting = harness.join(instance="three")
+    pending_join = harness.join(instance="three")
     second = harness.join(instance="three")
-    assert waiting.error is Error.FENCED_INSTANCE_ID
+    assert pending_join.error is Error.FENCED_INSTANCE_ID
     assert second.is_pending
 
 

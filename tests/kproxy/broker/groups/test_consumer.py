@@ -151,11 +151,11 @@ def test_member_that_unsubscribes_while_revoking_also_revokes_those_partitions()
     harness.join("b", ("t",))
     harness.consumer_heartbeat("a", 2)
     t, u = harness.partitions("t", 0, 1, 2, 3), harness.partitions("u", 0, 1)
-    kept = harness.group.members["a"].assigned.keys() & t
+    kept_partitions = harness.group.members["a"].assigned.keys() & t
     response = harness.consumer_heartbeat("a", 2, topics=frozenset({"u"}), owned=t | u)
     assert assigned_partitions(response) == [[0, 1]]
     assert harness.group.members["a"].revoking.keys() == t, "including the partitions of t that it had kept"
-    harness.consumer_heartbeat("a", 2, topics=frozenset(), owned=kept | u)
+    harness.consumer_heartbeat("a", 2, topics=frozenset(), owned=kept_partitions | u)
     assert harness.assigned_indexes("a") == []
     harness.consumer_heartbeat("a", 2, owned=frozenset())
     harness.settle("a", "b")
@@ -219,7 +219,7 @@ def test_describes_current_and_target_assignments() -> None:
 def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
     harness = ConsumerGroupHarness()
 
-    def commit(member: str, epoch: int, index: int = 0, **options: Any) -> Error:
+    def commit_error(member: str, epoch: int, index: int = 0, **options: Any) -> Error:
         [(topic, partition)] = harness.partitions("t", index)
         try:
             arguments = {"transactional": False, "version": 9, **options}
@@ -230,21 +230,21 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
 
     harness.join("a")
     harness.consumer_heartbeat("a", LEAVING)
-    assert commit("", -1) is Error.NONE
+    assert commit_error("", -1) is Error.NONE
     first_epoch = harness.join("a")["member_epoch"]
     harness.join("b")
     harness.settle("a", "b")
     epoch, [partition, *_] = harness.group.members["b"].epoch, harness.assigned_indexes("b")
-    kept = harness.assigned_indexes("a")[0]
-    assert commit("a", harness.group.members["a"].epoch) is Error.NONE
-    assert commit("a", first_epoch, kept) is Error.NONE, "it has owned that partition since then"
-    assert commit("a", first_epoch, partition) is Error.STALE_MEMBER_EPOCH
-    assert commit("b", epoch - 1, partition) is Error.STALE_MEMBER_EPOCH
-    assert commit("b", epoch + 1) is Error.STALE_MEMBER_EPOCH
-    assert commit("nobody", epoch) is Error.UNKNOWN_MEMBER_ID
-    assert commit("", -1) is Error.UNKNOWN_MEMBER_ID
-    assert commit("", -1, transactional=True) is Error.NONE
-    assert commit("b", epoch, version=8) is Error.UNSUPPORTED_VERSION
+    kept_index = harness.assigned_indexes("a")[0]
+    assert commit_error("a", harness.group.members["a"].epoch) is Error.NONE
+    assert commit_error("a", first_epoch, kept_index) is Error.NONE, "it has owned that partition since then"
+    assert commit_error("a", first_epoch, partition) is Error.STALE_MEMBER_EPOCH
+    assert commit_error("b", epoch - 1, partition) is Error.STALE_MEMBER_EPOCH
+    assert commit_error("b", epoch + 1) is Error.STALE_MEMBER_EPOCH
+    assert commit_error("nobody", epoch) is Error.UNKNOWN_MEMBER_ID
+    assert commit_error("", -1) is Error.UNKNOWN_MEMBER_ID
+    assert commit_error("", -1, transactional=True) is Error.NONE
+    assert commit_error("b", epoch, version=8) is Error.UNSUPPORTED_VERSION
     harness.group.check_fetch(None, -1)
     harness.group.check_fetch("b", epoch)
     with pytest.raises(ApiError):
@@ -264,12 +264,12 @@ def test_no_partition_has_two_owners_while_many_members_join_and_leave() -> None
         for member_id in names[: number + 1]:
             state = harness.group.members[member_id]
             harness.consumer_heartbeat(member_id, state.epoch, owned=frozenset(state.assigned))
-            held = [
+            held_partitions = [
                 partition
                 for member in harness.group.members.values()
                 for partition in (*member.assigned, *member.revoking)
             ]
-            assert len(held) == len(set(held))
+            assert len(held_partitions) == len(set(held_partitions))
     harness.settle(*names)
     assert sorted(index for name in names for index in harness.assigned_indexes(name)) == list(range(12))
     assert {len(harness.assigned_indexes(name)) for name in names} == {1, 2}

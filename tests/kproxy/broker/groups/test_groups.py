@@ -47,9 +47,9 @@ def test_consumer_group_survives_a_restart() -> None:
     harness.join("a", regex="t.*")
     harness.join("b", instance_id="two")
     harness.settle("a", "b")
-    epoch, partitions, described = harness.group.epoch, harness.assigned_indexes("b"), harness.group.describe()
+    epoch, partitions, description = harness.group.epoch, harness.assigned_indexes("b"), harness.group.describe()
     harness.move_to(make_cluster(harness.clock, journal))
-    assert harness.group.describe() == described
+    assert harness.group.describe() == description
     assert "assignment" not in harness.consumer_heartbeat("b", epoch, instance_id="two")
     harness.consumer_heartbeat("a", epoch)
     assert (harness.group.epoch, harness.assigned_indexes("b")) == (epoch, partitions)

@@ -87,14 +87,14 @@ def test_cooperative_member_revokes_before_others_are_assigned() -> None:
     epoch = group.consumer_heartbeat("new", 0)
     rejoined = group.join(group.classic_member, protocols={"range": _subscription([0, 1, 2, 3])})
     assert rejoined.body["generation_id"] == 1
-    kept = group.partitions(group.sync(group.classic_member, 1))
-    assert len(kept) == 2
+    kept_partitions = group.partitions(group.sync(group.classic_member, 1))
+    assert len(kept_partitions) == 2
     group.consumer_heartbeat("new", epoch)
     consumer = group.update_group()
     assert isinstance(consumer, ConsumerGroup)
     assert not consumer.members["new"].assigned
     assert group.heartbeat(group.classic_member, 1) is Error.REBALANCE_IN_PROGRESS
-    rejoined = group.join(group.classic_member, protocols={"range": _subscription(kept)})
+    rejoined = group.join(group.classic_member, protocols={"range": _subscription(kept_partitions)})
     assert rejoined.body["generation_id"] == epoch
     group.consumer_heartbeat("new", epoch)
     assert len(consumer.members["new"].assigned) == 2

@@ -35,10 +35,13 @@ async def test_offset_fetch_works_in_every_version(version: int) -> None:
         await commit(client, 8, 5)
         [topic] = (await fetch_offsets(client, version))["topics"]
         assert [partition["committed_offset"] for partition in topic["partitions"]] == [5, -1]
-        unknown = await fetch_offsets(client, version, group="nobody's")
-        assert unknown.get("error_code", 0) == 0
-        assert [partition["committed_offset"] for partition in unknown["topics"][0]["partitions"]] == [-1, -1]
-        assert [partition["error_code"] for partition in unknown["topics"][0]["partitions"]] == [0, 0]
+        unknown_group_response = await fetch_offsets(client, version, group="nobody's")
+        assert unknown_group_response.get("error_code", 0) == 0
+        assert [partition["committed_offset"] for partition in unknown_group_response["topics"][0]["partitions"]] == [
+            -1,
+            -1,
+        ]
+        assert [partition["error_code"] for partition in unknown_group_response["topics"][0]["partitions"]] == [0, 0]
         if version >= 2:
             assert len((await fetch_offsets(client, version, all_topics=True))["topics"]) == 1
             assert (await fetch_offsets(client, version, group="nobody's", all_topics=True))["topics"] == []
@@ -68,9 +71,9 @@ async def test_commit_to_a_group_with_members_requires_a_current_member() -> Non
         assert (await commit(client, 9, 1, generation_id_or_member_epoch=3))[0] == Error.GROUP_ID_NOT_FOUND
         member = await join_stable_group(client)
         assert (await commit(client, 8, 1))[0] == Error.UNKNOWN_MEMBER_ID
-        current = {"member_id": member, "generation_id_or_member_epoch": 1}
-        assert (await commit(client, 8, 1, **current))[0] == 0
-        assert (await commit(client, 8, 1, **current, group_instance_id="one"))[0] == Error.UNKNOWN_MEMBER_ID
+        current_member = {"member_id": member, "generation_id_or_member_epoch": 1}
+        assert (await commit(client, 8, 1, **current_member))[0] == 0
+        assert (await commit(client, 8, 1, **current_member, group_instance_id="one"))[0] == Error.UNKNOWN_MEMBER_ID
 
 
 async def test_rejects_metadata_that_is_too_long() -> None:
@@ -103,8 +106,8 @@ async def test_deletes_only_offsets_of_topics_without_subscribers() -> None:
             Error.UNKNOWN_TOPIC_OR_PARTITION,
         ]
         assert [topic["name"] for topic in (await fetch_offsets(client, 7, all_topics=True))["topics"]] == ["t"]
-        unknown = await client("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
-        assert unknown["error_code"] == Error.GROUP_ID_NOT_FOUND
+        unknown_group_response = await client("OffsetDelete", 0, {"group_id": "nobody's", "topics": rows})
+        assert unknown_group_response["error_code"] == Error.GROUP_ID_NOT_FOUND
 
 
 async def test_offsets_of_a_transaction_are_visible_after_its_commit() -> None:
@@ -117,26 +120,26 @@ async def test_offsets_of_a_transaction_are_visible_after_its_commit() -> None:
             "producer_epoch": init["producer_epoch"],
         }
 
-        async def stage(**fields: Any) -> int:
+        async def stage_offset(**fields: Any) -> int:
             [topic] = (await client("TxnOffsetCommit", 5, {**offset_commit(9), **producer, **fields}))["topics"]
             [partition] = topic["partitions"]
             return int(partition["error_code"])
 
-        async def state() -> tuple[int, int]:
+        async def read_offset() -> tuple[int, int]:
             partition = (await fetch_offsets(client, 7, require_stable=True))["topics"][0]["partitions"][0]
             return partition["error_code"], partition["committed_offset"]
 
-        assert await stage(group_id="") == Error.INVALID_GROUP_ID
-        assert await stage(generation_id_or_member_epoch=4, member_id="x") == Error.ILLEGAL_GENERATION
-        assert await stage() == 0
-        assert await state() == (Error.UNSTABLE_OFFSET_COMMIT, -1)
+        assert await stage_offset(group_id="") == Error.INVALID_GROUP_ID
+        assert await stage_offset(generation_id_or_member_epoch=4, member_id="x") == Error.ILLEGAL_GENERATION
+        assert await stage_offset() == 0
+        assert await read_offset() == (Error.UNSTABLE_OFFSET_COMMIT, -1)
         assert (await fetch_offsets(client, 7))["topics"][0]["partitions"][0]["error_code"] == 0
         assert (await client("EndTxn", 3, {**producer, "committed": True}))["error_code"] == 0
         for _ in range(100):
-            if await state() == (0, 9):
+            if await read_offset() == (0, 9):
                 return
             await asyncio.sleep(0.01)
-        raise AssertionError(await state())
+        raise AssertionError(await read_offset())
 
 
 async def test_transactional_commit_requires_the_current_member_epoch() -> None:

@@ -218,8 +218,8 @@ async def test_consumer_group_works_in_every_version(version: int) -> None:
         body = {"group_id": "g", "members": [{"member_id": joined["member_id"]}]}
         [removed] = (await client("LeaveGroup", 5, body))["members"]
         assert removed["error_code"] == 0
-        lost = await client("ConsumerGroupHeartbeat", version, {**member_fields, "member_epoch": 2})
-        assert lost["error_code"] == Error.UNKNOWN_MEMBER_ID
+        refused_heartbeat = await client("ConsumerGroupHeartbeat", version, {**member_fields, "member_epoch": 2})
+        assert refused_heartbeat["error_code"] == Error.UNKNOWN_MEMBER_ID
         assert (await join(client))["error_code"] == 0, "an empty group becomes a classic one"
 
 
@@ -322,11 +322,11 @@ async def test_null_in_a_non_nullable_field_closes_the_connection() -> None:
 
 
 async def test_request_for_too_many_groups_closes_the_connection() -> None:
-    async def send_many() -> None:
+    async def request_too_many_groups() -> None:
         async with broker_client() as client:
             await client.send("DescribeGroups", 5, {"groups": [""] * 200_001})
             with pytest.raises(asyncio.IncompleteReadError):
                 await client.receive("DescribeGroups", 5)
 
     with pytest.raises(AssertionError, match="more than 200000 elements"):
-        await send_many()
+        await request_too_many_groups()

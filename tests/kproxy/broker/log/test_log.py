@@ -122,10 +122,10 @@ def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None
     write(log, produced_batch(5))
     write(log, produced_batch(3, compression=codec))
     [batch] = log.batches(6, 8)
-    converted = [record for message in decode(down_convert(batch, magic, 6)) for record in message["records"]]
-    assert [record["offset"] for record in converted] == ([6, 7] if codec == "none" else [5, 6, 7])
-    assert all(record["value"] == b"v" for record in converted)
-    assert [record.get("timestamp") for record in converted][-1] == (NOW + 2 if magic else None)
+    converted_records = [record for message in decode(down_convert(batch, magic, 6)) for record in message["records"]]
+    assert [record["offset"] for record in converted_records] == ([6, 7] if codec == "none" else [5, 6, 7])
+    assert all(record["value"] == b"v" for record in converted_records)
+    assert [record.get("timestamp") for record in converted_records][-1] == (NOW + 2 if magic else None)
 
 
 def test_old_clients_get_no_control_batches() -> None:

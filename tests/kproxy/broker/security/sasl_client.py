@@ -28,16 +28,16 @@ class ScramClient:
         """Return the client's final message, given the server's response to `first`."""
         fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
-        salted = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
-        client_key = hmac.digest(salted, b"Client Key", self._digest)
+        salted_password = hashlib.pbkdf2_hmac(self._digest, self._password.encode(), salt, iterations)
+        client_key = hmac.digest(salted_password, b"Client Key", self._digest)
         stored_key = hashlib.new(self._digest, client_key).digest()
-        bare = f"c=biws,r={fields['r']}"
-        signed = f"{self._bare},{server_first.decode()},{bare}".encode()
-        signature = hmac.digest(stored_key, signed, self._digest)
+        final_bare = f"c=biws,r={fields['r']}"
+        signed_text = f"{self._bare},{server_first.decode()},{final_bare}".encode()
+        signature = hmac.digest(stored_key, signed_text, self._digest)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        server_key = hmac.digest(salted, b"Server Key", self._digest)
-        self.expected = b"v=" + base64.b64encode(hmac.digest(server_key, signed, self._digest))
-        return f"{bare},p={base64.b64encode(proof).decode()}".encode()
+        server_key = hmac.digest(salted_password, b"Server Key", self._digest)
+        self.expected = b"v=" + base64.b64encode(hmac.digest(server_key, signed_text, self._digest))
+        return f"{final_bare},p={base64.b64encode(proof).decode()}".encode()
 
 
 def unsecured_token(claims: Mapping[str, Any], algorithm: str = "none") -> str:

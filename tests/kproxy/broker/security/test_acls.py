@@ -30,7 +30,7 @@ def acl(
     return Acl(codes("resource_type")[kind], name, codes("pattern_type")[pattern], principal, host, *numbers)
 
 
-def with_acls(*entries: Acl, configs: dict[str, str] | None = None) -> Acls:
+def make_acls(*entries: Acl, configs: dict[str, str] | None = None) -> Acls:
     options = BrokerOptions(acls=True, super_users=("User:admin",), configs=configs or {})
     acls = Cluster(options, {}).part(Acls)
     for entry in entries:
@@ -47,9 +47,9 @@ def test_everyone_is_allowed_everything_if_acls_are_off() -> None:
 
 
 def test_only_super_users_are_allowed_without_an_acl() -> None:
-    assert not may_read(with_acls())
-    assert may_read(with_acls(), principal="User:admin")
-    assert not may_read(with_acls(), principal="User:administrator")
+    assert not may_read(make_acls())
+    assert may_read(make_acls(), principal="User:admin")
+    assert not may_read(make_acls(), principal="User:administrator")
 
 
 def test_kafka_configs_enable_acls_and_super_users() -> None:
@@ -66,9 +66,9 @@ def test_kafka_configs_enable_acls_and_super_users() -> None:
 
 def test_everyone_is_allowed_if_so_configured_and_no_acl_matches() -> None:
     configs = {"allow.everyone.if.no.acl.found": "true"}
-    assert may_read(with_acls(configs=configs))
-    assert not may_read(with_acls(acl(principal="User:bob"), configs=configs))
-    assert may_read(with_acls(acl("WRITE", "other"), configs=configs))
+    assert may_read(make_acls(configs=configs))
+    assert not may_read(make_acls(acl(principal="User:bob"), configs=configs))
+    assert may_read(make_acls(acl("WRITE", "other"), configs=configs))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_everyone_is_allowed_if_so_configured_and_no_acl_matches() -> None:
     ],
 )
 def test_acl_allows_only_matching_requests(entry: Acl, expected: bool) -> None:
-    assert may_read(with_acls(entry)) is expected
+    assert may_read(make_acls(entry)) is expected
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def test_acl_allows_only_matching_requests(entry: Acl, expected: bool) -> None:
     ],
 )
 def test_deny_takes_precedence_over_allow(denied: Acl) -> None:
-    assert not may_read(with_acls(acl(), acl(name="*"), acl("ALL"), denied))
-    assert may_read(with_acls(denied), principal="User:admin")
+    assert not may_read(make_acls(acl(), acl(name="*"), acl("ALL"), denied))
+    assert may_read(make_acls(denied), principal="User:admin")
 
 
 @pytest.mark.parametrize("operation", ["READ", "WRITE", "DELETE", "ALTER"])
 def test_read_write_delete_or_alter_implies_describe(operation: str) -> None:
-    assert with_acls(acl(operation)).allow("User:alice", HOST, "DESCRIBE", "TOPIC", "orders")
-    denied = with_acls(acl("DESCRIBE"), acl(operation, permission="DENY"))
+    assert make_acls(acl(operation)).allow("User:alice", HOST, "DESCRIBE", "TOPIC", "orders")
+    denied = make_acls(acl("DESCRIBE"), acl(operation, permission="DENY"))
     assert denied.allow("User:alice", HOST, "DESCRIBE", "TOPIC", "orders")
 
 
 def test_alter_configs_implies_describe_configs() -> None:
-    assert with_acls(acl("ALTER_CONFIGS")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
-    assert not with_acls(acl("READ")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
+    assert make_acls(acl("ALTER_CONFIGS")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
+    assert not make_acls(acl("READ")).allow("User:alice", HOST, "DESCRIBE_CONFIGS", "TOPIC", "orders")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_alter_configs_implies_describe_configs() -> None:
     ],
 )
 def test_reports_whether_any_topic_may_be_read(entries: Sequence[Acl], expected: bool) -> None:
-    assert with_acls(*entries).allow_some("User:alice", HOST, "READ", "TOPIC") is expected
+    assert make_acls(*entries).allow_some("User:alice", HOST, "READ", "TOPIC") is expected
 
 
 FIELDS = (

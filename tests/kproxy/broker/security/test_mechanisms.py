@@ -62,9 +62,9 @@ def test_scram_matches_the_example_in_rfc_7677(monkeypatch: pytest.MonkeyPatch) 
     """Use the example in RFC 7677, section 3."""
     scram, cluster = begin_exchange("SCRAM-SHA-256")
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
+    salted_password = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     cluster.part(Credentials).put(
-        "user", "SCRAM-SHA-256", Credential.from_salted_password("sha256", salt, salted, 4096)
+        "user", "SCRAM-SHA-256", Credential.from_salted_password("sha256", salt, salted_password, 4096)
     )
     monkeypatch.setattr(secrets, "token_urlsafe", lambda size: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

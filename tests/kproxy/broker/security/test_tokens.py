@@ -175,9 +175,9 @@ def test_tokens_survive_a_restart_and_are_removed_after_expiry() -> None:
     options = BrokerOptions(configs={"delegation.token.secret.key": "key"})
     tokens = Cluster(options, {}, clock, journal).part(Tokens)
     token = tokens.create("User:alice", "User:alice", ["User:bob"], 1000)
-    restored = Cluster(options, {}, clock, journal).part(Tokens)
-    assert restored.find_usable(token.id) == token
+    restored_tokens = Cluster(options, {}, clock, journal).part(Tokens)
+    assert restored_tokens.find_usable(token.id) == token
     clock.advance(3 * DAY)
-    assert restored.find_usable(token.id) is None
-    restored.create("User:alice", "User:alice", [], 1000)
+    assert restored_tokens.find_usable(token.id) is None
+    restored_tokens.create("User:alice", "User:alice", [], 1000)
     assert token.id not in journal.tables["delegation tokens"]

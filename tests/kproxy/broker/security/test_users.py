@@ -18,13 +18,13 @@ OPTIONS = {"sasl": ["PLAIN", "SCRAM-SHA-256"], "users": {"admin": "secret"}}
 
 
 def upsertion(name: str = "bob", mechanism: int = 1, iterations: int = 4096) -> dict[str, Any]:
-    salted = hashlib.pbkdf2_hmac("sha256", b"bobs", SALT, 4096)
+    salted_password = hashlib.pbkdf2_hmac("sha256", b"bobs", SALT, 4096)
     return {
         "name": name,
         "mechanism": mechanism,
         "iterations": iterations,
         "salt": SALT,
-        "salted_password": salted,
+        "salted_password": salted_password,
     }
 
 

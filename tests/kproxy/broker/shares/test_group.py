@@ -132,8 +132,8 @@ def test_rejects_a_member_above_the_group_max_size() -> None:
 def test_share_group_cannot_become_a_different_type() -> None:
     harness = ShareGroupHarness()
     harness.join("a")
-    for empty in (False, True):
-        if empty:
+    for is_empty in (False, True):
+        if is_empty:
             harness.heartbeat("a", LEAVING)
         with pytest.raises(ApiError) as refused:
             harness.groups.classic("g")

@@ -123,10 +123,10 @@ async def test_share_fetch_waits_for_records() -> None:
         await member.join()
         other = client.second_client()
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            fetching = tasks.create_task(member.acquire(max_wait_ms=10_000))
+            pending_fetch = tasks.create_task(member.acquire(max_wait_ms=10_000))
             await asyncio.sleep(0.05)
             await produce(other, batch(2))
-        assert fetching.result() == [(0, 1, 1)]
+        assert pending_fetch.result() == [(0, 1, 1)]
         await other.hang_up()
 
 
@@ -137,10 +137,10 @@ async def test_share_fetch_waits_for_released_records() -> None:
         await produce(client, batch(2))
         assert await first.acquire() == [(0, 1, 1)]
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            fetching = tasks.create_task(second.acquire(max_wait_ms=10_000))
+            pending_fetch = tasks.create_task(second.acquire(max_wait_ms=10_000))
             await asyncio.sleep(0.05)
             await client.hang_up()
-        assert fetching.result() == [(0, 1, 2)]
+        assert pending_fetch.result() == [(0, 1, 2)]
         await second.client.hang_up()
 
 
@@ -149,11 +149,11 @@ async def test_pending_fetch_fails_when_its_session_is_replaced() -> None:
         member, replacement = Member(client), Member(client.second_client())
         await member.join()
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            fetching = tasks.create_task(member.fetch(max_wait_ms=10_000))
+            pending_fetch = tasks.create_task(member.fetch(max_wait_ms=10_000))
             await asyncio.sleep(0.05)
             await replacement.fetch()
             await produce(replacement.client, batch(2))
-        assert fetching.result()["error_code"] == Error.SHARE_SESSION_NOT_FOUND
+        assert pending_fetch.result()["error_code"] == Error.SHARE_SESSION_NOT_FOUND
         assert await replacement.acquire() == [(0, 1, 1)]
         await replacement.client.hang_up()
 
@@ -308,8 +308,8 @@ async def test_response_names_the_leader_of_a_partition() -> None:
         await client("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
         partition = client.broker.cluster.part(Topics).partition("t", 0)
         assert partition is not None
-        other = 3 - partition.leader
-        response = await client("ShareFetch", 2, member.share_fetch_request(), node=other)
+        other_node = 3 - partition.leader
+        response = await client("ShareFetch", 2, member.share_fetch_request(), node=other_node)
         [result] = response["responses"][0]["partitions"]
         assert result["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         assert result["current_leader"]["leader_id"] == partition.leader
@@ -435,13 +435,13 @@ async def test_share_requests_fail_if_the_feature_is_disabled() -> None:
     async with broker_client(topics={"t": 1}) as client:
         member = Member(client)
         client.broker.cluster.part(Features).finalize("share.version", 0)
-        described = await client("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]})
+        description = await client("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]})
         responses = [
             await member.heartbeat(0, ["t"]),
             await member.fetch(),
             await member.acknowledge([]),
             (await client("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"][0],
-            described["groups"][0],
+            description["groups"][0],
             await client("AlterShareGroupOffsets", 0, {"group_id": "g"}),
             await client("DeleteShareGroupOffsets", 0, {"group_id": "g"}),
         ]

@@ -117,7 +117,7 @@ async def test_rejects_invalid_state_batches(batch: tuple[int, int, int, int]) -
 
 async def test_empty_requests_have_empty_results() -> None:
     async with broker_client(topics={"t": 1}) as client:
-        empty = [{"topic_id": topic_id(client, "t"), "partitions": []}]
+        topics_without_partitions = [{"topic_id": topic_id(client, "t"), "partitions": []}]
         for name in ("Initialize", "Read", "Write", "Delete"):
-            for body in ({"group_id": "g", "topics": empty}, {"group_id": "", "topics": []}):
+            for body in ({"group_id": "g", "topics": topics_without_partitions}, {"group_id": "", "topics": []}):
                 assert (await client(f"{name}ShareGroupState", 0, body))["results"] == []

@@ -31,7 +31,7 @@ class RemoteBroker:
 async def start_broker_process(
     data: Path, *, fsync: bool = False, printed: Path | None = None
 ) -> tuple[asyncio.subprocess.Process, int]:
-    """Start a broker with the topic ``t`` of two partitions; return it and its port. `printed` gets its reports."""
+    """Start a broker with the topic ``t`` of two partitions; return it and its port. Its reports go to `printed`."""
     with (printed or Path("/dev/null")).open("w") as file:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", _SERVE, str(data), "fsync" if fsync else "no fsync"),

@@ -72,9 +72,11 @@ def error_codes(values: Any) -> set[int]:
     return direct | {code for inner in values.values() for code in error_codes(inner)}
 
 
-@pytest.mark.parametrize(("api", "end"), [(api, end) for api in sorted(APIS) for end in (0, -1)])
+@pytest.mark.parametrize(
+    ("api", "version_index"), [(api, version_index) for api in sorted(APIS) for version_index in (0, -1)]
+)
 async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
-    api: str, end: int, tmp_path: Path, disk: Disk
+    api: str, version_index: int, tmp_path: Path, disk: Disk
 ) -> None:
     reports: list[str] = []
     async with broker_client(reports=reports, data=tmp_path, **(WITH_LOGIN if needs_login(api) else OPTIONS)) as client:
@@ -89,7 +91,7 @@ async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
             return response
 
         api_client._client = call_with_full_disk  # type: ignore[assignment]
-        response = await api_client.request(api, APIS[api][end])
+        response = await api_client.request(api, APIS[api][version_index])
     if changes and api != "Metadata":
         assert error_codes(response) & {CODES[api], Error.COORDINATOR_LOAD_IN_PROGRESS}, response
     elif api in ("Produce", "CreateTopics"):  # these fail before they reach the journal
@@ -164,18 +166,18 @@ def test_pending_entries_cost_little_while_the_disk_stays_full(
 ) -> None:
     journal = FileJournal(tmp_path, fsync=False)
     disk.full = True
-    lines = 0
-    line = journal_module._line
+    line_count = 0
+    real_line = journal_module._line
 
     def count_line(*args: Any) -> bytes:
-        nonlocal lines
-        lines += 1
-        return line(*args)
+        nonlocal line_count
+        line_count += 1
+        return real_line(*args)
 
     monkeypatch.setattr(journal_module, "_line", count_line)
     for number in range(4000):
         journal.put("t", str(number % 2000), {"n": number})
-    assert lines < 40_000
+    assert line_count < 40_000
     disk.full = False
     assert journal.catch_up()
     journal.close()
@@ -196,7 +198,7 @@ def offset_commit(offset: int) -> dict[str, Any]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
+    """The mount point of a file system of 1 MiB."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to mount a small disk")
     mounted = tmp_path / "disk"
@@ -211,9 +213,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 async def test_acknowledged_data_survives_a_full_disk_a_kill_and_a_restart(small_disk: Path, tmp_path: Path) -> None:
-    filler, data, printed = small_disk / "filler", small_disk / "data", tmp_path / "printed"
+    filler, data, output_path = small_disk / "filler", small_disk / "data", tmp_path / "printed"
     filler.write_bytes(bytes(500_000))
-    process, port = await start_broker_process(data, printed=printed)
+    process, port = await start_broker_process(data, printed=output_path)
     client = SocketClient(RemoteBroker(port), "load")  # type: ignore[arg-type]
     acknowledged, refused, committed = 0, 0, 0
     try:
@@ -232,7 +234,7 @@ async def test_acknowledged_data_survives_a_full_disk_a_kill_and_a_restart(small
         process.kill()
         await process.wait()
         (await client.streams(1))[1].transport.abort()
-    assert printed.read_text().count("No space left on device") == 1
+    assert output_path.read_text().count("No space left on device") == 1
     async with broker_client(data=data) as restarted:
         assert log_of(restarted).end_offset == acknowledged + 1
         assert restarted.broker.cluster.part(Offsets).of("g")["t", 0].offset >= committed > 50

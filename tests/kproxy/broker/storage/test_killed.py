@@ -24,7 +24,7 @@ async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -
     process, port = await start_broker_process(tmp_path / "data", fsync=fsync == "fsync")
     acknowledged: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
 
-    async def load(partition: int) -> None:
+    async def produce_until_killed(partition: int) -> None:
         client, number = SocketClient(RemoteBroker(port), "load"), 0  # type: ignore[arg-type]
         while True:
             number += 1
@@ -41,8 +41,8 @@ async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -
                 os.kill(process.pid, signal.SIGKILL)
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        tasks.create_task(load(0))
-        tasks.create_task(load(1))
+        tasks.create_task(produce_until_killed(0))
+        tasks.create_task(produce_until_killed(1))
     assert await process.wait() == -signal.SIGKILL
     assert min(map(len, acknowledged.values())) > 10
 

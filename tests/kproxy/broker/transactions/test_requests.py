@@ -117,8 +117,12 @@ async def test_adds_no_partition_if_one_is_unknown() -> None:
     async with broker_client(topics=TOPICS) as client:
         producer = await init_producer(client)
         topics = [{"name": "a", "partitions": [1, 9]}, {"name": "b", "partitions": [0]}]
-        unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
-        assert await add_partitions(client, producer, topics) == [Error.OPERATION_NOT_ATTEMPTED, unknown, unknown]
+        unknown_partition = Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert await add_partitions(client, producer, topics) == [
+            Error.OPERATION_NOT_ATTEMPTED,
+            unknown_partition,
+            unknown_partition,
+        ]
         body = await client("DescribeTransactions", 0, {"transactional_ids": ["t"]})
     assert body["transaction_states"][0]["transaction_state"] == "Empty"
 
@@ -229,9 +233,9 @@ async def test_administrator_can_end_a_transaction_in_one_partition() -> None:
             marker = {**fields, "producer_epoch": epoch, **({"transaction_version": 2} if version == 2 else {})}
             body = await client("WriteTxnMarkers", version, {"markers": [marker]})
             [response] = body["markers"]
-            unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
+            unknown_partition = Error.UNKNOWN_TOPIC_OR_PARTITION
             codes = [[partition["error_code"] for partition in topic["partitions"]] for topic in response["topics"]]
-            assert (response["producer_id"], codes) == (7, [[error, unknown], [unknown]])
+            assert (response["producer_id"], codes) == (7, [[error, unknown_partition], [unknown_partition]])
 
 
 async def test_version_2_marker_needs_a_later_epoch_than_its_transaction() -> None:
@@ -250,29 +254,29 @@ async def test_version_2_marker_needs_a_later_epoch_than_its_transaction() -> No
 async def test_administrator_can_complete_staged_offsets_of_a_group(commit: bool, offsets: Mapping[Any, int]) -> None:
     async with broker_client(topics=TOPICS) as client:
         await client("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["group"]})  # creates the topic
-        offsets_, topic = client.broker.cluster.part(Offsets), client.broker.cluster.part(Topics).named("a")
+        offsets_part, topic = client.broker.cluster.part(Offsets), client.broker.cluster.part(Topics).named("a")
         assert topic is not None
-        offsets_.stage(5, 0, "group", {("a", 0): CommittedOffset(7, -1, "", 0, topic.id)})
+        offsets_part.stage(5, 0, "group", {("a", 0): CommittedOffset(7, -1, "", 0, topic.id)})
         topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]
         marker = {"producer_id": 5, "producer_epoch": 0, "transaction_result": commit, "coordinator_epoch": 0}
         body = await client("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})
         assert [partition["error_code"] for partition in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
         assert {
-            topic_partition: committed.offset for topic_partition, committed in offsets_.of("group").items()
+            topic_partition: committed.offset for topic_partition, committed in offsets_part.of("group").items()
         } == offsets
-        assert not offsets_.pending("group")
+        assert not offsets_part.pending("group")
 
 
 async def test_only_the_coordinator_serves_a_transactional_id() -> None:
     async with broker_client(brokers=2, topics=TOPICS) as client:
         body = await client("FindCoordinator", 4, {"key_type": 1, "coordinator_keys": ["t"]})
-        other = 3 - body["coordinators"][0]["node_id"]
+        other_node = 3 - body["coordinators"][0]["node_id"]
         fields = {"transactional_id": "t", "transaction_timeout_ms": 1000}
-        assert (await client("InitProducerId", 5, fields, node=other))["error_code"] == Error.NOT_COORDINATOR
-        assert (await client("InitProducerId", 5, fields, node=3 - other))["error_code"] == 0
+        assert (await client("InitProducerId", 5, fields, node=other_node))["error_code"] == Error.NOT_COORDINATOR
+        assert (await client("InitProducerId", 5, fields, node=3 - other_node))["error_code"] == 0
         for node in (1, 2):
-            empty = await client("InitProducerId", 5, {**fields, "transactional_id": ""}, node=node)
-            assert empty["error_code"] == Error.INVALID_REQUEST
-        for node, expected in ((other, []), (3 - other, ["t"])):
+            empty_id_response = await client("InitProducerId", 5, {**fields, "transactional_id": ""}, node=node)
+            assert empty_id_response["error_code"] == Error.INVALID_REQUEST
+        for node, expected in ((other_node, []), (3 - other_node, ["t"])):
             body = await client("ListTransactions", 0, {}, node=node)
             assert [state["transactional_id"] for state in body["transaction_states"]] == expected

@@ -77,9 +77,9 @@ async def test_next_transaction_is_refused_while_one_completes(version: int, err
         producer = transactions(client).init("tx", 1000)
         transactions(client).add("tx", producer, [("t", 0), ("down", 0)])
         topics = client.broker.cluster.part(Topics)
-        down = topics.partition("down", 0)
-        assert down is not None
-        topics.set_leader(down, -1)
+        leaderless_partition = topics.partition("down", 0)
+        assert leaderless_partition is not None
+        topics.set_leader(leaderless_partition, -1)
         transactions(client).end("tx", producer, commit=True)
         assert await write(client, producer, version) is error
         assert await commit_offset(client, producer, 5) is Error.CONCURRENT_TRANSACTIONS

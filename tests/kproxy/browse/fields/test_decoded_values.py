@@ -1,4 +1,4 @@
-"""Decoded keys and values shown as fields, with and without the bytes of the frame, and with hostile values."""
+"""Decoded keys and values are shown as fields, with and without the bytes of the frame, even if they are hostile."""
 
 from __future__ import annotations
 

@@ -62,13 +62,13 @@ def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | Resp
 def _comparable_row(
     path: str, start: int | None, end: int | None, value: Any, meaning: str | None
 ) -> tuple[Any, ...] | None:
-    """Return what `explain` and the details both show of a row, without spans of tags; None if it has no value."""
+    """Return the facts that `explain` and the details both show, without tag spans; None if the row has no value."""
     return None if value is None or value == [] else ("_tags." in path or start, end, value, meaning)
 
 
 @pytest.mark.parametrize("path", _TRAFFIC, ids=lambda path: path.name)
 def test_fields_equal_the_rows_of_explain(path: Path) -> None:
-    checked = 0
+    checked_count = 0
     for line, sent_request in frame_lines(path, Detail.RAW):
         if line.frame is None:
             assert build_frame_detail(line, sent_request).missing
@@ -81,7 +81,7 @@ def test_fields_equal_the_rows_of_explain(path: Path) -> None:
             explanation = explain(frame, request=base64.b64decode(sent_request.frame))
         else:
             continue
-        checked += 1
+        checked_count += 1
         assert detail.frame == explanation.frame == frame
         rows = [
             _comparable_row(row.path, row.start, row.end, row.value, row.meaning)
@@ -96,7 +96,7 @@ def test_fields_equal_the_rows_of_explain(path: Path) -> None:
         ]
         assert list(filter(None, fields)) == list(filter(None, rows))
         assert (detail.error is None) == (explanation.error is None and explanation.message.opaque is None)
-    assert checked or "-on-kafkas-port" in path.name or "tls-" in path.name
+    assert checked_count or "-on-kafkas-port" in path.name or "tls-" in path.name
 
 
 @pytest.mark.parametrize("path", _TRAFFIC[:12], ids=lambda path: path.name)
@@ -129,7 +129,7 @@ def test_summary_line_shows_its_columns() -> None:
     assert "frame" not in {field.name for field in detail.fields}
 
 
-def test_detail_says_why_a_frame_was_not_decoded() -> None:
+def test_detail_explains_why_a_frame_was_not_decoded() -> None:
     line = request_line(None, not_decoded="Metadata v99 is unknown")
     assert build_frame_detail(line).missing == "not decoded: Metadata v99 is unknown"
     invalid_frame = build_frame_detail(request_line(b"\x00\x00"))
@@ -208,8 +208,8 @@ def test_path_of_a_layout_finding_leads_to_a_field() -> None:
                 assert detail.departure or finding.code[0] != "L", path.name
 
 
-def test_frame_is_decoded_with_the_layout_that_its_finding_names() -> None:
-    """The finding decides even if the frame alone would be diagnosed differently: other frames may have shown more."""
+def test_frame_is_decoded_with_the_layout_named_by_its_finding() -> None:
+    """The finding takes precedence over a diagnosis of this frame alone, because it may be based on more frames."""
     frame = response("Heartbeat", 1, {"throttle_time_ms": 0, "error_code": 0})
     edit = {"kind": "field_moved", "field": "throttle_time_ms", "detail": {"from": 0, "to": 1}}
     entry = {"code": "L003", "name": "field-misplaced", "severity": "error", "message": "m", "confidence": 0.9,

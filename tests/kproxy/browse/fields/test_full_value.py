@@ -1,4 +1,4 @@
-"""Fields and records shown in full."""
+"""Fields and records can be shown in full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kproxy.frames import response
 
 
 def chain_to_records(*batches: dict[str, object]) -> list[FieldView]:
-    """Return the chain of fields down to the record data of a Fetch response."""
+    """Return the chain of fields that leads to the record data of a Fetch response."""
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": wire.encode(list(batches))}
     body = {"throttle_time_ms": 0, "responses": [{"topic": "t", "partitions": [partition]}]}
     detail = build_frame_detail(response_line(response("Fetch", 4, body), 1, 4))

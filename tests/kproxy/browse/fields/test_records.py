@@ -1,4 +1,4 @@
-"""Records as people read them: absolute offsets and times, text, JSON and hex."""
+"""Records are shown for people: with absolute offsets and times, and as text, JSON or hex."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fetched_records(data: bytes, limit: int = 200, topic: str = "t") -> RecordsV
 
 
 def value_part(data: bytes | None) -> RecordPart:
-    """Return the value of a record as it is shown."""
+    """Return the value of a record, as the view shows it."""
     [record] = fetched_records(wire.encode([{"records": [{"value": data}]}])).records
     return record.value
 
@@ -82,7 +82,7 @@ def test_headers_of_a_record_are_shown() -> None:
     assert record.value == RecordPart("empty", size=0)
 
 
-def test_form_of_a_value_depends_on_its_content() -> None:
+def test_representation_of_a_value_depends_on_its_content() -> None:
     assert value_part(None) == RecordPart("null")
     assert value_part("größer\n".encode()) == RecordPart("text", "größer\n", 9)
     assert value_part(b'{"a":1.10,"a":[1e400]}') == RecordPart(
@@ -128,7 +128,7 @@ def test_unreadable_records_are_reported_as_problems() -> None:
     assert truncated_view.problems == ["[1]: truncated"]
 
 
-def test_records_of_a_body_are_read_without_a_frame() -> None:
+def test_records_of_a_body_can_be_read_without_a_frame() -> None:
     row: dict[str, Any] = {"offset": 9, "timestamp": 5, "key": b"k", "value": b'{"a": 1}',
                            "headers": [{"key": "h", "value": b"x"}]}  # fmt: skip
     body = msgspec.json.decode(encode_json({"responses": [{"topic": "t",

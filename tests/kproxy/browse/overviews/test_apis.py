@@ -1,4 +1,4 @@
-"""Overview of APIs: compared with plain counting, and fed inconsistent, hostile and many lines."""
+"""The overview of APIs is compared with a simple recount, and is fed inconsistent, hostile and very many lines."""
 
 from __future__ import annotations
 
@@ -61,25 +61,25 @@ def check_usage(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
     assert row.request_bytes == sum(line.size for line in requests)
     assert row.response_bytes == sum(line.size for line in responses)
     latencies = sorted(line.latency_us for line in responses if line.latency_us is not None)
-    for actual, share in ((row.p50_us, 0.5), (row.p95_us, 0.95), (row.p99_us, 0.99)):
+    for actual, quantile in ((row.p50_us, 0.5), (row.p95_us, 0.95), (row.p99_us, 0.99)):
         if latencies:
-            assert actual == pytest.approx(latencies[math.ceil(share * len(latencies)) - 1], rel=1 / 64)
+            assert actual == pytest.approx(latencies[math.ceil(quantile * len(latencies)) - 1], rel=1 / 64)
         else:
             assert actual is None
     assert row.max_us == (latencies[-1] if latencies else None)
-    names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
-    assert dict(row.errors) == names
+    error_counts = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
+    assert dict(row.errors) == error_counts
     assert row.refusals == sum(bool(line.errors) for line in responses)
-    counter = Counter(entry.severity for line in frames for entry in line.findings)
-    assert row.findings == Severities(counter["info"], counter["warning"], counter["error"])
+    severity_counts = Counter(entry.severity for line in frames for entry in line.findings)
+    assert row.findings == Severities(severity_counts["info"], severity_counts["warning"], severity_counts["error"])
     assert row.one_way == sum(line.acks == 0 for line in requests)
     assert (row.in_flight, row.unanswered) == (0, unanswered)
     assert sum(row.all_time) == len(requests)
-    last = latest_time() // SECOND
-    assert sum(row.minute) == sum(last - MINUTE < time_of(line.ts) // SECOND <= last for line in requests)
+    last_second = latest_time() // SECOND
+    assert sum(row.minute) == sum(last_second - MINUTE < time_of(line.ts) // SECOND <= last_second for line in requests)
 
 
-def test_counts_of_real_captures_match_plain_counting() -> None:
+def test_counts_of_real_captures_equal_a_simple_recount() -> None:
     rows = feed(Apis(), captured()).rows()
     frames, unanswered = frames_by_version(), unanswered_by_version()
     assert {(row.api, version.version) for row in rows for version in row.versions} == frames.keys()
@@ -135,7 +135,7 @@ def test_rate_covers_the_last_ten_seconds() -> None:
     assert row.rate == pytest.approx(10, rel=0.02)
     assert row.minute == (10,) * MINUTE
     [row] = apis.rows(now=BEGAN + 65 * SECOND)
-    # Four of these ten seconds had requests; the last second has only just begun.
+    # Requests were sent in four of these ten seconds; the last second has only just begun, so nine count.
     assert row.rate == pytest.approx(10 * 4 / 9, rel=0.02)
     assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
 
@@ -149,7 +149,7 @@ def test_all_apis_share_one_time_axis() -> None:
     assert apis.width * len(fetch.all_time) >= 200 * SECOND
 
 
-def test_number_of_error_names_is_limited() -> None:
+def test_number_of_distinct_error_names_is_limited() -> None:
     request_line = request(1)
     errors = [ErrorEntry("error_code", code, f"UNKNOWN_ERROR_{code}") for code in range(2000)]
     row = single_row(request_line, response(request_line, errors=errors[:1]), response(request_line, errors=errors))
@@ -180,8 +180,8 @@ def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)
     rows = apis.rows()
-    frames = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
-    assert sum(row.requests + row.responses for row in rows) + apis.others == frames
+    frame_count = sum(isinstance(line, RequestLine | ResponseLine) for line, _ in lines)
+    assert sum(row.requests + row.responses for row in rows) + apis.others == frame_count
     assert all(row.in_flight >= 0 for row in rows)
 
 

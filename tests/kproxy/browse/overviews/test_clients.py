@@ -1,4 +1,4 @@
-"""Overview of clients: compared with plain counting in real captures; and its verdicts on Kafka 4."""
+"""The overview of clients is compared with a simple recount of real captures; its verdicts on Kafka 4 are tested."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def single_client(*lines: Line) -> Client:
     return client
 
 
-def test_counts_of_real_captures_match_plain_counting() -> None:
+def test_counts_of_real_captures_equal_a_simple_recount() -> None:
     software: dict[str, tuple[str, str | None]] = {}
     expected: dict[tuple[str | None, ...], list[RequestLine | ResponseLine]] = defaultdict(list)
     finding_counts: Counter[tuple[str | None, ...]] = Counter()
@@ -117,7 +117,7 @@ def test_verdict_on_a_client_that_negotiates_is_unknown() -> None:
     assert client.reason == f"{OLD_FETCH_REASON}; it negotiates, so it may use other versions with a newer broker"
 
 
-def test_negotiation_on_an_earlier_connection_counts() -> None:
+def test_negotiation_on_an_earlier_connection_is_remembered() -> None:
     lines = [opened(), api_versions_request(), opened("n-2"), old_fetch(connection_id="n-2")]
     assert single_client(*lines).verdict is Kafka4Verdict.UNKNOWN
     [first, second] = rows(*lines[:1], api_versions_request(software_name="x", software_version="1"), *lines[2:])
@@ -206,7 +206,7 @@ def clients_of_capture(path: Path) -> dict[tuple[str | None, str | None], Client
     return {(row.client_id, row.software_name): row for row in feed(Clients(), lines_of(path)).rows()}
 
 
-def test_verdicts_on_real_clients() -> None:
+def test_real_clients_get_the_expected_verdicts() -> None:
     fallback_clients = clients_of_capture(DATA / "pcap" / "kcat-fallback-0.8-0.10-3.9.1.pcap.gz")
     client = fallback_clients["rdkafka", None]  # api.version.request=false
     assert (client.verdict, {use.api for use in client.old}) == (
@@ -239,7 +239,7 @@ def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
     assert [(row.host, row.connections) for row in rows(*lines)] == [("10.0.0.1", 2), ("[::1]", 1)]
 
 
-def test_most_recent_of_many_clients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_most_recently_active_clients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_CLIENTS", 50)
     monkeypatch.setattr(clients, "_AT_ONCE", 10)
     overview = Clients()

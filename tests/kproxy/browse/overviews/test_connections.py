@@ -1,4 +1,4 @@
-"""Overview of connections: compared with plain counting, and fed inconsistent, hostile and many lines."""
+"""The overview of connections is compared with a simple recount, and is fed inconsistent and very many lines."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def single_connection(*lines: Line) -> ConnectionSummary:
 def lines_by_connection() -> dict[str, list[Line]]:
     lines_of_connection: dict[str, list[Line]] = defaultdict(list)
     for line in captured():
-        if not isinstance(line, StallLine):  # stalls are written later, and are about a group
+        if not isinstance(line, StallLine):  # stall lines are written later and concern a group, not a connection
             lines_of_connection[line.connection_id].append(line)
     return lines_of_connection
 
 
-def percentile(latencies: list[int], share: float) -> int:
-    return sorted(latencies)[max(1, math.ceil(share * len(latencies))) - 1]
+def percentile(latencies: list[int], quantile: float) -> int:
+    return sorted(latencies)[max(1, math.ceil(quantile * len(latencies))) - 1]
 
 
-def test_counts_of_real_captures_match_plain_counting() -> None:
+def test_counts_of_real_captures_equal_a_simple_recount() -> None:
     rows = {row.connection_id: row for row in feed(ConnectionsOverview(), captured()).rows()}
     expected = lines_by_connection()
     assert rows.keys() == expected.keys()
-    for name, lines in expected.items():
-        row = rows[name]
+    for connection_id, lines in expected.items():
+        row = rows[connection_id]
         requests = [line for line in lines if isinstance(line, RequestLine)]
         responses = [line for line in lines if isinstance(line, ResponseLine)]
         [close_line] = [line for line in lines if isinstance(line, CloseLine)]
@@ -59,12 +59,12 @@ def test_counts_of_real_captures_match_plain_counting() -> None:
         assert {(api, version) for api, versions in row.versions.items() for version in versions} == pairs
         assert set(row.client_ids) == {line.client_id for line in requests if line.client_id is not None}
         latencies = [line.latency_us for line in responses if line.latency_us is not None]
-        for actual, share in ((row.p50_us, 0.5), (row.p99_us, 0.99)):
-            assert actual == pytest.approx(percentile(latencies, share), rel=1 / 64) if latencies else actual is None
+        for actual, quantile in ((row.p50_us, 0.5), (row.p99_us, 0.99)):
+            assert actual == pytest.approx(percentile(latencies, quantile), rel=1 / 64) if latencies else actual is None
         assert row.max_us == max(latencies, default=None)
         assert row.refusals == sum(bool(line.errors) for line in responses)
-        names = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
-        assert dict(row.errors) == names
+        error_counts = Counter(chain.from_iterable({error.name for error in line.errors} for line in responses))
+        assert dict(row.errors) == error_counts
         severities = Counter(finding.severity for line in requests + responses for finding in line.findings)
         severities += Counter(line.severity for line in lines if line.__class__.__name__ == "FindingLine")
         assert row.findings == Severities(severities["info"], severities["warning"], severities["error"])
@@ -72,12 +72,12 @@ def test_counts_of_real_captures_match_plain_counting() -> None:
         assert (row.throttled, row.throttled_ms) == (len(throttle_times), sum(throttle_times))
 
 
-def test_requests_in_flight_match_plain_lists() -> None:
-    waiting: dict[str, list[RequestLine]] = defaultdict(list)
-    overview, checked = ConnectionsOverview(), 0
+def test_requests_in_flight_match_a_simple_model() -> None:
+    in_flight_by_connection: dict[str, list[RequestLine]] = defaultdict(list)
+    overview, checked_requests = ConnectionsOverview(), 0
     for number, line in enumerate(captured()):
         feed(overview, [line])
-        in_flight = waiting[line.connection_id]
+        in_flight = in_flight_by_connection[line.connection_id]
         if isinstance(line, RequestLine) and line.acks != 0 and line.api:
             in_flight.append(line)
         elif isinstance(line, ResponseLine) and line.api:
@@ -87,13 +87,13 @@ def test_requests_in_flight_match_plain_lists() -> None:
         elif isinstance(line, CloseLine):
             in_flight.clear()
         if number % 97 == 0:
-            checked += check_waiting(overview, waiting)
-    assert checked > 10
+            checked_requests += check_in_flight(overview, in_flight_by_connection)
+    assert checked_requests > 10
 
 
-def check_waiting(overview: ConnectionsOverview, waiting: dict[str, list[RequestLine]]) -> int:
+def check_in_flight(overview: ConnectionsOverview, in_flight_by_connection: dict[str, list[RequestLine]]) -> int:
     for row in overview.rows():
-        in_flight = waiting[row.connection_id]
+        in_flight = in_flight_by_connection[row.connection_id]
         assert row.in_flight == len(in_flight)
         assert (row.oldest is None) == (not in_flight)
         if row.oldest is not None:
@@ -103,10 +103,10 @@ def check_waiting(overview: ConnectionsOverview, waiting: dict[str, list[Request
                 in_flight[0].correlation_id,
                 time_of(in_flight[0].ts),
             )
-    return sum(map(len, waiting.values()))
+    return sum(map(len, in_flight_by_connection.values()))
 
 
-def test_oldest_request_in_flight_names_its_row() -> None:
+def test_oldest_request_in_flight_refers_to_its_row() -> None:
     requests = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
     row = single_connection(opened(), *requests, response(requests[0]))
     assert (row.in_flight, row.oldest) == (2, WaitingRequest("Fetch", 12, 2, BEGAN + SECOND, 2))
@@ -114,14 +114,14 @@ def test_oldest_request_in_flight_names_its_row() -> None:
     assert (row.first_row, row.last_row) == (0, 1)
 
 
-def test_requests_with_the_same_correlation_id_differ_by_time() -> None:
+def test_requests_with_the_same_correlation_id_are_distinguished_by_time() -> None:
     first, second = request(7, offset=0), request(7, at=1, offset=100)
     assert single_connection(first, second).in_flight == 2
     assert single_connection(first, second, response(second)).oldest == WaitingRequest("Fetch", 12, 7, BEGAN, 0)
     assert single_connection(first, second, response(first), response(second)).in_flight == 0
 
 
-def test_closed_connection_has_its_reason_and_unanswered_requests() -> None:
+def test_closed_connection_shows_why_it_closed_and_its_unanswered_requests() -> None:
     row = single_connection(
         opened(tls=True), request(1), closed(by="server", how="reset", unanswered=1, at=BEGAN + SECOND)
     )
@@ -171,11 +171,11 @@ def test_connection_shows_the_state_of_a_sasl_login() -> None:
     assert single_connection(*handshake, *_exchange(2, "SaslAuthenticate")).sasl == "done"
     connection = single_connection(*handshake, *_exchange(2, "SaslAuthenticate", errors=[login_error]))
     assert (connection.sasl, connection.sasl_error) == ("failed", "SASL_AUTHENTICATION_FAILED")
-    # Tokens without an API were exchanged in between.
+    # In between, SASL tokens were exchanged without a Kafka request header.
     assert single_connection(*handshake, *_exchange(3, "Metadata")).sasl == "done"
 
 
-def test_unchanged_row_is_the_same_object() -> None:
+def test_unchanged_row_is_returned_as_the_same_object() -> None:
     overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
     first = overview.rows()
     feed(overview, [request(1)])
@@ -184,7 +184,7 @@ def test_unchanged_row_is_the_same_object() -> None:
     assert (first[0].requests, second[0].requests) == (0, 1)
 
 
-def test_open_ones_of_many_connections_are_kept() -> None:
+def test_open_connections_are_kept_in_preference_to_closed_ones() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MAX_CONNECTIONS + 2000):
@@ -197,7 +197,7 @@ def test_open_ones_of_many_connections_are_kept() -> None:
     assert rows[-1].connection_id == f"n-{number}"
 
 
-def test_most_recently_active_of_many_open_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_most_recently_active_open_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     overview = ConnectionsOverview()
     for number in range(30):
@@ -217,7 +217,7 @@ def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
         assert (row.in_flight, row.oldest is None) == (in_flight, not in_flight)
 
 
-def test_reused_connection_id_is_a_new_connection() -> None:
+def test_reused_connection_id_counts_as_a_new_connection() -> None:
     overview = feed(ConnectionsOverview(), [opened(), request(1), closed(), opened(), request(2), request(3)])
     [row] = overview.rows()
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)

@@ -32,7 +32,7 @@ def requests_by_api(session: BrowseSession) -> dict[str | None, int]:
     return {row.api: row.requests for row in session.matching.apis.rows()}
 
 
-def test_without_a_filter_there_is_no_overview_of_matches() -> None:
+def test_no_overview_of_matches_exists_without_a_filter() -> None:
     assert session_of(sample_lines()).matching is None
 
 
@@ -93,7 +93,7 @@ def test_rows_added_later_are_counted_once() -> None:
     assert (fetch.requests, fetch.responses, fetch.in_flight) == (11, 11, 0)
 
 
-def test_end_of_a_connection_counts_even_if_it_does_not_match() -> None:
+def test_close_line_counts_even_if_it_does_not_match_the_filter() -> None:
     session = session_of(sample_lines(), phase=SourcePhase.LIVE)
     source = session.source
     assert isinstance(source, LinesSource)
@@ -119,7 +119,7 @@ def test_request_possibly_answered_in_a_gap_is_neither_in_flight_nor_unanswered(
     assert (fetch.in_flight, fetch.unanswered) == (0, 0)
 
 
-def test_finding_in_a_successful_request_is_also_harmless_in_matches() -> None:
+def test_finding_in_a_successful_request_is_harmless_in_both_overviews() -> None:
     successful, failed = (
         request(number, findings=[finding(code=code)]) for number, code in enumerate(("S001", "S002"))
     )

@@ -1,4 +1,4 @@
-"""Overview of topics: compared with plain counting, and fed inconsistent, hostile and many lines."""
+"""The overview of topics is compared with a simple recount, and is fed inconsistent, hostile and very many lines."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ def entry(topic: str | None = "orders", *, partitions: tuple[int, ...] = (0,), *
     return TopicEntry(topic, partitions=list(partitions), **more)  # type: ignore[arg-type]
 
 
-def produce_exchange(number: int, *entries: TopicEntry, at: float = 0, error: str = "", **more: object) -> list[Line]:
+def produce_exchange(
+    number: int, *entries: TopicEntry, at: float = 0, error_paths: str = "", **more: object
+) -> list[Line]:
     """Return a Produce request and its response, which repeats the entries of the request."""
     request_line = request(number, at=at, api="Produce", api_key=0, topics=list(entries), **more)
-    errors = [ErrorEntry(path, 1, "NOT_LEADER_OR_FOLLOWER") for path in error.split()]
+    errors = [ErrorEntry(path, 1, "NOT_LEADER_OR_FOLLOWER") for path in error_paths.split()]
     return [request_line, response(request_line, topics=list(entries), errors=errors)]
 
 
@@ -46,42 +48,40 @@ def fetch_exchange(number: int, *entries: TopicEntry, at: float = 0, requested: 
     return [request_line, response(request_line, topics=list(entries) or requested_topics)]
 
 
-def single_topic(*lines: list[Line], now: int | None = None) -> TopicSummary:
-    [row] = feed(TopicsOverview(), [line for exchange in lines for line in exchange]).rows(now)
+def single_topic(*exchanges: list[Line], now: int | None = None) -> TopicSummary:
+    [row] = feed(TopicsOverview(), [line for exchange in exchanges for line in exchange]).rows(now)
     return row
 
 
-def test_counts_of_real_captures_match_plain_counting() -> None:
+def test_counts_of_real_captures_equal_a_simple_recount() -> None:
     rows = {row.topic or row.topic_id: row for row in feed(TopicsOverview(), captured()).rows()}
     written: dict[str | None, Counter[str]] = defaultdict(Counter)
     fetched: dict[str | None, Counter[str]] = defaultdict(Counter)
     for line in captured():
         if isinstance(line, RequestLine) and line.api == "Produce":
-            counted, side = line.topics, written
+            entries, totals = line.topics, written
         elif isinstance(line, ResponseLine) and line.api == "Fetch":
-            counted, side = line.topics, fetched
+            entries, totals = line.topics, fetched
         else:
             continue
-        for topic_entry in counted:
-            amounts = {
+        for topic_entry in entries:
+            counts = {
                 "records": topic_entry.records or 0,
                 "bytes": topic_entry.bytes or 0,
                 "batches": topic_entry.batches or 0,
             }
-            side[topic_entry.topic or topic_entry.topic_id].update(
-                amounts | {"requests": 1, "empty": int(not topic_entry.bytes)}
+            totals[topic_entry.topic or topic_entry.topic_id].update(
+                counts | {"requests": 1, "empty": int(not topic_entry.bytes)}
             )
     assert len(written) > 3
     assert len(fetched) > 3
     assert {*written, *fetched} <= rows.keys()
     for name, row in rows.items():
-        for traffic, side in ((row.produced, written), (row.fetched, fetched)):
-            expected = side[name]
-            sent = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
-            assert (*sent, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
-            assert (
-                traffic.requests >= expected["requests"]
-            )  # also counts requests of a fetch session that name no topic
+        for traffic, totals in ((row.produced, written), (row.fetched, fetched)):
+            expected = totals[name]
+            transferred = traffic.records + traffic.refused_records, traffic.bytes + traffic.refused_bytes
+            assert (*transferred, traffic.batches) == (expected["records"], expected["bytes"], expected["batches"])
+            assert traffic.requests >= expected["requests"]  # also counts fetch session requests that name no topic
             assert traffic.requests - traffic.empty == expected["requests"] - expected["empty"]
             assert sum(traffic.all_time) == traffic.records
 
@@ -133,7 +133,7 @@ def test_client_id_in_two_groups_belongs_to_neither() -> None:
     assert (reader.name, reader.is_group) == ("shop at 10.0.0.1", False)
 
 
-def test_partitions_show_only_facts_found_in_lines() -> None:
+def test_partitions_show_only_values_found_in_lines() -> None:
     overview = feed(TopicsOverview(),
                     [*produce_exchange(1, entry(bytes=300, records=3, partitions=(0, 5), partition_bytes=[100, 200])),
                     *produce_exchange(2, entry(bytes=50, records=2, partitions=(5,), partition_bytes=[50])),
@@ -147,7 +147,7 @@ def test_partitions_show_only_facts_found_in_lines() -> None:
     assert overview.partitions("other") == overview.clients("other") == overview.readers("other") == []
 
 
-def test_topic_id_whose_name_becomes_known_is_one_topic() -> None:
+def test_nameless_topic_is_merged_once_its_name_is_known() -> None:
     nameless = entry(None, topic_id=ID, bytes=10, records=1, lag=3)
     named = entry("orders", topic_id=ID, bytes=10, records=1)
     fetch, metadata = fetch_exchange(1, nameless), request(2, api="Metadata", api_key=3)
@@ -165,7 +165,7 @@ def test_topic_id_whose_name_becomes_known_is_one_topic() -> None:
     assert sum(row.fetched.minute) == 3
 
 
-def test_topic_seen_by_id_and_by_name_is_merged() -> None:
+def test_topic_first_seen_by_id_and_then_by_name_is_listed_once() -> None:
     nameless = entry(
         None, topic_id=ID, bytes=10, records=1, compression=["zstd"], partitions=(1,), partition_bytes=[10]
     )
@@ -213,7 +213,7 @@ def test_fetch_session_ends_with_its_connection() -> None:
     assert (row.fetched.requests, row.fetched.empty) == (1, 0)
 
 
-def test_error_counts_for_the_topic_in_its_path() -> None:
+def test_error_is_counted_for_the_topic_in_its_path() -> None:
     entries = [entry("orders", bytes=0), entry("payments", bytes=0)]
     request_line = request(1, topics=entries)
     topic_error = ErrorEntry("responses[1].partitions[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
@@ -228,14 +228,14 @@ def test_error_counts_for_the_topic_in_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "has_errors"),
+    ("error_paths", "has_errors"),
     [
         ("responses[0].partition_responses[0].error_code", False),
         ("responses[0].partition_responses[0].error_code responses[1].partition_responses[0].error_code", True),
     ],
 )
-def test_error_in_a_produce_response_counts_only_if_every_topic_has_it(error: str, has_errors: bool) -> None:
-    lines = produce_exchange(1, entry("orders", bytes=1), entry("payments", bytes=1), error=error)
+def test_error_in_a_produce_response_counts_only_if_every_topic_has_it(error_paths: str, has_errors: bool) -> None:
+    lines = produce_exchange(1, entry("orders", bytes=1), entry("payments", bytes=1), error_paths=error_paths)
     assert [bool(row.errors) for row in feed(TopicsOverview(), lines).rows()] == [has_errors, has_errors]
 
 
@@ -245,8 +245,8 @@ def test_rejected_records_do_not_count_as_produced() -> None:
     overview = feed(
         TopicsOverview(),
         [
-            *produce_exchange(1, topic_entry, error=error_path),
-            *produce_exchange(2, topic_entry, at=2, error=error_path),
+            *produce_exchange(1, topic_entry, error_paths=error_path),
+            *produce_exchange(2, topic_entry, at=2, error_paths=error_path),
             *produce_exchange(3, topic_entry),
         ],
     )
@@ -259,15 +259,15 @@ def test_rejected_records_do_not_count_as_produced() -> None:
     ]
 
 
-def test_rejected_partitions_count_by_their_share() -> None:
+def test_rejected_partitions_reduce_the_records_proportionally() -> None:
     topic_entry = entry("orders", partitions=(0, 1, 2, 3), bytes=100, records=8)
     [row] = feed(
-        TopicsOverview(), produce_exchange(1, topic_entry, error="responses[0].partition_responses[3].error_code")
+        TopicsOverview(), produce_exchange(1, topic_entry, error_paths="responses[0].partition_responses[3].error_code")
     ).rows()
     assert (row.produced.records, row.produced.refused_records) == (6, 2)
 
 
-def test_records_of_a_timed_out_produce_count_as_stored() -> None:
+def test_records_of_a_timed_out_produce_request_count_as_stored() -> None:
     request_line, response_line = produce_exchange(1, entry("orders", bytes=100, records=2))
     assert isinstance(response_line, ResponseLine)
     response_line.errors = [ErrorEntry("responses[0].partition_responses[0].error_code", 7, "REQUEST_TIMED_OUT")]
@@ -302,7 +302,7 @@ _errors = st.lists(
     ),
     max_size=3,
 )  # fmt: skip
-_torn = st.lists(
+_inconsistent_lines = st.lists(
     st.tuples(
         st.builds(
             lambda is_request, api, entries, errors, group, at: (
@@ -319,7 +319,7 @@ _torn = st.lists(
 )  # fmt: skip
 
 
-@given(st.one_of(_torn, any_lines))
+@given(st.one_of(_inconsistent_lines, any_lines))
 def test_inconsistent_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(TopicsOverview(), lines)
     for now in (None, 0, BEGAN + 10 * SECOND):
@@ -332,9 +332,9 @@ _COLUMNS = ("ages_ms", "append_time", "lag", "bytes", "partition_bytes")
 
 
 def stored_batch(
-    number: int, offset: int, *, at: float, response_after: float = 0.01, partition: int = 0, **more: Any
+    number: int, offset: int, *, at: float, response_after_s: float = 0.01, partition: int = 0, **more: Any
 ) -> list[Line]:
-    """Return a Produce exchange whose response has an offset."""
+    """Return a Produce exchange whose response contains the offset of the batch."""
     request_line = request(
         number, at=at, api="Produce", api_key=0, topics=[entry(bytes=9, partitions=(partition,))], **more
     )
@@ -342,14 +342,14 @@ def stored_batch(
         request_line,
         response(
             request_line,
-            after_us=int(response_after * 1_000_000),
+            after_us=int(response_after_s * 1_000_000),
             topics=[entry(bytes=9, partitions=(partition,), partition_bytes=[9], offsets=[offset])],
         ),
     ]
 
 
 def fetched_batches(number: int, *offsets: int | None, at: float, **more: Any) -> list[Line]:
-    """Return a Fetch exchange whose response has batches of partitions 0, 1, ... at these offsets."""
+    """Return a Fetch exchange whose response has one batch per offset, in partitions 0, 1, and so on."""
     columns = {name: more.pop(name) for name in _COLUMNS if name in more}
     partitions = tuple(range(len(offsets)))
     request_line = request(number, at=at, topics=[entry(partitions=partitions)], **more)
@@ -368,18 +368,18 @@ def test_delivery_time_spans_produce_request_to_fetch_response() -> None:
     assert (reader.delivery_us, reader.delivery_max_us) == (9_000_000, 9_000_000)
 
 
-def test_record_may_be_delivered_before_its_produce_response() -> None:
-    row = single_topic(fetched_batches(1, 70, at=0.5), stored_batch(2, 70, at=0, response_after=1))
+def test_delivery_time_is_measured_even_before_the_produce_response() -> None:
+    row = single_topic(fetched_batches(1, 70, at=0.5), stored_batch(2, 70, at=0, response_after_s=1))
     assert row.delivery_us == 500_000
 
 
 @pytest.mark.parametrize("difference", [{"server": "10.0.0.3:9092"}, {"partition": 1}])
-def test_delivery_time_ignores_other_batches(difference: dict[str, Any]) -> None:
+def test_delivery_time_needs_the_same_batch(difference: dict[str, Any]) -> None:
     assert single_topic(stored_batch(1, 70, at=0, **difference), fetched_batches(2, 70, None, at=1)).delivery_us is None
     assert single_topic(stored_batch(1, 71, at=0), fetched_batches(2, 70, at=1)).delivery_us is None
 
 
-def test_records_are_unread_until_a_fetch_response_has_them() -> None:
+def test_records_are_unread_until_a_fetch_response_contains_them() -> None:
     read_batches = [
         *stored_batch(1, 70, at=0),
         *stored_batch(2, 9, at=1, partition=1),
@@ -397,15 +397,17 @@ def test_records_are_unread_until_a_fetch_response_has_them() -> None:
 
 
 def test_records_fetched_before_their_produce_response_are_not_unread() -> None:
-    overview = feed(TopicsOverview(), [*fetched_batches(1, 70, at=0.5), *stored_batch(2, 70, at=0, response_after=1)])
+    overview = feed(TopicsOverview(), [*fetched_batches(1, 70, at=0.5), *stored_batch(2, 70, at=0, response_after_s=1)])
     assert overview.partitions("orders")[0].unread_since is None
 
 
-def test_batch_fetched_long_before_is_not_the_same_batch() -> None:
-    assert single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after=1)).delivery_us is None
+def test_batch_fetched_long_before_its_produce_request_is_another_batch() -> None:
+    assert (
+        single_topic(fetched_batches(1, 70, at=0), stored_batch(2, 70, at=50, response_after_s=1)).delivery_us is None
+    )
 
 
-def test_reader_has_the_age_of_its_oldest_record_until_it_catches_up() -> None:
+def test_reader_shows_the_age_of_its_oldest_record_until_it_catches_up() -> None:
     old_records = fetched_batches(1, 5, 6, at=0, ages_ms=[100, 90_000], append_time=True, lag=7)
     overview = feed(TopicsOverview(), old_records)
     [reader] = overview.readers("orders")
@@ -419,38 +421,38 @@ def test_reader_has_the_age_of_its_oldest_record_until_it_catches_up() -> None:
     assert lagging_topic.age_ms == 90_000
 
 
-def test_topic_name_with_many_ids_is_one_topic_of_bounded_memory() -> None:
-    overview, used = TopicsOverview(), []
+def test_topic_name_with_many_ids_is_one_topic_and_uses_bounded_memory() -> None:
+    overview, memory_used = TopicsOverview(), []
     tracemalloc.start()
     for number in range(300):
         nameless, metadata = entry(None, topic_id=f"{number}", bytes=1, records=1), request(number, api="Metadata")
         named = response(metadata, topics=[entry(topic_id=f"{number}")])
         for line in (*fetch_exchange(number, nameless), named):
             overview.observe(line, number, time_of(line.ts))
-        used.append(tracemalloc.get_traced_memory()[0])
+        memory_used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     [row] = overview.rows()
     assert (row.fetched.records, sum(row.fetched.minute), sum(row.fetched.all_time)) == (300, 300, 300)
-    assert used[299] < used[99] + 100_000
+    assert memory_used[299] < memory_used[99] + 100_000
 
 
-def test_latest_of_many_topics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_latest_topics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 100
     monkeypatch.setattr(topics, "MAX_TOPICS", limit)
     monkeypatch.setattr(topics, "MAX_PARTS", 100)
     monkeypatch.setattr(topics, "MAX_IDS", 100)
     tracemalloc.start()
-    overview, used = TopicsOverview(), []
+    overview, memory_used = TopicsOverview(), []
     for number in range(3 * limit):
-        names = [entry(f"{number}" + "x" * MAX_NAME_LENGTH, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
+        entries = [entry(f"{number}" + "x" * MAX_NAME_LENGTH, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
                        partition_bytes=[1] * 20)]  # fmt: skip
-        for line in produce_exchange(number, *names, client_id=f"{number}") + fetch_exchange(
-            number, *names, connection_id="n-2"
+        for line in produce_exchange(number, *entries, client_id=f"{number}") + fetch_exchange(
+            number, *entries, connection_id="n-2"
         ):
             overview.observe(line, number, time_of(line.ts))
         if (number + 1) % limit == 0:
-            used.append(tracemalloc.get_traced_memory()[0])
+            memory_used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert (len(overview.rows()), overview.evicted) == (limit, 2 * limit)
     assert overview.rows()[0].partitions == topics.MIN_PARTITIONS
-    assert used[2] < used[1] * 1.05
+    assert memory_used[2] < memory_used[1] * 1.05

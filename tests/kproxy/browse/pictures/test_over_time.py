@@ -1,4 +1,4 @@
-"""Charts over time, compared with the rows that the filter of each mark selects."""
+"""Charts over time are compared with the rows that the filter of each mark selects."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def run_to_end(steps: Generator[None, None, Any]) -> Any:
             return end.value
 
 
-def draw_over_time(session: BrowseSession, api: str = "", parts: int = 48) -> dict[str, Any]:
-    data: dict[str, Any] = run_to_end(over_time(session, session.view, api, parts))
+def draw_over_time(session: BrowseSession, api: str = "", part_count: int = 48) -> dict[str, Any]:
+    data: dict[str, Any] = run_to_end(over_time(session, session.view, api, part_count))
     return data
 
 
@@ -34,16 +34,16 @@ def session() -> BrowseSession:
     return session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
 
 
-def count_selected(session: BrowseSession, text: str) -> int:
+def count_selected(session: BrowseSession, filter_text: str) -> int:
     view = session.new_view()
-    view.visible.choose(parse(text))
+    view.visible.choose(parse(filter_text))
     while view.visible.work(1):
         pass
     return len(view.visible)
 
 
-def part_filter(data: dict[str, Any], part: int) -> str:
-    start = data["from"] + part * data["width"]
+def part_filter(data: dict[str, Any], index: int) -> str:
+    start = data["from"] + index * data["width"]
     return f"ts>={timestamp(start * 1000)} and ts<{timestamp((start + data['width']) * 1000)}"
 
 
@@ -52,8 +52,8 @@ def test_filter_of_each_mark_selects_the_rows_that_it_counts(session: BrowseSess
     assert len(data["heat"]) > 12
     for part, level, count in data["heat"][::5]:
         low, high = data["bounds"][level], data["bounds"][level + 1]
-        text = f"api=Fetch and latency>={low}us and latency<{high}us and {part_filter(data, part)}"
-        assert count_selected(session, text) == count, text
+        filter_text = f"api=Fetch and latency>={low}us and latency<{high}us and {part_filter(data, part)}"
+        assert count_selected(session, filter_text) == count, filter_text
     for part, count in enumerate(data["errors"]):
         if count:
             assert count_selected(session, f"error and {part_filter(data, part)}") == count
@@ -74,14 +74,14 @@ def test_totals_cover_all_rows(session: BrowseSession) -> None:
     assert totals == sorted(totals, reverse=True)
 
 
-def test_percentiles_are_measured_latencies() -> None:
+def test_percentiles_are_latencies_that_were_measured() -> None:
     requests = [request(number, at=number / 1000) for number in range(100)]
     lines = [
         line
         for number, request_line in enumerate(requests)
         for line in (request_line, response(request_line, after_us=number + 1))
     ]
-    data = draw_over_time(session_of(lines), parts=1)
+    data = draw_over_time(session_of(lines), part_count=1)
     assert data["percentiles"] == [[50, 99, 100]]
     assert sum(count for *_, count in data["heat"]) == 100
 
@@ -91,7 +91,7 @@ def test_exchange_is_counted_at_the_time_of_its_response() -> None:
     error_response = response(
         answered_request, after_us=9_000_000, errors=[ErrorEntry("x", 6, "NOT_LEADER_OR_FOLLOWER")]
     )
-    data = draw_over_time(session_of([answered_request, error_response, unanswered_request]), parts=2)
+    data = draw_over_time(session_of([answered_request, error_response, unanswered_request]), part_count=2)
     assert data["from"] == BEGAN // 1000 + 9_000_000
     assert data["errors"] == [1, 0]
     assert data["unanswered"] == [0, 1]
@@ -100,7 +100,7 @@ def test_exchange_is_counted_at_the_time_of_its_response() -> None:
 
 def test_busiest_clients_have_their_own_series() -> None:
     data = draw_over_time(
-        session_of(request(number, client_id=f"c{number}", size=number) for number in range(1, 9)), parts=1
+        session_of(request(number, client_id=f"c{number}", size=number) for number in range(1, 9)), part_count=1
     )
     assert data["series"]["client"]["names"] == ["c8", "c7", "c6", "c5", "c4", "c3"]
     assert data["series"]["client"]["values"] == [[8], [7], [6], [5], [4], [3]]
@@ -120,6 +120,6 @@ def test_rows_may_change_while_the_chart_is_computed() -> None:
     next(steps)
     session.source.add(*(request(number, at=number) for number in range(10, 20)))  # type: ignore[attr-defined]
     read(session)
-    session.index.forget(session.index.places[0][5])
+    session.index.forget(session.index.locations[0][5])
     data = run_to_end(steps)
     assert sum(data["unanswered"]) == 5

@@ -1,4 +1,4 @@
-"""Timelines of transactions in a story, and of groups in a capture with rebalances."""
+"""Timelines of transactions come from a story, those of groups from a capture with rebalances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:
             assert data["from"] <= start <= (data["to"] if end is None else end) <= data["to"]
 
 
-def test_spans_do_not_link_to_rows_that_the_page_leaves_out() -> None:
+def test_spans_do_not_link_to_rows_that_are_not_on_the_page() -> None:
     session = session_of(lines_of_story(STORY))
     data = timeline_json(transactions(session, session.view), session, {})
     assert {span[4] for timeline in data["timelines"] for span in timeline["lanes"][0]["spans"]} == {None}
@@ -34,19 +34,21 @@ def test_spans_do_not_link_to_rows_that_the_page_leaves_out() -> None:
 
 def test_timelines_of_groups_show_generations_and_members() -> None:
     session = session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
-    pictures = groups(session, session.view)
-    assert pictures
-    for timeline in pictures:
+    timelines = groups(session, session.view)
+    assert timelines
+    for timeline in timelines:
         assert timeline.lanes[0].label == "generations"
-    kinds = {span.kind for timeline in pictures for lane in timeline.lanes for span in lane.spans}
+    kinds = {span.kind for timeline in timelines for lane in timeline.lanes for span in lane.spans}
     assert {"generation", "member", "rebalance", "refused", "commit"} <= kinds
-    refused = [span for picture in pictures for lane in picture.lanes for span in lane.spans if span.kind == "refused"]
+    refused = [
+        span for timeline in timelines for lane in timeline.lanes for span in lane.spans if span.kind == "refused"
+    ]
     for span in refused:
         exchange = session.exchange(span.row)
         assert exchange is not None
         assert exchange.response is not None
         assert exchange.response.errors[0].name in span.text
-    name = pictures[-1].name
+    name = timelines[-1].name
     view = session.new_view()
     session.views.append(view)
     view.visible.choose(parse(f'group="{name}"'))

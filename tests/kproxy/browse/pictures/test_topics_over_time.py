@@ -1,4 +1,4 @@
-"""Charts of topics over time, compared with the lines and the filtered rows of a capture."""
+"""Charts of topics over time are compared with the lines and the filtered rows of a capture."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.kproxy.browse.sessions import request, response, session_of, session_
 from tests.kproxy.capture_results import DATA, lines_of
 
 
-def draw_topics_over_time(session: BrowseSession, parts: int = 12) -> dict[str, Any]:
-    data: dict[str, Any] = run_to_end(topics_over_time(session, session.view, parts))
+def draw_topics_over_time(session: BrowseSession, part_count: int = 12) -> dict[str, Any]:
+    data: dict[str, Any] = run_to_end(topics_over_time(session, session.view, part_count))
     return data
 
 
@@ -35,11 +35,11 @@ def test_bytes_of_produce_requests_and_fetch_responses_are_counted() -> None:
 
 def fetch_exchange(*lags: tuple[list[int], int | None], at: float = 0, topic: str | None = "orders") -> list[Any]:
     request_line = request(int(at * 100), at=at)
-    topics = [TopicEntry(topic, "id", partitions=numbers, bytes=5, lag=lag) for numbers, lag in lags]
+    topics = [TopicEntry(topic, "id", partitions=partitions, bytes=5, lag=lag) for partitions, lag in lags]
     return [request_line, response(request_line, after_us=1, topics=topics)]
 
 
-def test_lag_is_the_maximum_per_partition_and_its_filter_selects_it() -> None:
+def test_lag_is_the_maximum_per_partition_and_can_be_filtered() -> None:
     exchanges = [
         fetch_exchange(([3], 7)),
         fetch_exchange(([3], 9), ([4], 0), at=0.1),

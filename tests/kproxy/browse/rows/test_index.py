@@ -1,4 +1,4 @@
-"""The row index: which rows lines become, their states, and when they are dropped."""
+"""The row index: which lines form a row, the states of rows, and when rows are dropped."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def states(session: BrowseSession) -> list[RowState]:
     return [RowState(state) for state in session.index.state]
 
 
-def test_a_request_and_its_response_are_one_row() -> None:
+def test_request_and_its_response_share_one_row() -> None:
     first, second = request(1), request(2, at=0.5)
     session = session_of([first, second, response(second, after_us=70), response(first, findings=[finding()])])
     assert list(session.index.latency) == [1000, 70]
@@ -71,7 +71,7 @@ def test_without_request_offsets_the_oldest_request_is_answered() -> None:
     assert list(session_of([first, second, *responses]).index.latency) == [2, 1]
 
 
-def test_response_on_a_reused_connection_id_answers_no_earlier_request() -> None:
+def test_response_on_a_reused_connection_id_answers_the_later_request() -> None:
     first, second = request(7), request(7, at=9)
     session = session_of([opened(), first, opened(), second, response(second)])
     assert states(session) == [RowState.EVENT, RowState.UNANSWERED, RowState.EVENT, RowState.ANSWERED]
@@ -92,7 +92,7 @@ def test_request_before_a_gap_may_have_been_answered(gap: GapLine, state: RowSta
     assert states(session)[0] is (RowState.UNANSWERED if state is RowState.WAITING else RowState.UNSEEN)
 
 
-def test_events_have_rows() -> None:
+def test_each_event_has_its_own_row() -> None:
     lines = [
         opened(),
         FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
@@ -105,7 +105,7 @@ def test_events_have_rows() -> None:
     assert list(session.index.connection_events) == [1, 0, 0, 1]
 
 
-def test_rows_whose_lines_are_no_longer_kept_are_dropped() -> None:
+def test_rows_are_dropped_when_the_store_drops_their_lines() -> None:
     session = BrowseSession(LinesSource(keep=20_000))
     assert isinstance(session.source, LinesSource)
     for number in range(400):
@@ -122,7 +122,8 @@ def test_rows_whose_lines_are_no_longer_kept_are_dropped() -> None:
     assert kept.request.correlation_id == index.first
     assert len(session.visible) == len(index.at) == 400 - index.first
     assert all(
-        len(column) == len(index.at) for column in (*index.places, *index.sizes, index.connection_events, index.client)
+        len(column) == len(index.at)
+        for column in (*index.locations, *index.sizes, index.connection_events, index.client)
     )
 
 
@@ -145,7 +146,7 @@ def test_response_still_answers_a_request_whose_row_was_dropped() -> None:
     assert [row.in_flight for row in overviews.connections.rows()] == [0, 0]
     assert [api.in_flight for api in overviews.apis.rows()] == [0, 0]
     assert [cause.is_harmless for cause in overviews.findings.sorted_causes()] == [True]
-    view = overviews.groups.view("g", index.now)
+    view = overviews.groups.view("g", index.latest_at)
     assert view is not None
     assert [event.until is None for lane in view.lanes for event in lane.transitions] == [False]
 
@@ -176,7 +177,7 @@ def test_incomplete_last_line_is_not_an_invalid_line(tmp_path: Path) -> None:
     assert (session.bad, spool_session.bad) == (1, 1)
 
 
-def test_invalid_times_are_zero() -> None:
+def test_invalid_times_are_read_as_zero() -> None:
     assert time_of(timestamp(BEGAN + 1000)) == BEGAN + 1000
     assert time_of("when?") == 0
     assert time_of("9999-12-31T23:59:59.999999Z") == time_of("0001-01-01T00:00:00.000000Z") == 0

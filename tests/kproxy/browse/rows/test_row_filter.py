@@ -1,4 +1,4 @@
-"""A filter matches index rows exactly as it matches their whole lines."""
+"""A filter matches the rows of the index exactly as it matches their complete lines."""
 
 import itertools
 from collections.abc import Mapping
@@ -44,9 +44,11 @@ def sessions() -> list[BrowseSession]:
     ]
 
 
-@pytest.mark.parametrize("text", FILTERS)
-def test_filter_matches_a_row_like_its_whole_exchange(text: str, sessions: list[BrowseSession]) -> None:
-    row_filter = parse(text)
+@pytest.mark.parametrize("filter_text", FILTERS)
+def test_filter_gives_the_same_result_for_a_row_and_its_exchange(
+    filter_text: str, sessions: list[BrowseSession]
+) -> None:
+    row_filter = parse(filter_text)
     for session in sessions:
         matches = row_matcher(row_filter, session.index, session.source.store)
         for row in range(session.index.end):
@@ -56,7 +58,7 @@ def test_filter_matches_a_row_like_its_whole_exchange(text: str, sessions: list[
 
 
 def merged_mapping(exchange: Exchange) -> Mapping[str, Any]:
-    """Return all columns of an exchange; the response overrides the request, and findings of both are kept."""
+    """Return all columns of an exchange; response columns override request columns, but findings are combined."""
     request, response = (as_mapping(side) if side else {} for side in (exchange.request, exchange.response))
     findings = request.get("findings", []) + response.get("findings", [])
     event = as_mapping(exchange.event) if exchange.event is not None else {}
@@ -73,7 +75,7 @@ def test_filter_sees_records_of_request_and_response() -> None:
         assert row_matcher(parse(text), session.index, session.source.store)(0) is expected
 
 
-def test_row_whose_line_changed_matches_nothing() -> None:
+def test_row_whose_stored_line_is_invalid_matches_no_filter() -> None:
     session = session_of([request(0)])
     session.index.sizes[0][0] = 10
     assert not row_matcher(parse("not error"), session.index, session.source.store)(0)

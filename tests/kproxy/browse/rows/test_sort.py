@@ -11,18 +11,18 @@ from kproxy.browse.rows.sort import PART, sort_rows
 
 def sort_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], int]:
     """Return the sorted rows and the number of pauses."""
-    parts = sort_rows(rows, lambda row: keys[row - rows[0]])
+    steps = sort_rows(rows, lambda row: keys[row - rows[0]])
     pauses = 0
     while True:
         try:
-            next(parts)
+            next(steps)
         except StopIteration as done:
             return list(done.value), pauses
         pauses += 1
 
 
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1, max_size=50), st.integers(0, 1 << 40))
-def test_rows_are_sorted_by_any_keys(keys: list[int], first: int) -> None:
+def test_rows_are_sorted_by_arbitrary_keys(keys: list[int], first: int) -> None:
     rows = range(first, first + len(keys))
     assert sort_in_parts(rows, keys)[0] == sorted(rows, key=lambda row: keys[row - first])
 

@@ -1,4 +1,4 @@
-"""Line stores: growing files, spools of limited size, and several stores merged."""
+"""Line stores: growing files, spools of limited size, and merged stores."""
 
 import os
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Spool]:
 
 
 @given(lines=LINES, cuts=st.lists(st.integers(1, 200), max_size=10), chunk=st.integers(1, 64))
-def test_lines_of_a_file_are_read_however_it_grows(
+def test_all_lines_of_a_file_are_read_however_it_grows(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], cuts: list[int], chunk: int
 ) -> None:
     content = b"".join(raw + b"\n" for raw in lines)
@@ -66,7 +66,7 @@ def test_last_line_without_newline_counts_once_the_file_is_complete(tmp_path: Pa
     store.close()
 
 
-def test_endless_line_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_line_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LineReader, "LONGEST", 1 << 17)
     path = tmp_path / "trace.jsonl"
     path.write_bytes(b"x" * (1 << 20) + b"\nafter\n")
@@ -100,7 +100,7 @@ def test_spool_returns_lines_longer_than_one_read(spool: Spool) -> None:
     assert take_lines(spool) == lines
 
 
-def test_spool_drops_the_oldest_lines_above_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spool_drops_the_oldest_lines_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     spool = Spool(keep=1000, segment=250)
     offsets = []
@@ -133,7 +133,7 @@ def filled_store(path: Path, *lines: bytes) -> FileStore:
     return open_store(path)
 
 
-def test_stores_of_one_hour_are_merged_by_time_and_hours_kept_in_order(tmp_path: Path) -> None:
+def test_stores_are_merged_by_time_within_each_hour(tmp_path: Path) -> None:
     merged = MergedStore()
     first_lines, second_lines, earlier_hour = (
         [line(second) for second in seconds] for seconds in ((3, 5, 9), (1, 4, 20), (2, 3))
@@ -162,24 +162,24 @@ def test_merging_waits_for_a_store_that_is_still_filling(tmp_path: Path, spool: 
     complete_lines, later_line = [line(second) for second in (1, 4)], line(9)
     merged.add(filled_store(tmp_path / "a", *complete_lines), "hour=01")
     merged.add(filled_store(tmp_path / "b", later_line), "hour=02")
-    part = merged.add(spool, "hour=01", filling=True)
+    spool_part = merged.add(spool, "hour=01", filling=True)
     assert take_lines(merged) == []
     spool.append(line(2))
     assert [raw + b"\n" for raw in take_lines(merged)] == [complete_lines[0], line(2)]
     spool.append(line(3))
     assert [raw + b"\n" for raw in take_lines(merged)] == [line(3)]
-    assert not part.is_read
-    part.filling = False
+    assert not spool_part.is_read
+    spool_part.filling = False
     assert [raw + b"\n" for raw in take_lines(merged)] == [complete_lines[1], later_line]
-    assert part.is_read
+    assert spool_part.is_read
     merged.close()
 
 
-def test_inactive_store_can_still_be_read_and_is_counted(tmp_path: Path) -> None:
+def test_inactive_store_can_still_be_read_and_counts_as_progress(tmp_path: Path) -> None:
     merged = MergedStore()
-    part = merged.add(filled_store(tmp_path / "a", line(1)))
+    child_store = merged.add(filled_store(tmp_path / "a", line(1)))
     [(offset, new_line)] = merged.new_lines()
-    merged.deactivate(part)
+    merged.deactivate(child_store)
     with (tmp_path / "a").open("ab") as file:
         file.write(line(2))
     assert take_lines(merged) == []
@@ -189,8 +189,8 @@ def test_inactive_store_can_still_be_read_and_is_counted(tmp_path: Path) -> None
 
 
 def test_lines_without_a_time_come_first(tmp_path: Path) -> None:
-    merged = MergedStore()
-    merged.add(filled_store(tmp_path / "a", b"what\n", line(1)))
-    merged.add(filled_store(tmp_path / "b", line(0)))
-    assert [raw + b"\n" for raw in take_lines(merged)] == [b"what\n", line(0), line(1)]
-    merged.close()
+    merged_store = MergedStore()
+    merged_store.add(filled_store(tmp_path / "a", b"what\n", line(1)))
+    merged_store.add(filled_store(tmp_path / "b", line(0)))
+    assert [raw + b"\n" for raw in take_lines(merged_store)] == [b"what\n", line(0), line(1)]
+    merged_store.close()

@@ -1,4 +1,4 @@
-"""Visible rows: filtered, limited to findings and sorted, while rows are added and change."""
+"""Visible rows are filtered, limited to findings and sorted while rows are added and changed."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def exchanges(*latencies: int) -> list[Line]:
     return lines
 
 
-def test_filter_sees_request_and_response_as_one() -> None:
+def test_filter_treats_request_and_response_as_one_row() -> None:
     request_line = request(0, acks=1)
     session = session_of([request_line, response(request_line, after_us=900), *exchanges(5)])
     session.visible.choose(parse("acks=1 and latency>500us"))
@@ -46,7 +46,7 @@ def test_row_appears_or_disappears_with_its_response() -> None:
     assert visible_rows(session) == [0, 1]
 
 
-def test_filter_applies_to_rows_with_findings() -> None:
+def test_filter_can_be_combined_with_only_findings() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
     session.visible.choose(None, only_findings=True)
     assert visible_rows(session) == [1, 2]
@@ -75,7 +75,7 @@ def test_rows_are_sorted_by_each_order(order: Order, expected: list[int]) -> Non
     assert [session.visible.position(row) for row in expected] == [0, 1, 2, 3]
 
 
-def test_order_can_be_reversed() -> None:
+def test_sort_order_can_be_reversed() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
     session.visible.sort(Order.LATENCY, reverse=True)
     assert visible_rows(session) == [0, 3, 1, 2]
@@ -83,7 +83,7 @@ def test_order_can_be_reversed() -> None:
     assert visible_rows(session) == [3, 2, 1, 0]
 
 
-def test_rows_added_later_are_sorted_in() -> None:
+def test_rows_added_later_are_inserted_in_sort_order() -> None:
     session = session_of(exchanges(5, 600))
     session.visible.sort(Order.LATENCY)
     assert visible_rows(session) == [1, 0]
@@ -95,7 +95,7 @@ def test_rows_added_later_are_sorted_in() -> None:
 
 
 def unordered_lines() -> list[Line]:
-    """Return the requests of rows 0 to 5, at 0, 2, 1, 5, 3 and 4 s."""
+    """Return the requests of rows 0 to 5, sent at 0, 2, 1, 5, 3 and 4 s."""
     return [request(number, at=at, client_id=f"c{number % 2}") for number, at in enumerate([0, 2, 1, 5, 3, 4])]
 
 
@@ -137,7 +137,7 @@ def test_dropped_rows_are_no_longer_visible() -> None:
     assert session.index.first > expected[0]
 
 
-def test_filter_sees_unsaved_notes() -> None:
+def test_filter_also_searches_unsaved_notes() -> None:
     session = session_of(exchanges(5, 600, 700))
     session.visible.choose(parse("note~odd or marked"))
     assert visible_rows(session) == []

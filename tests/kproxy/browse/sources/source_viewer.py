@@ -1,4 +1,4 @@
-"""Run a source as a viewer does, and take its lines as they arrive."""
+"""Run a source as a viewer does, and collect its lines as they arrive."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SourceViewer:
         self.offsets: list[int] = []
         self.lines: list[bytes] = []
 
-    async def until(self, condition: Callable[[], object], seconds: float = 90) -> None:
-        """Take lines until the condition is true."""
-        deadline = time.monotonic() + seconds
+    async def until(self, condition: Callable[[], object], timeout_s: float = 90) -> None:
+        """Collect lines until the condition is true."""
+        deadline = time.monotonic() + timeout_s
         while True:
             for offset, line in self.source.store.new_lines():
                 self.offsets.append(offset)
@@ -33,7 +33,7 @@ class SourceViewer:
             await asyncio.sleep(0.005)
 
     async def until_lines(self, count: int) -> list[bytes]:
-        """Take lines until there are at least `count`; return all so far, as they were written."""
+        """Collect lines until there are at least `count`; return all lines so far, as they were written."""
         await self.until(lambda: len(self.lines) >= count)
         return [line + b"\n" for line in self.lines]
 

@@ -1,4 +1,4 @@
-"""A child process turns captures and piped data into lines."""
+"""A child process converts captures and piped data to lines."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ async def test_failure_of_the_child_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [gzip.decompress(CAPTURE.read_bytes()), (CAPTURES / "trace-1.jsonl").read_bytes()], ids=["pcap", "trace"]
 )
-async def test_piped_data_is_read_before_the_pipe_ends(data: bytes) -> None:
+async def test_piped_data_is_read_before_the_pipe_is_closed(data: bytes) -> None:
     read_end, write_end = os.pipe()
     source = DissectedSource("standard input", ["-"], stdin=read_end)
     async with run_source(source) as viewer:
@@ -113,16 +113,16 @@ def test_child_of_a_killed_viewer_exits_when_more_data_arrives() -> None:
     with viewer, suppress(BrokenPipeError):
         viewer.stdin.write(data[: len(data) // 2])
         viewer.stdin.flush()
-        child = int(viewer.stdout.readline())
+        child_pid = int(viewer.stdout.readline())
         viewer.send_signal(signal.SIGKILL)
         viewer.wait()
         viewer.stdin.write(data[len(data) // 2 :])
         viewer.stdin.flush()
-        until("the child ends", lambda: has_ended(child))
+        until("the child ends", lambda: has_ended(child_pid))
 
 
-def has_ended(process: int) -> bool:
+def has_ended(pid: int) -> bool:
     try:
-        return not Path(f"/proc/{process}/cmdline").read_bytes()  # not even init may have waited for it
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()  # it may still be a zombie
     except FileNotFoundError:
         return True

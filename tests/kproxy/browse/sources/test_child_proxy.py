@@ -1,4 +1,4 @@
-"""A proxy as a child process: starting, watching and stopping it, and its message if it cannot start."""
+"""A proxy as a child process is started, watched and stopped, and its message is shown if it cannot start."""
 
 import os
 import re
@@ -71,7 +71,7 @@ async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) ->
             await viewer.until_lines(3)
             assert session.source.warning.endswith(" and closes 1 connection.")
         for raw in viewer.lines:
-            session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # the viewer has taken them
+            session.source.store.append(raw + b"\n")  # type: ignore[attr-defined]  # the viewer has already consumed these lines
         while session.work(1):
             pass
         [connection] = session.overviews.connections.rows()
@@ -125,6 +125,6 @@ time.sleep(60)
 def test_proxy_of_a_killed_viewer_exits() -> None:
     with subprocess.Popen([sys.executable, "-c", VIEWER], stdout=subprocess.PIPE) as viewer:
         assert viewer.stdout is not None
-        proxy = int(viewer.stdout.readline())
+        proxy_pid = int(viewer.stdout.readline())
         viewer.send_signal(signal.SIGKILL)
-        until("the proxy ends", lambda: has_ended(proxy))
+        until("the proxy ends", lambda: has_ended(proxy_pid))

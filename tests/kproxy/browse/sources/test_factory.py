@@ -1,4 +1,4 @@
-"""The sources that command-line arguments open."""
+"""Command-line arguments open the right kind of source."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def error_message(*names: object) -> str:
 
 
 @contextmanager
-def check_and_close(source: Source, kind: type[Source]) -> Iterator[Any]:
+def source_of_kind(source: Source, kind: type[Source]) -> Iterator[Any]:
     try:
         assert isinstance(source, kind)
         yield source
@@ -44,21 +44,21 @@ def check_and_close(source: Source, kind: type[Source]) -> Iterator[Any]:
         source.close()
 
 
-def test_content_and_not_the_name_decides_the_source(tmp_path: Path) -> None:
+def test_file_content_and_not_the_name_decides_the_source(tmp_path: Path) -> None:
     trace, capture = tmp_path / "a.pcap", tmp_path / "b.jsonl"
     shutil.copy(CAPTURES / "trace-1.jsonl", trace)
     shutil.copy(CAPTURE, capture)
-    with check_and_close(open_names(trace), TraceSource) as source:
+    with source_of_kind(open_names(trace), TraceSource) as source:
         assert source.name == "a.pcap"
-    with check_and_close(open_names(capture), DissectedSource) as source:
+    with source_of_kind(open_names(capture), DissectedSource) as source:
         assert (source.name, source._arguments) == ("b.jsonl", ["--port=9092", "--", str(capture)])
-    with check_and_close(open_names(trace, trace), TraceSource) as source:
+    with source_of_kind(open_names(trace, trace), TraceSource) as source:
         assert source.name == "2 files"
-    with check_and_close(open_names(trace, capture), DissectedSource) as source:
+    with source_of_kind(open_names(trace, capture), DissectedSource) as source:
         assert source._arguments == ["--port=9092", "--", str(trace), str(capture)]
 
 
-def test_trace_that_has_only_just_started_is_accepted(tmp_path: Path) -> None:
+def test_empty_or_incomplete_new_trace_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / ".kproxy-web-1-1.jsonl.zst.part"
     path.touch()
     open_names(path).close()
@@ -67,26 +67,26 @@ def test_trace_that_has_only_just_started_is_accepted(tmp_path: Path) -> None:
     open_names(path).close()
 
 
-def test_directory_needs_a_trace_or_a_capture(tmp_path: Path) -> None:
+def test_directory_must_contain_a_trace_or_a_capture(tmp_path: Path) -> None:
     assert (
         error_message(tmp_path) == f"{tmp_path}: no trace (*.jsonl) and no capture (*.pcap, *.pcapng) in this directory"
     )
     (tmp_path / "date=2026-11-21" / "hour=01").mkdir(parents=True)
     (tmp_path / "date=2026-11-21" / "hour=01" / "kproxy-web-1-1.jsonl").write_bytes(line(1))
-    with check_and_close(open_names(tmp_path), TraceSource) as source:
+    with source_of_kind(open_names(tmp_path), TraceSource) as source:
         assert source.name == tmp_path.name
     shutil.copy(CAPTURE, tmp_path / "day.pcap12")
-    with check_and_close(open_names(tmp_path), DissectedSource) as source:
+    with source_of_kind(open_names(tmp_path), DissectedSource) as source:
         assert source._arguments == ["--port=9092", "--", str(tmp_path)]
 
 
 def test_unreadable_input_is_rejected_with_one_sentence(tmp_path: Path) -> None:
-    text_file, newer, json_file = tmp_path / "README", tmp_path / "newer.jsonl", tmp_path / "other.jsonl"
+    text_file, newer_trace, json_file = tmp_path / "README", tmp_path / "newer.jsonl", tmp_path / "other.jsonl"
     text_file.write_text("just words")
-    newer.write_text('{"kind":"open","v":9}\n')
+    newer_trace.write_text('{"kind":"open","v":9}\n')
     json_file.write_text('{"a":1}\n')
     assert "not a capture file" in error_message(text_file)
-    assert "trace format 9" in error_message(newer)
+    assert "trace format 9" in error_message(newer_trace)
     assert "is not a kproxy trace" in error_message(json_file)
     assert "No such file" in error_message(tmp_path / "none.pcap")
     assert "No such file" in error_message(CAPTURE, tmp_path / "none.pcap")
@@ -97,7 +97,7 @@ def test_unreadable_input_is_rejected_with_one_sentence(tmp_path: Path) -> None:
 
 def test_pipe_is_read_by_the_child(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
-    with check_and_close(open_names(f"/dev/fd/{read_end}"), DissectedSource) as source:
+    with source_of_kind(open_names(f"/dev/fd/{read_end}"), DissectedSource) as source:
         assert source._arguments == ["-", "--port=9092"]
         assert source.live
         os.close(source._stdin)
@@ -105,10 +105,10 @@ def test_pipe_is_read_by_the_child(tmp_path: Path) -> None:
     os.close(write_end)
 
 
-def test_address_finds_the_proxy_that_listens_there(sockets: Path) -> None:
+def test_address_selects_the_proxy_that_listens_there(sockets: Path) -> None:
     with greeting(own_path(7), "127.0.0.1:9092"), greeting(own_path(8), "127.0.0.1:9093"):
         for address, pid in (("9092", 7), ("127.0.0.1:9093", 8), ("localhost:9093", 8)):
-            with check_and_close(open_names(address), ProxySource) as source:
+            with source_of_kind(open_names(address), ProxySource) as source:
                 assert source._locate() == sockets / f"{pid}.sock"
         assert "no kproxy listens on 9094; found 127.0.0.1:9092 -> " in error_message(9094)
         message = error_message()
@@ -117,9 +117,9 @@ def test_address_finds_the_proxy_that_listens_there(sockets: Path) -> None:
     assert "this user runs no kproxy on this machine" in error_message("unix:/nowhere")
 
 
-def test_without_a_name_the_only_running_proxy_is_opened(sockets: Path) -> None:
+def test_only_running_proxy_is_opened_if_no_name_is_given(sockets: Path) -> None:
     assert "this user runs no kproxy on this machine" in error_message()
-    with greeting(own_path(7), "127.0.0.1:9092"), check_and_close(open_names(), ProxySource) as source:
+    with greeting(own_path(7), "127.0.0.1:9092"), source_of_kind(open_names(), ProxySource) as source:
         assert source._locate() == sockets / "7.sock"
 
 
@@ -127,19 +127,19 @@ def test_control_socket_in_another_directory_is_opened(sockets: Path) -> None:
     path = sockets.parent / "mine"
     with greeting(path, "127.0.0.1:9092"):
         for name in (path, f"unix:{path}"):
-            with check_and_close(open_names(name), ProxySource) as source:
+            with source_of_kind(open_names(name), ProxySource) as source:
                 assert source._locate() == path
     with socket.socket(socket.AF_UNIX) as unused_socket:
         unused_socket.bind(str(sockets.parent / "deaf"))
         assert "no running kproxy has its control socket there" in error_message(sockets.parent / "deaf")
 
 
-def test_unix_listener_finds_its_proxy(sockets: Path) -> None:
+def test_path_of_a_unix_listener_selects_its_proxy(sockets: Path) -> None:
     listener = sockets.parent / "kafka"
     with greeting(own_path(7), f"unix:{listener}"), socket.socket(socket.AF_UNIX) as listening_socket:
         listening_socket.bind(str(listener))
         for name in (listener, f"unix:{listener}"):
-            with check_and_close(open_names(name), ProxySource) as source:
+            with source_of_kind(open_names(name), ProxySource) as source:
                 assert source._locate() == sockets / "7.sock"
 
 

@@ -1,4 +1,4 @@
-"""Trace files: compressed, growing, renamed, and in the directories that a fleet of proxies writes."""
+"""Trace files may be compressed, grow, be renamed, or be in directories written by several proxies."""
 
 import gzip
 import os
@@ -44,7 +44,7 @@ def zstd(*chunks: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "a file of any name"])
 @pytest.mark.parametrize(
-    "pack",
+    "compress",
     [
         b"".join,
         lambda lines: gzip.compress(b"".join(lines[:4])) + gzip.compress(b"".join(lines[4:])),
@@ -52,9 +52,9 @@ def zstd(*chunks: list[bytes]) -> bytes:
     ],
     ids=["plain", "gzip", "zstd"],
 )
-async def test_content_decides_how_a_complete_file_is_read(tmp_path: Path, pack: object, name: str) -> None:
+async def test_content_decides_how_a_complete_file_is_read(tmp_path: Path, compress: object, name: str) -> None:
     expected = lines(0, 9)
-    path = write_file(tmp_path / name, pack(expected))  # type: ignore[operator]
+    path = write_file(tmp_path / name, compress(expected))  # type: ignore[operator]
     async with run_source(TraceSource([path])) as viewer:
         assert await viewer.until_lines(9) == expected
         assert viewer.read_back == viewer.lines
@@ -63,7 +63,7 @@ async def test_content_decides_how_a_complete_file_is_read(tmp_path: Path, pack:
         assert (viewer.source.sentence, list(viewer.source.messages), viewer.source.live) == ("", [], False)
 
 
-async def test_growing_file_is_followed_when_it_is_renamed(tmp_path: Path) -> None:
+async def test_growing_file_is_still_followed_after_it_is_renamed(tmp_path: Path) -> None:
     part_path = tmp_path / ".kproxy-web-1-1.jsonl.part"
     part_path.write_bytes(line(0))
     async with run_source(TraceSource([part_path])) as viewer:
@@ -94,10 +94,10 @@ async def test_growing_compressed_file_is_followed(tmp_path: Path) -> None:
         assert await viewer.until_lines(5) == lines(0, 5)
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
-async def test_truncated_compressed_file_is_read_up_to_the_cut(tmp_path: Path, pack: object) -> None:
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
+async def test_truncated_compressed_file_is_read_up_to_the_cut(tmp_path: Path, compress: object) -> None:
     expected = [line(second, os.urandom(200).hex()) for second in range(2000)]
-    path = write_file(tmp_path / "torn.jsonl.gz", pack(b"".join(expected))[:-300_000])  # type: ignore[operator]
+    path = write_file(tmp_path / "torn.jsonl.gz", compress(b"".join(expected))[:-300_000])  # type: ignore[operator]
     async with run_source(TraceSource([path])) as viewer:
         await viewer.until(lambda: viewer.source.messages)
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
@@ -105,18 +105,18 @@ async def test_truncated_compressed_file_is_read_up_to_the_cut(tmp_path: Path, p
         actual = [raw + b"\n" for raw in viewer.lines[:-1]]  # the last line is incomplete
         assert 100 < len(actual) < 2000
         assert actual == expected[: len(actual)]
-        [sentence] = viewer.source.messages
-        assert sentence == f"{path}: compressed data ends early; everything before that point was read"
+        [message] = viewer.source.messages
+        assert message == f"{path}: compressed data ends early; everything before that point was read"
 
 
 async def test_damage_in_a_compressed_file_is_reported_once(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(b"".join(line(second, os.urandom(200).hex()) for second in range(500))))
-    packed[-5000] ^= 0xFF
-    path = write_file(tmp_path / "damaged.jsonl.gz", bytes(packed))
+    compressed = bytearray(gzip.compress(b"".join(line(second, os.urandom(200).hex()) for second in range(500))))
+    compressed[-5000] ^= 0xFF
+    path = write_file(tmp_path / "damaged.jsonl.gz", bytes(compressed))
     async with run_source(TraceSource([path])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
-        [sentence] = viewer.source.messages
-        assert "compressed data is damaged" in sentence
+        [message] = viewer.source.messages
+        assert "compressed data is damaged" in message
 
 
 async def test_last_line_without_newline_counts_once_the_file_is_complete(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_running_proxy_is_followed_across_file_rotations(tmp_path: Path) -
         assert (await viewer.until_lines(13))[-1] == line(99)
 
 
-async def test_several_files_are_merged_and_an_unreadable_one_reported_once(tmp_path: Path) -> None:
+async def test_several_files_are_merged_and_an_unreadable_one_is_reported_once(tmp_path: Path) -> None:
     first, second = write_file(tmp_path / "a", line(2)), write_file(tmp_path / "b", line(1))
     loop = tmp_path / "loop.jsonl"
     loop.symlink_to(loop)

@@ -1,4 +1,4 @@
-"""Progress in reading a source."""
+"""Reading a source reports its progress."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def test_progress_of_a_capture_is_unknown(tmp_path: Path) -> None:
     source.close()
 
 
-def test_size_still_to_be_unpacked_is_estimated(tmp_path: Path) -> None:
+def test_remaining_unpacked_size_is_estimated(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl.gz"
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
     path.write_bytes(gzip.compress(plain, 1))
-    packed = UnpackedFile(os.open(path, os.O_RDONLY))
-    assert packed.remaining_bytes == 0
-    last_unpacked = 0
-    while packed.step():
-        unpacked = packed.spool.progress[1]
-        assert unpacked > last_unpacked
-        last_unpacked = unpacked
-        assert 0.8 < (unpacked + packed.remaining_bytes) / len(plain) < 1.2
-    assert packed.remaining_bytes == 0
-    packed.close()
+    unpacked_file = UnpackedFile(os.open(path, os.O_RDONLY))
+    assert unpacked_file.remaining_bytes == 0
+    last_unpacked_bytes = 0
+    while unpacked_file.step():
+        unpacked_bytes = unpacked_file.spool.progress[1]
+        assert unpacked_bytes > last_unpacked_bytes
+        last_unpacked_bytes = unpacked_bytes
+        assert 0.8 < (unpacked_bytes + unpacked_file.remaining_bytes) / len(plain) < 1.2
+    assert unpacked_file.remaining_bytes == 0
+    unpacked_file.close()

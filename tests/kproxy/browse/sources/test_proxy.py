@@ -1,4 +1,4 @@
-"""Watching a running proxy that is lost, found again or replaced by another one."""
+"""A running proxy is watched, also after it is lost, found again or replaced by another one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEEP = 1 << 30
 
 
 class FakeProxy:
-    """A proxy that sends the data that a test queues and records the watch requests."""
+    """A fake proxy that sends the data queued by a test and records watch requests."""
 
     def __init__(self, pid: int, *, restarts: int = 0) -> None:
         self.pid = pid
@@ -60,7 +60,7 @@ async def serve_proxy(path: Path, proxy: FakeProxy) -> AsyncIterator[FakeProxy]:
         finally:
             proxy.to_send.put_nowait(None)
             await proxy.idle.wait()
-    path.unlink(missing_ok=True)  # noqa: ASYNC240  # from Python 3.13 on asyncio removes it
+    path.unlink(missing_ok=True)  # noqa: ASYNC240  # from Python 3.13 on, asyncio removes it
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def _detect_blocking_and_retry_quickly(monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def allow_spool_io(guard: BlockBuster) -> None:
-    """Allow the spool to block: it writes to an unnamed file in the page cache."""
+    """Allow the spool to block, because it only writes to an unnamed file in the page cache."""
     for function_name, function in guard.functions.items():
         if function_name.startswith(("os.", "io.")):
             names = {"append", "_begin", "_directory", "read", "take", "close"}
@@ -120,7 +120,7 @@ async def test_lost_proxy_is_reported_and_a_new_one_is_watched(path: Path) -> No
     def locate() -> Path:
         nonlocal attempts
         attempts += 1
-        assert attempts == 1 or may_locate.wait(20)  # until then the message stays the same
+        assert attempts == 1 or may_locate.wait(20)  # keep the first message until the test has seen it
         return path
 
     source = ProxySource("9092", locate, keep=KEEP)
@@ -147,7 +147,7 @@ async def test_lost_proxy_is_reported_and_a_new_one_is_watched(path: Path) -> No
         assert viewer.lines[5] + b"\n" == line(9, "a-8-1")
 
 
-async def test_reconnecting_to_the_same_proxy_repeats_nothing_and_reports_the_gap(path: Path) -> None:
+async def test_reconnecting_to_the_same_proxy_repeats_no_lines_and_reports_the_gap(path: Path) -> None:
     source = ProxySource("9092", lambda: path, keep=KEEP)
     async with serve_proxy(path, FakeProxy(7)) as proxy, run_source(source) as viewer:
         proxy.to_send.put_nowait(line(1))
@@ -179,7 +179,7 @@ async def test_backlog_of_a_restarted_inspector_is_requested(path: Path) -> None
     assert gap.reason.startswith("the connection to the proxy was lost: no data until ")
 
 
-async def test_proxys_reason_for_closing_the_connection_is_reported(
+async def test_reason_why_the_proxy_closed_the_connection_is_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_FIRST_PAUSE_S", 100)

@@ -1,4 +1,4 @@
-"""The assignment of servers to clusters."""
+"""Servers are assigned to clusters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kproxy.spark.conftest import ENGINE
 from tests.kproxy.spark.files import trace_bytes, write
 from tests.kproxy.spark.sample_lines import finding, request, response
 
-#: proxy, server, the cluster id that it reports, and the brokers that it names.
+#: A proxy, a server, the cluster id that the server reports, and the brokers that it names.
 SightingRow = tuple[str, str, str | None, Sequence[str]]
 
 
@@ -89,7 +89,7 @@ def cluster_names(*sightings: SightingRow) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_assigns_every_server_to_its_cluster(sightings: list[SightingRow], expected: dict[str, str]) -> None:
+def test_every_server_is_assigned_to_its_cluster(sightings: list[SightingRow], expected: dict[str, str]) -> None:
     assert cluster_names(*sightings) == expected
     assert cluster_names(*reversed(sightings)) == expected
 
@@ -126,8 +126,8 @@ def test_cluster_column_is_shown_only_if_there_are_several_clusters(
     write(tmp_path / "b" / "b.jsonl", trace_bytes(*cluster_lines("B", "q", 2)))
     # The filter excludes the lines that contain the cluster id.
     args = ("--job", "latency", "--where", "api=Heartbeat")
-    out = analyze(tmp_path, *args, "--format", "json")
-    rows = [json.loads(line) for line in out.splitlines()]
+    output = analyze(tmp_path, *args, "--format", "json")
+    rows = [json.loads(line) for line in output.splitlines()]
     assert list(rows[0])[-1] == "cluster"
     assert {(row["by"], row["value"], row["responses"], row["cluster"]) for row in rows if row["by"] != "version"} == {
         (by, value, responses, cluster)

@@ -1,4 +1,4 @@
-"""Requests and their responses in Spark."""
+"""Requests are paired with their responses in Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 
 
 def exchange_rows(spark: SparkSession, *lines: Line) -> list[Row]:
-    """Return the response to each request, ordered by member."""
+    """Return the Heartbeat exchanges of the lines, ordered by member."""
     frame = exchanges(with_cluster(table(spark, *lines)), F.col("api") == "Heartbeat")
     return frame.select("member_id", "error", "generation").orderBy("member_id").collect()
 
@@ -43,7 +43,7 @@ def test_response_belongs_to_the_request_at_its_offset(spark: SparkSession) -> N
     assert [(row.member_id, row.error) for row in rows] == [("a", "TWO"), ("b", "ONE"), ("c", None)]
 
 
-def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> None:
+def test_older_traces_are_paired_by_correlation_id_and_time(spark: SparkSession) -> None:
     later_request = request("Heartbeat", at=1, member_id="d", offset=300, connection_id="n-1-2")
     rows = exchange_rows(
         spark, heartbeat_request("a", 0), heartbeat_request("b", 100), error_response("ONE"), later_request
@@ -52,7 +52,7 @@ def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> N
 
 
 @pytest.mark.parametrize(
-    ("connection_id", "run", "node"),
+    ("connection_id", "expected_run", "expected_node"),
     [
         ("web-1-77-5", "web-1-77", "web-1"),
         ("web-77-5", "web-77", "web"),
@@ -61,7 +61,9 @@ def test_older_traces_match_by_correlation_id_and_time(spark: SparkSession) -> N
         ("", "", ""),
     ],
 )
-def test_source_is_read_from_the_connection_id(spark: SparkSession, connection_id: str, run: str, node: str) -> None:
+def test_source_is_read_from_the_connection_id(
+    spark: SparkSession, connection_id: str, expected_run: str, expected_node: str
+) -> None:
     rows = spark.createDataFrame([(connection_id,)], "connection_id string")
     [row] = rows.select(source().alias("run"), source(across_runs=True).alias("node")).collect()
-    assert (row.run, row.node) == (run, node)
+    assert (row.run, row.node) == (expected_run, expected_node)

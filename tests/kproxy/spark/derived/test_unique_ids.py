@@ -1,4 +1,4 @@
-"""Connections that share an id get unique ids."""
+"""Connections that share an id are given unique ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOUR = "file:/t/date=2026-11-21/hour="
 _START, _LATER = "20261121T050000000", "20261121T050001000"
 
 
-def in_files(spark: SparkSession, files: dict[str, list[Line]]) -> DataFrame:
+def table_of_files(spark: SparkSession, files: dict[str, list[Line]]) -> DataFrame:
     tables = (table(spark, *lines).withColumn("file", F.lit(file)) for file, lines in files.items())
     return reduce(DataFrame.unionAll, tables)
 
@@ -66,21 +66,21 @@ def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns
         ),
     ],
 )  # fmt: skip
-def test_connections_that_share_an_id_get_unique_ids(spark: SparkSession, files: dict[str, list[Line]]) -> None:
-    lines = with_unique_ids(in_files(spark, files))
+def test_connections_that_share_an_id_are_given_unique_ids(spark: SparkSession, files: dict[str, list[Line]]) -> None:
+    lines = with_unique_ids(table_of_files(spark, files))
     ids = {(row.client, row.connection_id) for row in lines.select("client", "connection_id").distinct().collect()}
     assert len(ids) == 2 == len({client for client, _ in ids}) == len({name for _, name in ids})
     assert ("10.0.0.9:1", f"vm-1-{_START}-1") in ids
     assert {row.source for row in lines.select(source(across_runs=True).alias("source")).collect()} == {"vm"}
     rows = jobs.find("connections").run(lines).collect()
     assert sum(row["connections"] for row in rows) == 2
-    ahead = jobs.find("slow-exchanges").run(lines).collect()
-    assert [row["ahead"] for row in ahead] == [0, 0]
+    exchange_rows = jobs.find("slow-exchanges").run(lines).collect()
+    assert [row["ahead"] for row in exchange_rows] == [0, 0]
 
 
-def test_handles_a_clock_set_back_between_two_runs(spark: SparkSession) -> None:
+def test_ids_stay_unique_if_the_clock_is_set_back_between_two_runs(spark: SparkSession) -> None:
     files = {"file:/1.jsonl": [*connection(1, at=1)], "file:/2.jsonl": [*connection(2, at=0.9)]}
-    ids = with_unique_ids(in_files(spark, files)).select("client", "connection_id").distinct().collect()
+    ids = with_unique_ids(table_of_files(spark, files)).select("client", "connection_id").distinct().collect()
     assert {tuple(row) for row in ids} == {
         ("10.0.0.9:1", f"vm-1-{_LATER}-1"), ("10.0.0.9:2", "vm-1-20261121T050000900-1"),
     }  # fmt: skip
@@ -88,16 +88,18 @@ def test_handles_a_clock_set_back_between_two_runs(spark: SparkSession) -> None:
 
 def test_restarted_inspector_keeps_the_connection_id(spark: SparkSession) -> None:
     reopened = open_(at=0.05, midstream=True, connection_id="vm-1-1", client="10.0.0.9:1")
-    lines = in_files(spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [reopened, *connection(1, at=0)][2:]})
+    lines = table_of_files(
+        spark, {"file:/1": [*connection(1, at=0)][:1], "file:/2": [reopened, *connection(1, at=0)][2:]}
+    )
     assert {row.connection_id for row in with_unique_ids(lines).collect()} == {"vm-1-1"}
 
 
-def test_connection_ids_that_are_unique_are_unchanged(spark: SparkSession) -> None:
+def test_unique_connection_ids_are_unchanged(spark: SparkSession) -> None:
     lines = table(spark, *connection(1, at=0), *connection(2, at=0, connection_id="vm-1-2"))
     assert with_unique_ids(lines) is lines
 
 
-def test_midstream_line_continues_only_a_connection_with_equal_endpoints() -> None:
+def test_midstream_line_continues_only_a_connection_with_the_same_endpoints() -> None:
     first, restarted = Opened(1_000, "a", False, "c:1", "s"), Opened(2_000, "b", True, "c:1", "s")
     reopened, other = Opened(3_000, "c", False, "c:1", "s"), Opened(4_000, "d", True, "c:2", "s")
     assert [name for _, name in identify_connections("vm-1-7", [other, reopened, restarted, first])] == [

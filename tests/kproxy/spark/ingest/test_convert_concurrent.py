@@ -1,4 +1,4 @@
-"""Concurrent runs of convert on one table, and the repair of tables written without a lock."""
+"""Concurrent runs of convert share one table, and tables written without a lock can be repaired."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _LINES = 8000
 _DEADLINE_S = 400
 
 
-def trace(folder: Path, number: int) -> Path:
+def write_trace(folder: Path, number: int) -> Path:
     """Write a trace of 3 lines, whose connection id contains `number`."""
     lines = (request(at=number * 3600 + index, connection_id=f"n-1-{number}", offset=index) for index in range(3))
     return write(folder / f"{number}.jsonl", trace_bytes(*lines) + b"no line\n" * 2)
 
 
-def add(spark: SparkSession, traces: Path, table: Path) -> list[int]:
-    """Convert new files; return the number of files of each batch."""
+def convert_new_files(spark: SparkSession, traces: Path, table: Path) -> list[int]:
+    """Convert new files; return the number of files in each batch."""
     return [
         len(batch.files) for batch in convert(spark, find_files(spark, [str(traces)]), str(table), CaptureOptions())
     ]
 
 
 def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
-    """Return the number of lines of each connection."""
+    """Return the number of lines per connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
 
-def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_concurrent_converts_write_every_line_once_even_if_one_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     expected = sample_fleet.write(tmp_path / "in", _LINES)
     table = tmp_path / "table"
     command = [sys.executable, "-m", "kproxy", "analyze", "convert", str(tmp_path / "in"), "--out", str(table)]
@@ -63,7 +63,7 @@ def test_concurrent_converts_with_a_kill_write_every_line_once(spark: SparkSessi
             with log.open("wb") as file:
                 runs.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
         deadline = time.monotonic() + _DEADLINE_S
-        # The run that writes does not wait; the others may still be starting.
+        # The run that holds the lock writes immediately; the other runs may still be starting.
         while not (table / "_lock").exists() or not (holders := _lock_holders(table / "_lock", runs)):
             assert time.monotonic() < deadline, [log.read_text() for log in logs]
             assert all(run.poll() is None for run in runs), [log.read_text() for log in logs]
@@ -105,7 +105,7 @@ def test_second_run_waits_and_adds_only_new_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
-    trace(traces, 0), trace(traces, 1)
+    write_trace(traces, 0), write_trace(traces, 1)
     files = find_files(spark, [str(traces)])
     with _hold_lock(tmp_path / "table" / "_lock") as release:
         waits: list[str] = []
@@ -113,7 +113,7 @@ def test_second_run_waits_and_adds_only_new_files(
         def release_and_convert() -> None:
             waits.append("waiting")
             release()
-            add(spark, traces, tmp_path / "other")
+            convert_new_files(spark, traces, tmp_path / "other")
             for name in ("batch=1", "_files"):
                 shutil.copytree(tmp_path / "other" / name, table / name)
 
@@ -124,7 +124,7 @@ def test_second_run_waits_and_adds_only_new_files(
 
 @contextmanager
 def _hold_lock(lock: Path) -> Iterator[object]:
-    """Start a process that holds a lock, and yield a function that ends it."""
+    """Start a process that holds a lock, and yield a function that kills it."""
     lock.parent.mkdir(parents=True)
     script = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
@@ -141,16 +141,16 @@ def _hold_lock(lock: Path) -> Iterator[object]:
 
 
 @pytest.fixture
-def damaged(spark: SparkSession, tmp_path: Path) -> Path:
-    """Return a table after two runs without a lock, whose batch 2 has the rows and records of both."""
+def damaged_table(spark: SparkSession, tmp_path: Path) -> Path:
+    """Return a table after two runs without a lock, whose batch 2 contains the rows and records of both runs."""
     table = tmp_path / "table"
-    trace(tmp_path / "in", 0)
-    add(spark, tmp_path / "in", table)
+    write_trace(tmp_path / "in", 0)
+    convert_new_files(spark, tmp_path / "in", table)
     for number in (1, 2):
-        trace(tmp_path / "in", number)
+        write_trace(tmp_path / "in", number)
     shutil.copytree(table, tmp_path / "other")
     for converted_table in (table, tmp_path / "other"):
-        assert add(spark, tmp_path / "in", converted_table) == [2]
+        assert convert_new_files(spark, tmp_path / "in", converted_table) == [2]
     for name in ("batch=2", "_files/batch=2"):
         shutil.copytree(tmp_path / "other" / name, table / name, dirs_exist_ok=True)
     return table
@@ -159,14 +159,14 @@ def damaged(spark: SparkSession, tmp_path: Path) -> Path:
 def test_table_with_duplicate_lines_must_be_repaired(
     spark: SparkSession,
     tmp_path: Path,
-    damaged: Path,
+    damaged_table: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     error = (
-        f"kproxy: {damaged} has duplicate lines, because two runs of convert wrote to it at once: "
-        f"run kproxy analyze convert --repair --out {damaged}\n"
+        f"kproxy: {damaged_table} has duplicate lines, because two runs of convert wrote to it at once: "
+        f"run kproxy analyze convert --repair --out {damaged_table}\n"
     )
     traces = str(tmp_path / "in")
 
@@ -174,55 +174,60 @@ def test_table_with_duplicate_lines_must_be_repaired(
         capfd.readouterr()
         return main(["analyze", "--engine", "spark", *args]), capfd.readouterr().err
 
-    assert run("--job", "latency", str(damaged)) == (2, error)
-    assert run("convert", traces, "--out", str(damaged)) == (2, error)
-    record = next((damaged / "_files" / "batch=2").glob("*.json"))
-    record.unlink()  # now the record is valid, but the rows are in the table twice
-    for read_lines in (lambda: read_table(spark, str(damaged)), lambda: follow_lines(spark, [str(damaged)])):
+    assert run("--job", "latency", str(damaged_table)) == (2, error)
+    assert run("convert", traces, "--out", str(damaged_table)) == (2, error)
+    record = next((damaged_table / "_files" / "batch=2").glob("*.json"))
+    record.unlink()  # now the record is valid, but the table contains the rows twice
+    for read_lines in (
+        lambda: read_table(spark, str(damaged_table)),
+        lambda: follow_lines(spark, [str(damaged_table)]),
+    ):
         with pytest.raises(UserError, match="has duplicate lines"):
             read_lines()
-    assert run("convert", "--repair", "--out", str(damaged)) == (
+    assert run("convert", "--repair", "--out", str(damaged_table)) == (
         0,
-        f"6 lines were removed from 1 batches of {damaged}\n",
+        f"6 lines were removed from 1 batches of {damaged_table}\n",
     )
-    assert count_lines(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
-    assert [(batch.lines, len(batch.files)) for batch in batches(spark, str(damaged)) or ()] == [(3, 1), (6, 2)]
-    assert run("convert", traces, "--out", str(damaged)) == (
+    assert count_lines(spark, damaged_table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert [(batch.lines, len(batch.files)) for batch in batches(spark, str(damaged_table)) or ()] == [(3, 1), (6, 2)]
+    assert run("convert", traces, "--out", str(damaged_table)) == (
         0,
-        f"0 of 3 files were new: 0 lines added to {damaged}\n",
+        f"0 of 3 files were new: 0 lines added to {damaged_table}\n",
     )
-    assert run("convert", "--repair", "--out", str(damaged)) == (0, f"{damaged} has no duplicate lines\n")
+    assert run("convert", "--repair", "--out", str(damaged_table)) == (0, f"{damaged_table} has no duplicate lines\n")
 
 
-def test_repair_rereads_files_of_a_batch_that_lost_lines(spark: SparkSession, tmp_path: Path, damaged: Path) -> None:
-    for path in (damaged / "batch=2").glob("date=*/hour=07/*.parquet"):
+def test_repair_rereads_files_of_a_batch_that_lost_lines(
+    spark: SparkSession, tmp_path: Path, damaged_table: Path
+) -> None:
+    for path in (damaged_table / "batch=2").glob("date=*/hour=07/*.parquet"):
         path.unlink()
-    shutil.copytree(damaged, tmp_path / "elsewhere")
-    [repaired] = repair(spark, str(damaged))
+    shutil.copytree(damaged_table, tmp_path / "elsewhere")
+    [repaired] = repair(spark, str(damaged_table))
     assert (repaired.lost, [Path(uri).name for uri in repaired.again]) == (True, ["1.jsonl", "2.jsonl"])
-    assert count_lines(spark, damaged) == {"n-1-0": 3}
-    assert add(spark, tmp_path / "in", damaged) == [2]
-    assert count_lines(spark, damaged) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
+    assert count_lines(spark, damaged_table) == {"n-1-0": 3}
+    assert convert_new_files(spark, tmp_path / "in", damaged_table) == [2]
+    assert count_lines(spark, damaged_table) == {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     shutil.rmtree(tmp_path / "in")
     [repaired] = repair(spark, str(tmp_path / "elsewhere"))
     assert (repaired.lost, repaired.again) == (True, [])
     assert count_lines(spark, tmp_path / "elsewhere") == {"n-1-0": 3, "n-1-1": 3}
 
 
-def test_runs_without_a_lock_keep_separate_batches_and_count_a_file_once(
+def test_runs_without_a_lock_write_separate_batches_and_count_a_file_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on an object store, the second run does not see the files of the first."""
+    """As on an object store, the second run does not see the files of the first run."""
     traces, table = tmp_path / "in", tmp_path / "table"
     monkeypatch.setattr("kproxy.spark.ingest.locks.local_folder", lambda *_: None)
     monkeypatch.setattr(converting, "is_one_machine", lambda _: False)
-    trace(traces, 0), trace(traces, 1)
-    assert add(spark, traces, table) == [2]
+    write_trace(traces, 0), write_trace(traces, 1)
+    assert convert_new_files(spark, traces, table) == [2]
     traces.joinpath("0.jsonl").rename(tmp_path / "0.jsonl")
-    trace(traces, 2)
+    write_trace(traces, 2)
     with monkeypatch.context() as patch:
         patch.setattr(converting, "batches", lambda *_: None)
-        assert add(spark, traces, table) == [2]
+        assert convert_new_files(spark, traces, table) == [2]
     expected = {"n-1-0": 3, "n-1-1": 3, "n-1-2": 3}
     numbers = {batch.number for batch in batches(spark, str(table)) or ()}
     assert len(numbers) == 2

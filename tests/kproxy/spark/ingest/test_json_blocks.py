@@ -1,4 +1,4 @@
-"""Parsing whole blocks with Arrow yields the same rows as parsing line by line, which special lines still need."""
+"""Parsing whole blocks with Arrow yields the same rows as parsing line by line, which unusual lines still need."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def rows_line_by_line(block: bytes) -> pa.Table:
 
 
 @pytest.mark.parametrize("block", [LINES, LINES * 100, LINES[:-1], TRACE_1.read_bytes(), b""])
-def test_block_has_the_rows_of_its_lines(block: bytes) -> None:
+def test_block_yields_the_same_rows_as_its_lines(block: bytes) -> None:
     if block:
         assert rows_of(block).combine_chunks().equals(rows_line_by_line(block).combine_chunks())
     else:
         assert list(Batches(ROW).of_block(block, "file:/x")) == []
 
 
-def test_parses_ordinary_lines_together() -> None:
+def test_ordinary_lines_are_parsed_together() -> None:
     table = parse_block(LINES)
     assert table is not None
     assert table["kind"].to_pylist() == ["request", "response", "close", "response"]
 
 
 @pytest.mark.parametrize(
-    "special",
+    "special_line",
     [
         b"no JSON", b"{}", b"[]", b"", b" ", FIRST + b" " + FIRST, FIRST[:-1], b'{"kind":"request"}', b"\xff" + FIRST,
         FIRST.replace(b'"v":1', b'"v":99'), FIRST.replace(b'"kind":"request"', b'"kind":"other"'),
@@ -59,25 +59,25 @@ def test_parses_ordinary_lines_together() -> None:
     ],
 )  # fmt: skip
 def test_block_with_a_special_line_is_parsed_line_by_line(
-    special: bytes,
+    special_line: bytes,
 ) -> None:
-    block = LINES + special + b"\n" + LINES * 20
+    block = LINES + special_line + b"\n" + LINES * 20
     assert parse_block(block) is None
     rows = rows_of(block)
     lines = rows.filter(rows["kind"].is_valid())
     assert lines.num_rows >= 84
-    has_body = b"body" in special
+    has_body = b"body" in special_line
     assert (lines["body"].null_count < lines.num_rows) is has_body
-    assert rows["corrupt"].null_count == rows.num_rows - (not has_body and bool(special.strip()))
+    assert rows["corrupt"].null_count == rows.num_rows - (not has_body and bool(special_line.strip()))
 
 
-def test_rejects_a_block_whose_values_do_not_match_its_lines() -> None:
+def test_block_whose_values_do_not_match_its_lines_is_not_parsed() -> None:
     half = FIRST.index(b",") + 1
     assert parse_block(FIRST + FIRST + b"\n" + FIRST[:half] + b"\n" + FIRST[half:] + b"\n") is None
 
 
 @pytest.mark.parametrize("piece_size", [1, 100, 333, 1000])
-def test_pieces_of_a_file_contain_every_line_once(tmp_path: Path, piece_size: int) -> None:
+def test_pieces_of_a_file_together_contain_every_line_once(tmp_path: Path, piece_size: int) -> None:
     data = trace_bytes(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
     path = tmp_path / "a.jsonl"
     path.write_bytes(data)

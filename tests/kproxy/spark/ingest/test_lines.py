@@ -1,4 +1,4 @@
-"""The selection of lines for an analysis: from tables, traces and captures, and by time."""
+"""Lines are selected for an analysis from tables, traces and captures, and by time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kproxy.spark.sample_lines import request
 
 _HOUR = 3600
 _TEMPORARY_FOLDER = re.compile("file:(.*/kproxy-analyze-[^/]*)")
-#: One line per hour from 2026-11-21T05:30 on, with its index as offset.
+#: One line per hour from 2026-11-21T05:30 on, with its index as its offset.
 LINES = [request(at=(number + 0.5) * _HOUR, offset=number) for number in range(48)]
 
 
@@ -58,23 +58,25 @@ def offsets(rows: DataFrame) -> list[int]:
         (Period(november(22, 9), november(21, 9)), ()),
     ],
 )
-def test_period_selects_its_lines(spark: SparkSession, table: str, period: Period, expected: Iterable[int]) -> None:
+def test_period_selects_the_lines_within_it(
+    spark: SparkSession, table: str, period: Period, expected: Iterable[int]
+) -> None:
     assert offsets(read_table(spark, table).where(period.column())) == list(expected)
 
 
-def test_reads_only_the_partitions_of_a_period(
+def test_only_the_partitions_of_a_period_are_read(
     spark: SparkSession, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    copy = Path(shutil.copytree(table, tmp_path / "table"))
-    for file in copy.glob("batch=1/date=*/hour=*/*.parquet"):
+    table_copy = Path(shutil.copytree(table, tmp_path / "table"))
+    for file in table_copy.glob("batch=1/date=*/hour=*/*.parquet"):
         if file.parent.name not in ("hour=23", "hour=00"):
             file.write_bytes(b"no Parquet: whoever opens it fails")
     period = Period(november(21, 23, 30), november(22, 0, 31))
-    rows = read_table(spark, str(copy), may_have=period.may_have).where(period.column())
+    rows = read_table(spark, str(table_copy), may_have=period.may_have).where(period.column())
     assert offsets(rows) == [18, 19]
     if ENGINE == "embedded":
         return
-    rows = read_table(spark, str(copy)).where(period.column())  # by Spark itself
+    rows = read_table(spark, str(table_copy)).where(period.column())  # now Spark itself selects the partitions
     assert offsets(rows) == [18, 19]
     rows.explain()
     filters = re.search(r"PartitionFilters: \[(.*)", capsys.readouterr().out)
@@ -92,15 +94,15 @@ def test_reads_only_the_partitions_of_a_period(
         ("/t/2026-11-21.jsonl", True),
     ],
 )
-def test_does_not_open_files_of_other_hours(path: str, expected: bool) -> None:
+def test_files_of_other_hours_are_not_opened(path: str, expected: bool) -> None:
     assert Period(november(21, 6, 30), november(21, 9)).may_have(path) is expected
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_reads_tables_traces_and_captures_together(
+def test_tables_traces_and_captures_are_read_together(
     spark: SparkSession, table: str, tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lines stay in memory if they are few, and are otherwise written to files."""
+    """Few lines stay in memory; otherwise, lines are written to files."""
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if in_memory else 0)
     write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", trace_bytes(request(offset=100))[:-1] + b"\n{")
     write(
@@ -126,11 +128,11 @@ def test_reads_tables_traces_and_captures_together(
         assert offsets(opened.rows) == []
 
 
-def test_sample_has_complete_connections_and_is_in_every_larger_sample(spark: SparkSession, tmp_path: Path) -> None:
+def test_sample_has_whole_connections_and_is_part_of_any_larger_sample(spark: SparkSession, tmp_path: Path) -> None:
     lines = [request(connection_id=f"proxy-1-{number // 2}", offset=number) for number in range(400)]
     write(tmp_path / "a.jsonl", trace_bytes(*lines))
     with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()) as opened:
-        smaller, larger = (set(offsets(opened.rows.where(sampled(share)))) for share in (0.2, 0.5))
+        smaller, larger = (set(offsets(opened.rows.where(sampled(fraction)))) for fraction in (0.2, 0.5))
         assert offsets(opened.rows.where(sampled(1))) == list(range(400))
     assert smaller < larger
     assert all(number ^ 1 in larger for number in larger)
@@ -139,14 +141,16 @@ def test_sample_has_complete_connections_and_is_in_every_larger_sample(spark: Sp
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="it is no cluster")
-def test_rejects_missing_traces_and_traces_that_a_cluster_cannot_read(
+def test_missing_traces_and_traces_that_a_cluster_cannot_read_are_rejected(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserError), open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()):
         pass
-    get = spark.conf.get
-    master = {"spark.master": "spark://elsewhere:7077"}
-    monkeypatch.setattr(type(spark.conf), "get", lambda _, name, *default: master.get(name) or get(name, *default))
+    original_get = spark.conf.get
+    cluster_settings = {"spark.master": "spark://elsewhere:7077"}
+    monkeypatch.setattr(
+        type(spark.conf), "get", lambda _, name, *default: cluster_settings.get(name) or original_get(name, *default)
+    )
     with (
         pytest.raises(UserError, match="kproxy analyze convert"),
         open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),
@@ -155,7 +159,7 @@ def test_rejects_missing_traces_and_traces_that_a_cluster_cannot_read(
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_trace_of_blank_lines_has_no_lines(
+def test_trace_of_blank_lines_is_empty(
     spark: SparkSession, tmp_path: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if in_memory else 0)

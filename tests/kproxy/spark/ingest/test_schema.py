@@ -1,4 +1,4 @@
-"""The schema matches the definition of a trace, and reads every line of all trace formats so far."""
+"""The schema matches the definition of a trace, and reads every line of all trace formats up to now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _spark_type(schema: dict[str, Any], definitions: dict[str, Any], inside: tup
         name = schema["$ref"].rpartition("/")[2]
         fields = definitions[name]["properties"]
         if f"#/$defs/{name}" in str(fields):
-            return T.StringType()  # a recursive type
+            return T.StringType()  # the type is recursive
         return T.StructType([T.StructField(field, _spark_type(inner, definitions)) for field, inner in fields.items()])
     if schema.get("type") == "array":
         return T.ArrayType(_spark_type(schema.get("items") or schema["prefixItems"][0], definitions))
@@ -47,7 +47,7 @@ def test_schema_has_exactly_the_columns_of_all_line_types() -> None:
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz", "trace.jsonl.zst"])
-def test_reads_the_sample_trace_completely(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_sample_trace_is_read_completely(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, TRACE_1.read_bytes())
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions())
     assert lines_in(rows) == parse_lines(TRACE_1.read_text().splitlines())
@@ -65,7 +65,9 @@ FUTURE_LINES = b"""
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "trace.jsonl.gz"])
-def test_ignores_new_columns_and_keeps_unknown_lines_as_corrupt(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_new_columns_are_ignored_and_unknown_lines_kept_as_corrupt(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     path = write(tmp_path / name, FUTURE_LINES)
     rows = read_files(spark, find_files(spark, [str(path)]), CaptureOptions()).cache()
     gap, close = rows.where("corrupt is null").orderBy("kind", ascending=False).collect()

@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables, if SPARK_CONF_DIR adds their packages to the session (see docs/spark.md)."""
+"""Delta and Iceberg tables are tested if SPARK_CONF_DIR adds their packages to the session (see docs/spark.md)."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def table_format(request: pytest.FixtureRequest, spark: SparkSession) -> str:
     return name
 
 
-def trace(folder: Path, number: int, *, lines: int = 3) -> Path:
-    """Write a trace of two hours of its own, whose connection id contains `number`."""
+def write_trace(folder: Path, number: int, *, lines: int = 3) -> Path:
+    """Write a trace of two consecutive hours, whose connection id contains `number`."""
     requests = (
         request(at=(number + index % 2) * _HOUR, connection_id=f"n-1-{number}", offset=index) for index in range(lines)
     )
     return write(folder / f"{number:02d}.jsonl", trace_bytes(*requests) + b"no line\n")
 
 
-def add(spark: SparkSession, traces: Path, table: Path, table_format: str | None = None) -> list[int]:
-    """Convert new files; return the number of files of each batch."""
+def convert_new_files(spark: SparkSession, traces: Path, table: Path, table_format: str | None = None) -> list[int]:
+    """Convert new files; return the number of files in each batch."""
     files = find_files(spark, [str(traces)])
     return [len(batch.files) for batch in convert(spark, files, str(table), CaptureOptions(), form=table_format)]
 
 
 def count_lines(spark: SparkSession, table: Path) -> dict[str, int]:
-    """Return the number of lines of each connection."""
+    """Return the number of lines per connection."""
     rows = read_table(spark, str(table)).groupBy("connection_id").count().collect()
     return {row["connection_id"]: row["count"] for row in rows}
 
@@ -59,25 +59,25 @@ def count_visible_rows(spark: SparkSession, table: Path, table_format: str) -> i
     return spark.read.format(table_format).load(str(table)).where("corrupt is null").count()
 
 
-def test_table_has_the_lines_of_its_files(spark: SparkSession, tmp_path: Path, table_format: str) -> None:
+def test_table_contains_the_lines_of_its_input_files(spark: SparkSession, tmp_path: Path, table_format: str) -> None:
     table = tmp_path / "a `table`"
     write(tmp_path / "in" / "a.jsonl", TRACE_1.read_bytes())
-    assert add(spark, tmp_path / "in", table, table_format) == [1]
+    assert convert_new_files(spark, tmp_path / "in", table, table_format) == [1]
     rows = read_table(spark, str(table))
     assert [(field.name, field.dataType) for field in rows.schema] == [
         (column.name, column.dataType) for column in TABLE
     ]
     assert lines_in(rows) == parse_lines(TRACE_1.read_text().splitlines())
     assert count_visible_rows(spark, table, table_format) == rows.count()
-    trace(tmp_path / "in", 1)
-    assert add(spark, tmp_path / "in", table) == [1]  # in its own format
-    assert add(spark, tmp_path / "in", table, table_format) == []
+    write_trace(tmp_path / "in", 1)
+    assert convert_new_files(spark, tmp_path / "in", table) == [1]  # the table keeps its format
+    assert convert_new_files(spark, tmp_path / "in", table, table_format) == []
     assert count_lines(spark, table)["n-1-1"] == 3
     assert [(batch.number, batch.corrupt, batch.form) for batch in batches(spark, str(table)) or ()] == [
         (1, 0, table_format), (2, 1, table_format),
     ]  # fmt: skip
     with pytest.raises(UserError, match=f"is a {table_format} table: write parquet to another directory"):
-        add(spark, tmp_path / "in", table, table_storage.PARQUET)
+        convert_new_files(spark, tmp_path / "in", table, table_storage.PARQUET)
 
 
 def test_killed_run_neither_loses_nor_duplicates_lines(
@@ -85,17 +85,17 @@ def test_killed_run_neither_loses_nor_duplicates_lines(
 ) -> None:
     traces, table = tmp_path / "in", tmp_path / "table"
     monkeypatch.setattr(converting, "BATCH_BYTES", 1)  # one batch per file
-    trace(traces, 1)
-    assert add(spark, traces, table, table_format) == [1]
-    shutil.rmtree(table / "_files")  # killed before the first record
+    write_trace(traces, 1)
+    assert convert_new_files(spark, traces, table, table_format) == [1]
+    shutil.rmtree(table / "_files")  # as if killed before the first record was written
     assert batches(spark, str(table)) is None
-    assert add(spark, traces, table, table_format) == [1]
-    trace(traces, 5)
-    assert add(spark, traces, table) == [1]
+    assert convert_new_files(spark, traces, table, table_format) == [1]
+    write_trace(traces, 5)
+    assert convert_new_files(spark, traces, table) == [1]
     shutil.rmtree(table / "_files" / "batch=2")
     assert count_lines(spark, table) == {"n-1-1": 3}
-    trace(traces, 3)  # now the first trace, with lines of other hours
-    assert add(spark, traces, table) == [1, 1]
+    write_trace(traces, 3)  # this trace now comes first; its lines are from other hours
+    assert convert_new_files(spark, traces, table) == [1, 1]
     assert count_lines(spark, table) == {"n-1-1": 3, "n-1-3": 3, "n-1-5": 3}
     assert count_visible_rows(spark, table, table_format) == 9
 
@@ -103,7 +103,7 @@ def test_killed_run_neither_loses_nor_duplicates_lines(
 def test_table_of_an_earlier_release_accepts_new_columns(
     spark: SparkSession, tmp_path: Path, table_format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Columns in structs inside arrays are also added; until then they are null."""
+    """Columns in structs inside arrays are also added, and are null until then."""
     table = str(tmp_path / "table")
     rows = sample_lines.table(spark, response(topics=[TopicEntry("orders", lag=3)]))
     topic = TABLE["topics"].dataType.elementType
@@ -128,8 +128,8 @@ def test_invalid_format_is_reported_in_one_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    traces, table = str(trace(tmp_path / "in", 1).parent), str(tmp_path / "table")
-    add(spark, tmp_path / "in", tmp_path / "table")
+    traces, table = str(write_trace(tmp_path / "in", 1).parent), str(tmp_path / "table")
+    convert_new_files(spark, tmp_path / "in", tmp_path / "table")
     messages = {
         ("convert", traces, "--out", table, "--format", "json"): "convert supports --format parquet, delta, iceberg",
         (table, "--format", "delta", "--out", table): "--format delta works only with convert",
@@ -143,13 +143,16 @@ def test_invalid_format_is_reported_in_one_sentence(
         ): f"{table} is a parquet table: write delta to another",
     }
     if not spark.conf.get("spark.jars.packages", ""):
-        new = ("convert", traces, "--out", f"{table}2", "--format")
+        convert_to_new_table = ("convert", traces, "--out", f"{table}2", "--format")
         package = "; add its package: --conf spark.jars.packages="
-        messages |= {(*new, table_format): package for table_format in (table_storage.DELTA, table_storage.ICEBERG)}
+        messages |= {
+            (*convert_to_new_table, table_format): package
+            for table_format in (table_storage.DELTA, table_storage.ICEBERG)
+        }
     for args, message in messages.items():
         capfd.readouterr()
         assert main(["analyze", "--engine", "spark", *args]) == 2
-        out, err = capfd.readouterr()
-        assert (out, err.count("\n")) == ("", 1)
-        assert message in err
-        assert "org.apache.spark." not in err
+        output, error_output = capfd.readouterr()
+        assert (output, error_output.count("\n")) == ("", 1)
+        assert message in error_output
+        assert "org.apache.spark." not in error_output

@@ -1,4 +1,4 @@
-"""Lines that the tests of several jobs use."""
+"""Lines that are used in the tests of several jobs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ CLIENTS = (
 
 @pytest.fixture(scope="session")
 def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
-    """Return the sessions of real clients with real brokers, as TABLE."""
+    """Return the traffic of real clients with real brokers, as TABLE."""
     paths = [str(DATA / "pcap" / f"{name}.pcap.gz") for name in CLIENTS]
     return convert_files(spark, paths, tmp_path_factory.mktemp("real"))

@@ -41,7 +41,7 @@ def responses_in_hour(hour: int, latency_us: int, failed: int = 0, **columns: An
     ]
 
 
-def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> None:
+def test_hour_that_differs_from_other_days_is_reported(spark: SparkSession) -> None:
     lines: list[Line] = [open_(at=0), close(at=LAST_DAY + 3 * HOUR)]
     for day in range(7):
         at, is_last = day * DAY, day == 6
@@ -62,21 +62,21 @@ def test_reports_an_hour_that_differs_from_other_days(spark: SparkSession) -> No
         *((*view, at_six, "no requests, usually 0.034 a second", 4) for view in views),
     ]
     assert {row["api"] for row in rows} == {"Fetch"}
-    p99, share, rate = rows[0], rows[3], rows[6]
+    p99, error_share, rate = rows[0], rows[3], rows[6]
     assert (p99["measure"], p99["actual"], p99["usual"]) == ("p99", 61_000, 10_250)
     assert p99["deviation"] == pytest.approx((61_000 - 10_250) / 2050, abs=1e-3)  # the scale is a fifth
-    assert (share["measure"], share["actual"], share["usual"]) == ("errors", 0.2, 0.005)
-    assert share["deviation"] == 19.5
+    assert (error_share["measure"], error_share["actual"], error_share["usual"]) == ("errors", 0.2, 0.005)
+    assert error_share["deviation"] == 19.5
     assert (rate["measure"], rate["actual"], rate["usual"]) == ("rate", 0, pytest.approx(123.5 / HOUR, rel=0.01))
     assert rate["deviation"] == pytest.approx(-10, rel=0.01)
 
 
-def test_ignores_a_last_hour_that_was_observed_too_briefly(spark: SparkSession) -> None:
+def test_last_hour_that_was_observed_too_briefly_is_ignored(spark: SparkSession) -> None:
     days = [requests_in_hour(day * DAY, 60) for day in range(6)]
-    enough = [*(line for day in days for line in day), close(at=6 * DAY)]
-    last = requests_in_hour(6 * DAY, 6000)
-    assert anomalies(table(spark, *enough, *last[:800])).isEmpty()
-    assert anomalies(table(spark, *enough, *last)).count() == 3
+    usual_days = [*(line for day in days for line in day), close(at=6 * DAY)]
+    last_hour = requests_in_hour(6 * DAY, 6000)
+    assert anomalies(table(spark, *usual_days, *last_hour[:800])).isEmpty()
+    assert anomalies(table(spark, *usual_days, *last_hour)).count() == 3
 
 
 def weekly_requests(week_count: int, requests_at: Callable[[datetime], int]) -> list[Line]:
@@ -106,7 +106,7 @@ def test_repeating_weeks_have_no_anomalies(spark: SparkSession) -> None:
     assert anomalies(table(spark, *weekly_requests(2, requests_at))).isEmpty()
 
 
-def test_compares_with_the_same_weekday_if_known(spark: SparkSession) -> None:
+def test_rates_are_compared_with_the_same_weekday_if_known(spark: SparkSession) -> None:
     """A Monday without its batch differs only from other Mondays."""
     monday = datetime(2026, 12, 14, 11, tzinfo=UTC)
     lines = weekly_requests(
@@ -150,16 +150,18 @@ def test_amount_formats_numbers_of_every_size(spark: SparkSession) -> None:
     assert [row[0] for row in rows.collect()] == expected
 
 
-def regular_requests(begin: float, end: float, api: str, every: float = 12, **columns: Any) -> list[Line]:
+def regular_requests(begin: float, end: float, api: str, interval_s: float = 12, **columns: Any) -> list[Line]:
     """Return requests at regular intervals between two times."""
-    return [request(api, at=begin + number * every, **columns) for number in range(int((end - begin) / every))]
+    return [
+        request(api, at=begin + number * interval_s, **columns) for number in range(int((end - begin) / interval_s))
+    ]
 
 
-def test_compares_only_observed_times(spark: SparkSession) -> None:
-    """Every API is a separate case with its own proxies."""
+def test_only_observed_times_are_compared(spark: SparkSession) -> None:
+    """Each API is a separate case with its own proxies."""
 
     def scheduled(api: str, day: int, begin: float = 0, end: float = HOUR) -> list[Line]:
-        """Return lines of an hour in which most requests come early."""
+        """Return the lines of an hour in which most requests are sent early."""
         early_end, late_end, columns = day * DAY + 1200, day * DAY + end, {"connection_id": f"{api}-1-1"}
         return [
             *regular_requests(day * DAY + begin, early_end, api, 3, **columns),
@@ -181,7 +183,7 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
             lines += scheduled(api, day)
         for api in ("Heartbeat", "Metadata", "ListOffsets"):
             lines += through_proxies(api, day, "a", "b")
-    # A first hour, a last hour, an hour with a gap, and a last hour that has more requests than that part usually has.
+    # A first hour, a last hour, an hour with a gap, and a last hour whose observed part has more requests than usual.
     for api in ("Fetch", "Produce"):
         at, columns = 7 * DAY, {"connection_id": f"{api}-2-1"}
         lines += [*scheduled(api, 0, begin=1100), *scheduled(api, 6, end=1500)]
@@ -189,7 +191,7 @@ def test_compares_only_observed_times(spark: SparkSession) -> None:
             *regular_requests(at, at + 900, api, 3, **columns),
             *regular_requests(at + 2400, at + HOUR, api, 60, **columns),
         ]
-    lines += regular_requests(6 * DAY, 6 * DAY + 1200, "Produce", every=1, connection_id="Produce-1-2")
+    lines += regular_requests(6 * DAY, 6 * DAY + 1200, "Produce", interval_s=1, connection_id="Produce-1-2")
     # One proxy is missing, one is new, and one is present without its client.
     lines += [*through_proxies("Heartbeat", 6, "a"), *through_proxies("Metadata", 6, "a", "b", "c")]
     lines += through_proxies("ListOffsets", 6, "a")
@@ -225,14 +227,14 @@ def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
     assert (row[0], row[1]) == (row[2], row[3])
 
 
-def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> None:
-    """The sessions of real clients are stretched to an hour and repeated for seven days; on the last, Fetch is slow."""
+def test_anomalies_of_a_bad_day_of_real_clients_are_found(real: DataFrame) -> None:
+    """Real client sessions are stretched to an hour and repeated for seven days; on the last day, Fetch is slow."""
     is_last = F.col("day") == 6
     at = F.timestamp_micros(
         BEGIN_NS // 1000 + F.pmod(F.unix_micros("ts") * 40, F.lit(HOUR * 1_000_000)) + F.col("day") * DAY * 1_000_000
     )
     error = F.struct(F.lit("error_code").alias("path"), F.lit(6).cast("long").alias("code"), F.lit("X").alias("name"))
-    failed = F.array(F.when(is_last, error))  # in Sail, its type differs from that of an array without nulls
+    failed = F.array(F.when(is_last, error))  # in Sail, the type differs from that of an array without nulls
     lines = (
         real.crossJoin(real.sparkSession.range(7).withColumnRenamed("id", "day"))
         .withColumns(
@@ -256,7 +258,7 @@ def test_finds_the_anomalies_of_a_bad_day_of_real_clients(real: DataFrame) -> No
 
 
 def _observed_seconds(lines: list[Any]) -> dict[tuple[str, int], float]:
-    """Return seconds by source and ten-minute slot: from each line to the next of its source, unless that is late."""
+    """Return observed seconds by source and ten-minute slot; pauses between lines longer than a slot do not count."""
     seconds: dict[tuple[str, int], float] = defaultdict(float)
     times: dict[str, list[float]] = defaultdict(list)
     for line in lines:
@@ -297,21 +299,21 @@ def _expected_rows(lines: list[Any]) -> list[dict[str, Any]]:
                 failed[subject][at // HOUR * HOUR].append(bool(line["errors"]))
             if line["latency_us"] is not None:
                 latencies[subject][at // HOUR * HOUR].append(line["latency_us"])
-    #: By subject, measure and time of day: the value and count of each hour, and the values of other hours.
+    #: By subject, measure and time of day: the value and weight of each hour, and the values of other days.
     measured: dict[tuple[Any, ...], dict[int, tuple[float, float, dict[int, float]]]] = defaultdict(dict)
     for subject, requests in request_counts.items():
         nodes, first = {node for node, _ in requests}, min(slot for _, slot in requests) // HOUR * HOUR
-        known = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
-        for hour in {slot // HOUR * HOUR for _, slot in known}:
-            hour_keys = {key for key in known if key[1] // HOUR * HOUR == hour}
-            watched = sum(
+        known_slots = {(node, slot) for node, slot in seconds if node in nodes and slot >= first}
+        for hour in {slot // HOUR * HOUR for _, slot in known_slots}:
+            hour_keys = {key for key in known_slots if key[1] // HOUR * HOUR == hour}
+            watched_s = sum(
                 max(seconds[key] for key in hour_keys if key[1] == slot) for slot in {slot for _, slot in hour_keys}
             )
             others = {}
             for day in range(-7, 8):
                 keys_of_day = {key: (key[0], key[1] + day * DAY) for key in hour_keys}
                 observed_keys = {
-                    key for key in hour_keys if keys_of_day[key] in known and seconds[keys_of_day[key]] >= 60
+                    key for key in hour_keys if keys_of_day[key] in known_slots and seconds[keys_of_day[key]] >= 60
                 }
                 if day and sum(seconds[key] for key in observed_keys) * 2 >= sum(seconds[key] for key in hour_keys):
                     usual = sum(
@@ -320,18 +322,18 @@ def _expected_rows(lines: list[Any]) -> list[dict[str, Any]]:
                     )
                     others[hour + day * DAY] = (
                         usual + sum(requests.get(key, 0) for key in hour_keys - observed_keys)
-                    ) / watched
-            if watched >= 600:
-                actual = sum(requests.get(key, 0) for key in hour_keys) / watched
-                measured[*subject, "rate", hour % DAY][hour] = actual, watched, others
-    for measure, found, value in (
-        ("errors", failed, lambda each: sum(each) / len(each)),
-        ("p99", latencies, lambda each: percentile(each, 0.99)),
+                    ) / watched_s
+            if watched_s >= 600:
+                actual = sum(requests.get(key, 0) for key in hour_keys) / watched_s
+                measured[*subject, "rate", hour % DAY][hour] = actual, watched_s, others
+    for measure, values_by_subject, value in (
+        ("errors", failed, lambda values: sum(values) / len(values)),
+        ("p99", latencies, lambda values: percentile(values, 0.99)),
     ):
-        for subject, hours in found.items():
-            enough = {hour: value(each) for hour, each in hours.items() if len(each) >= 100}
-            for hour, actual in enough.items():
-                others = {at: other for at, other in enough.items() if at != hour and (at - hour) % DAY == 0}
+        for subject, hours in values_by_subject.items():
+            hourly_values = {hour: value(values) for hour, values in hours.items() if len(values) >= 100}
+            for hour, actual in hourly_values.items():
+                others = {at: other for at, other in hourly_values.items() if at != hour and (at - hour) % DAY == 0}
                 measured[*subject, measure, hour % DAY][hour] = actual, len(hours[hour]), others
     rows = []
     for (by, api, value, measure, _), hours in measured.items():

@@ -18,7 +18,7 @@ ORDERS, CARTS = TopicEntry("orders"), TopicEntry("carts")
 DENIED = ErrorEntry("topics[1].error_code", 29, "TOPIC_AUTHORIZATION_FAILED")
 
 
-def test_reports_administration_and_denials_by_principal(spark: SparkSession) -> None:
+def test_administration_and_denials_are_reported_by_principal(spark: SparkSession) -> None:
     eve, ops = {"principal": "User:eve"}, {"principal": "User:ops", "client_id": None}
     lines = table(
         spark,
@@ -51,8 +51,8 @@ def test_reports_administration_and_denials_by_principal(spark: SparkSession) ->
     )  # fmt: skip
     by_principal = {row["value"]: row["requests"] for row in throughput(lines).where("by = 'principal'").collect()}
     assert by_principal == {"User:eve": 3, "User:ops": 1}
-    refused = errors(lines).where("by = 'principal'").collect()
-    assert {(row["value"], row["error"], row["responses"], row["share"]) for row in refused} == {
+    error_rows = errors(lines).where("by = 'principal'").collect()
+    assert {(row["value"], row["error"], row["responses"], row["share"]) for row in error_rows} == {
         ("User:eve", "NOT_LEADER_OR_FOLLOWER", 1, 0.5), ("User:ops", DENIED.name, 1, 1.0),
     }  # fmt: skip
 

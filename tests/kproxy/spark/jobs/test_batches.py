@@ -10,11 +10,11 @@ from tests.kproxy.spark.reference import assert_rows, client_of, percentile, top
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def batch_entry(topic: str | None, size: int, records: int, count: int, *codecs: str) -> TopicEntry:
-    return TopicEntry(topic, bytes=size, records=records, batches=count, compression=list(codecs))
+def batch_entry(topic: str | None, size: int, records: int, batch_count: int, *codecs: str) -> TopicEntry:
+    return TopicEntry(topic, bytes=size, records=records, batches=batch_count, compression=list(codecs))
 
 
-def test_uses_the_mean_batch_size_of_an_entry(spark: SparkSession) -> None:
+def test_batches_of_an_entry_count_with_their_mean_size(spark: SparkSession) -> None:
     lines = table(
         spark,
         request(
@@ -22,7 +22,7 @@ def test_uses_the_mean_batch_size_of_an_entry(spark: SparkSession) -> None:
             topics=[batch_entry("orders", 300, 30, 3, "gzip", "none"), batch_entry("carts", 70, 1, 1, "none")],
         ),
         request("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
-        request("Produce", topics=[TopicEntry("orders", bytes=0)]),  # without records
+        request("Produce", topics=[TopicEntry("orders", bytes=0)]),  # an entry without records
         request("Produce", client_id=None, topics=[TopicEntry(topic_id="Y2FydHM", bytes=9, records=1, batches=1)]),
         response("Produce", topics=[batch_entry("orders", 500, 10, 1, "none")]),
         response("Fetch", topics=[batch_entry("orders", 500, 10, 1, "none")]),

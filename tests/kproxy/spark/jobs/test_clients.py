@@ -31,7 +31,7 @@ def client_verdicts(
     return [(row["client"], row["verdict"], row["refused_from"], row["reason"]) for row in rows]
 
 
-def test_reports_software_apis_hosts_and_times_of_clients(spark: SparkSession) -> None:
+def test_clients_are_reported_with_software_apis_hosts_and_times(spark: SparkSession) -> None:
     lines = table(
         spark,
         api_versions_request(at=1, offset=0, api_version=3, **JAVA),
@@ -70,41 +70,42 @@ def test_reports_software_apis_hosts_and_times_of_clients(spark: SparkSession) -
     ]
 
 
-def test_explains_why_a_client_is_refused(spark: SparkSession) -> None:
-    old = {"api_version": 2}
+def test_reason_why_a_client_is_refused_is_explained(spark: SparkSession) -> None:
+    old_version = {"api_version": 2}
     lines = [
-        open_(), request("Fetch", **old),
+        open_(), request("Fetch", **old_version),
         open_(connection_id="n-1-2"), gap(connection_id="n-1-2"),
-        request("Fetch", connection_id="n-1-2", client_id="torn", **old),
-        request("Fetch", connection_id="n-1-3", client_id="midstream", **old),
-        request("Fetch", connection_id="n-1-4", client_id="told", findings=[finding_entry("V002")], **old),
-        request("Produce", connection_id="n-1-5", client_id="answered", **old),
-        response("Produce", connection_id="n-1-5", client_id="answered", errors=[ErrorEntry("e", 35, "U")], **old),
+        request("Fetch", connection_id="n-1-2", client_id="torn", **old_version),
+        request("Fetch", connection_id="n-1-3", client_id="midstream", **old_version),
+        request("Fetch", connection_id="n-1-4", client_id="told", findings=[finding_entry("V002")], **old_version),
+        request("Produce", connection_id="n-1-5", client_id="answered", **old_version),
+        response("Produce", connection_id="n-1-5", client_id="answered", errors=[ErrorEntry("e", 35, "U")],
+                 **old_version),
         request("ListOffsets", connection_id="n-1-6", client_id="left-behind", api_version=0),
         request("DeleteTopics", connection_id="n-1-6", client_id="left-behind", api_version=0),
         request("Metadata", connection_id="n-1-7", client_id="fine", api_version=0),
         response("ListOffsets", connection_id="n-1-8", client_id="other", api_version=7),
     ]  # fmt: skip
-    fetch = "uses Fetch v2, but Kafka 4.4.0 serves Fetch from v4 on"
+    fetch_reason = "uses Fetch v2, but Kafka 4.4.0 serves Fetch from v4 on"
     broker = "10.0.0.1:9092"
     assert sorted(client_verdicts(spark, *lines)) == [
         ("answered", "refused", "4.0",
          f"uses Produce v2, but Kafka 4.4.0 serves Produce from v3 on; {broker} already refuses it"),
-        ("app", "refused", "4.0", f"{fetch}; it does not negotiate versions (ApiVersions)"),
+        ("app", "refused", "4.0", f"{fetch_reason}; it does not negotiate versions (ApiVersions)"),
         ("fine", "works", None, "Kafka 4.4.0 serves every version it uses"),
         ("left-behind", "refused", "4.0", "uses ListOffsets v0, but Kafka 4.4.0 serves ListOffsets from v1 on "
          f"(and 1 more API); {broker} also serves v7, which the client does not use"),
-        ("midstream", "unknown", "4.0", f"{fetch}; it is unknown whether it negotiates"),
-        ("told", "refused", "4.0", f"{fetch}; {broker} already refuses it"),
-        ("torn", "unknown", "4.0", f"{fetch}; it is unknown whether it negotiates"),
+        ("midstream", "unknown", "4.0", f"{fetch_reason}; it is unknown whether it negotiates"),
+        ("told", "refused", "4.0", f"{fetch_reason}; {broker} already refuses it"),
+        ("torn", "unknown", "4.0", f"{fetch_reason}; it is unknown whether it negotiates"),
     ]  # fmt: skip
 
 
-#: Versions that confluent-kafka-python may report, each with what it adds to the reason of a verdict about Kafka 4.
+#: Versions that confluent-kafka-python may report, and the text each adds to the reason for a Kafka 4 verdict.
 WRAPPERS = {
     "2.16.1-rdkafka-1.8.1": "; KIP-896 requires librdkafka 1.8.2 or later",
     "2.16.1-rdkafka-2.16.0": "",
-    "1.8": "",  # of a wrapper that KIP-896 does not list
+    "1.8": "",  # a wrapper version that KIP-896 does not list
     "\x1b[2J..": "",
 }
 
@@ -117,32 +118,32 @@ WRAPPERS = {
         ("2.8.1", "refused", "uses Fetch v13, but Kafka 2.8.1 serves Fetch up to v12; "),
     ],
 )
-def test_judges_clients_for_any_release(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
+def test_clients_are_judged_for_any_release(spark: SparkSession, release: str, verdict: str, reason: str) -> None:
     lines = [open_(), request("Fetch", api_version=13), request("UpdateMetadata", api_version=7)]
-    for name in WRAPPERS:  # with a current ApiVersions request, which every broker answers
-        named = {"software_name": "confluent-kafka-python", "software_version": name}
-        lines.append(api_versions_request(client_id=name, connection_id=name, api_version=4, **named))
+    for name in WRAPPERS:  # each sends a current ApiVersions request, which every broker answers
+        software = {"software_name": "confluent-kafka-python", "software_version": name}
+        lines.append(api_versions_request(client_id=name, connection_id=name, api_version=4, **software))
     works = f"Kafka {release} serves every version it uses"
-    why = "it does not negotiate versions (ApiVersions)" if verdict == "refused" else ""
+    suffix_if_refused = "it does not negotiate versions (ApiVersions)" if verdict == "refused" else ""
     assert sorted(client_verdicts(spark, *lines, release=release)) == sorted([
-        ("app", verdict, "4.0", reason + why),
+        ("app", verdict, "4.0", reason + suffix_if_refused),
         *((name, "works", None, works + (suffix if release == "4.0" else "")) for name, suffix in WRAPPERS.items()),
     ])  # fmt: skip
 
 
-def test_rejects_an_unknown_release(spark: SparkSession) -> None:
+def test_unknown_release_is_rejected(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="no Kafka release"):
         clients(table(spark, request()), "9.9")
 
 
-def test_verdicts_match_the_terminal_for_real_clients(real: DataFrame) -> None:
+def test_verdicts_on_real_clients_match_those_of_the_terminal_ui(real: DataFrame) -> None:
     trace_lines = [line for name in CLIENTS for line in lines_of(DATA / "pcap" / f"{name}.pcap.gz")]
-    verdicts, requests, old = defaultdict(set), Counter[str](), {}
+    verdicts, requests, old_uses = defaultdict(set), Counter[str](), {}
     for row in feed(Clients(), trace_lines).rows():
         name = row.client_id or row.host
         verdicts[name].add(row.verdict)
         requests[name] += row.requests
-        old |= {(name, use.api, use.version): use.verdict for use in row.old}
+        old_uses |= {(name, use.api, use.version): use.verdict for use in row.old}
     rows = clients(real).collect()
     client_rows = [row for row in rows if row["api"] is None]
     found_verdicts, found_requests = defaultdict(set), Counter[str]()
@@ -156,14 +157,14 @@ def test_verdicts_match_the_terminal_for_real_clients(real: DataFrame) -> None:
     for row in uses:
         if row["verdict"] != Kafka4Verdict.WORKS:
             unserved[row["client"], row["api"]].append((row["api_version"], row["verdict"]))
-    assert {(*key, min(versions)[0]): min(versions)[1] for key, versions in unserved.items()} == old
+    assert {(*key, min(versions)[0]): min(versions)[1] for key, versions in unserved.items()} == old_uses
     assert Kafka4Verdict.REFUSED in set().union(*verdicts.values())
-    used = Counter(
+    expected_uses = Counter(
         (line.client_id or host_of(line.client), line.api, line.api_version)
         for line in trace_lines
         if isinstance(line, RequestLine) and line.api_version is not None
     )
-    counted = Counter[tuple[str, str, int]]()
+    actual_uses = Counter[tuple[str, str, int]]()
     for row in uses:
-        counted[row["client"], row["api"], row["api_version"]] += row["requests"]
-    assert counted == used
+        actual_uses[row["client"], row["api"], row["api_version"]] += row["requests"]
+    assert actual_uses == expected_uses

@@ -13,26 +13,27 @@ from tests.kproxy.spark.reference import assert_rows
 from tests.kproxy.spark.sample_lines import close, moment, open_, request, response, table
 
 
-def connection_lines(number: int, at: float, life: float, requests: int = 1, **columns: Any) -> list[Line]:
+def connection_lines(number: int, at: float, lifetime_s: float, request_count: int = 1, **columns: Any) -> list[Line]:
     endpoints: dict[str, Any] = {"connection_id": f"n-1-{number}", "client": f"10.0.0.9:{number}"}
     frames = [
-        line(at=at + 0.001 * (index + 1), **endpoints) for index in range(requests) for line in (request, response)
+        line(at=at + 0.001 * (index + 1), **endpoints) for index in range(request_count) for line in (request, response)
     ]
     return [
         open_(at=at, **endpoints),
         *frames,
-        close(at=at + life, **{"by": "client", "how": "fin"} | endpoints | columns),
+        close(at=at + lifetime_s, **{"by": "client", "how": "fin"} | endpoints | columns),
     ]
 
 
-def test_counts_connections_per_minute(spark: SparkSession) -> None:
+def test_connections_are_counted_per_minute(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),  # 2, then 1 in a minute
+        # two in one minute, one in the next
+        *(line for number in range(3) for line in connection_lines(number, 58 + number, 0.5)),
         *connection_lines(3, 119.9, 10, 2, by="server", how="reset", unanswered=1),  # 10 s is not short
         *connection_lines(4, 200, 9.9, by="proxy", how="fin"),
-        open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # without frames, still open
-        # Observed midstream: it was opened earlier.
+        open_(at=300, connection_id="n-1-5", client="10.0.0.9:5"),  # no frames, and still open
+        # Observed midstream: the connection was opened earlier.
         open_(at=301, connection_id="n-1-6", midstream=True), request(at=302, connection_id="n-1-6", client_id=None),
         close(at=303, connection_id="n-1-6"),
     )  # fmt: skip
@@ -58,22 +59,22 @@ def _time(at: float) -> datetime:
 
 
 def test_connections_of_captures_match_their_lines(captured: DataFrame) -> None:
-    ids: dict[str, list[Row]] = defaultdict(list)
+    lines_by_connection: dict[str, list[Row]] = defaultdict(list)
     for line in captured.where("kind in ('open', 'close', 'request', 'response')").collect():
-        ids[line["connection_id"]].append(line)
+        lines_by_connection[line["connection_id"]].append(line)
     counted: Counter[tuple[str, str, str]] = Counter()
-    lives = defaultdict(list)
-    for lines in ids.values():
+    lifetimes_us = defaultdict(list)
+    for lines in lines_by_connection.values():
         host = lines[0]["client"].rpartition(":")[0]
         key = max(line["client_id"] or "" for line in lines) or host, host, lines[0]["server"]
         counted[key] += 1
         times = {line["kind"]: line["ts"] for line in lines}
         if "close" in times:
-            lives[key].append((times["close"] - times["open"]).total_seconds() * 1e6)
+            lifetimes_us[key].append((times["close"] - times["open"]).total_seconds() * 1e6)
     rows = {(row["client"], row["host"], row["broker"]): row for row in connections(captured).collect()}
     assert {key: row["connections"] for key, row in rows.items()} == counted
-    [(key, most)] = counted.most_common(1)
+    [(key, connection_count)] = counted.most_common(1)
     row = rows[key]
-    assert most > 20
-    assert round(row["p50_life_us"]) == round(median(lives[key]))
-    assert row["short"] == sum(life < 10_000_000 for life in lives[key])
+    assert connection_count > 20
+    assert round(row["p50_life_us"]) == round(median(lifetimes_us[key]))
+    assert row["short"] == sum(lifetime_us < 10_000_000 for lifetime_us in lifetimes_us[key])

@@ -15,16 +15,18 @@ NO_DELIVERY = {"deliveries": 0, "p50_delivery_us": None, "p99_delivery_us": None
 
 
 def assert_rows(table: DataFrame, expected: list[dict[str, Any]]) -> None:
-    """Compare only the expected columns."""
+    """Assert that the table has the expected rows; only the expected columns are compared."""
     rows = [row.asDict() for row in table.collect()]
-    assert [{name: row[name] for name in some} for row, some in zip(rows, expected, strict=True)] == expected
+    assert [
+        {name: row[name] for name in expected_row} for row, expected_row in zip(rows, expected, strict=True)
+    ] == expected
 
 
 def batches(*offsets: int | None, **fields: Any) -> list[TopicEntry]:
     return [TopicEntry("orders", partitions=list(range(len(offsets))), offsets=list(offsets), **fields)]
 
 
-def test_measures_ages_and_deliveries_of_first_batches(spark: SparkSession) -> None:
+def test_ages_and_delivery_times_of_batches_are_measured(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Heartbeat", group_id="billing"),
@@ -45,7 +47,7 @@ def test_measures_ages_and_deliveries_of_first_batches(spark: SparkSession) -> N
     ])  # fmt: skip
 
 
-def test_consumer_may_get_a_batch_before_the_produce_response(spark: SparkSession) -> None:
+def test_consumer_may_receive_a_batch_before_the_produce_response(spark: SparkSession) -> None:
     lines = table(
         spark,
         response(at=1.5, topics=batches(70)),
@@ -54,7 +56,7 @@ def test_consumer_may_get_a_batch_before_the_produce_response(spark: SparkSessio
     assert_rows(delays(lines), [{"deliveries": 1, "max_delivery_us": 500_000}])
 
 
-def test_does_not_match_batches_of_a_different_broker_or_time(spark: SparkSession) -> None:
+def test_batches_from_another_broker_or_time_are_not_matched(spark: SparkSession) -> None:
     produce_columns: dict[str, Any] = {"latency_us": 1000, "client_id": "shop", "topics": batches(70)}
     lines = table(
         spark,
@@ -97,20 +99,22 @@ def test_delays_match_plain_python_for_real_clients(real: DataFrame) -> None:
                 name = entry["topic"] or entry["topic_id"]
                 reader = name, number, client_of(line)
                 ages[reader].append(entry["ages_ms"][index] if entry["ages_ms"] else None)
-                before = [at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]]
-                if before:
-                    delivery_seconds[reader].append((line["ts"] - max(before)).total_seconds())
-    found: dict[Any, list[Any]] = defaultdict(list)
+                earlier_writes = [
+                    at for at in written[line["server"], entry["topic"], number, offset] if at <= line["ts"]
+                ]
+                if earlier_writes:
+                    delivery_seconds[reader].append((line["ts"] - max(earlier_writes)).total_seconds())
+    rows_by_reader: dict[Any, list[Any]] = defaultdict(list)
     for row in delays(real).collect():
-        found[row["topic"], row["partition"], row["client"]].append(row)
-    assert found.keys() == ages.keys()
+        rows_by_reader[row["topic"], row["partition"], row["client"]].append(row)
+    assert rows_by_reader.keys() == ages.keys()
     assert len(delivery_seconds) > 3
-    for reader, rows in found.items():
-        known = [age for age in ages[reader] if age is not None]
+    for reader, rows in rows_by_reader.items():
+        known_ages = [age for age in ages[reader] if age is not None]
         assert sum(row["responses"] for row in rows) == len(ages[reader])
         assert sum(row["deliveries"] for row in rows) == len(delivery_seconds[reader])
         assert max((row["max_age_ms"] for row in rows if row["max_age_ms"] is not None), default=None) == max(
-            known, default=None
+            known_ages, default=None
         )
         if len(rows) == 1 and delivery_seconds[reader]:
             assert abs(rows[0]["p50_delivery_us"] - median(delivery_seconds[reader]) * 1e6) < 1

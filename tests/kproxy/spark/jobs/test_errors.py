@@ -19,7 +19,7 @@ def error_entry(path: str, code: int = 6, name: str = "NOT_LEADER_OR_FOLLOWER") 
     return ErrorEntry(path, code, name)
 
 
-def test_error_counts_once_per_response_and_for_its_topic(spark: SparkSession) -> None:
+def test_error_is_counted_once_per_response_and_for_its_topic(spark: SparkSession) -> None:
     two_errors = [
         error_entry("responses[1].partitions[0].error_code"),
         error_entry("responses[1].partitions[1].error_code"),
@@ -58,11 +58,13 @@ def test_produce_errors_are_attributed_to_topics_only_if_all_failed(spark: Spark
         response("Produce", at=2, topics=[ORDERS, CARTS], errors=[first, second]),
         response("Produce", at=3, topics=[ORDERS], errors=[first]),
     )
-    found = {row["value"]: (row["responses"], row["share"]) for row in errors(lines).where("by = 'topic'").collect()}
-    assert found == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
+    topic_errors = {
+        row["value"]: (row["responses"], row["share"]) for row in errors(lines).where("by = 'topic'").collect()
+    }
+    assert topic_errors == {"orders": (2, 2 / 3), "carts": (1, 0.5)}
 
 
-def test_attributes_errors_to_topics_with_unusual_names(spark: SparkSession) -> None:
+def test_errors_are_attributed_to_topics_with_unusual_names(spark: SparkSession) -> None:
     names = ["a,b", None, "", 'c"\\', "a,b", "\N{SNOWMAN}"]
     paths = [f"responses[{index}].partitions[0].error_code" for index in range(len(names))]
     lines = table(
@@ -77,9 +79,11 @@ def test_attributes_errors_to_topics_with_unusual_names(spark: SparkSession) -> 
     }  # fmt: skip
 
 
-def test_reports_first_and_last_time_of_an_error(spark: SparkSession) -> None:
-    failed = [error_entry("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
-    lines = table(spark, *(response("FindCoordinator", at=at, errors=failed if at != 9 else []) for at in (3, 1, 2, 9)))
+def test_first_and_last_time_of_an_error_are_reported(spark: SparkSession) -> None:
+    failed_errors = [error_entry("error_code", 15, "COORDINATOR_NOT_AVAILABLE")]
+    lines = table(
+        spark, *(response("FindCoordinator", at=at, errors=failed_errors if at != 9 else []) for at in (3, 1, 2, 9))
+    )
     [row, *_] = errors(lines).collect()
     assert (row["responses"], row["share"], row["last_at"] - row["first_at"]) == (3, 0.75, timedelta(seconds=2))
 
@@ -90,9 +94,9 @@ def test_errors_match_plain_python_for_real_clients(real: DataFrame) -> None:
     for line in real.collect():
         if line["kind"] != "response" or line["not_decoded"]:
             continue
-        for by, value, found in _errors_by_view(line):
+        for by, value, view_errors in _errors_by_view(line):
             total[by, value] += 1
-            for code, name in found:
+            for code, name in view_errors:
                 times_by_key[by, value, name, code].append(line["ts"])
     expected = [
         (*key, len(times), len(times) / total[key[:2]], min(times), max(times))

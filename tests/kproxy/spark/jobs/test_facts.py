@@ -17,8 +17,8 @@ from tests.kproxy.spark.sample_lines import request, response, table
 
 def lower_bound(latency_us: int) -> int:
     """Return the value with all but its highest six bits cleared."""
-    drop = max(latency_us.bit_length() - 6, 0)
-    return latency_us >> drop << drop
+    dropped_bits = max(latency_us.bit_length() - 6, 0)
+    return latency_us >> dropped_bits << dropped_bits
 
 
 def test_bucket_keeps_the_highest_six_bits(spark: SparkSession) -> None:
@@ -28,7 +28,7 @@ def test_bucket_keeps_the_highest_six_bits(spark: SparkSession) -> None:
     assert all(value - lower_bound(value) <= value * 0.032 for value in values if value and value > 0)
 
 
-def test_sums_facts_per_minute(spark: SparkSession) -> None:
+def test_facts_are_summed_per_minute(spark: SparkSession) -> None:
     orders = TopicEntry("orders", partitions=[0], bytes=70, records=3)
     more_orders = TopicEntry("orders", partitions=[1], bytes=7, records=1)
     carts = TopicEntry("carts", partitions=[0], bytes=20, records=2)
@@ -41,14 +41,14 @@ def test_sums_facts_per_minute(spark: SparkSession) -> None:
         response("Produce", at=62, size=40, latency_us=5000, not_decoded="truncated", principal="User:a"),
     )
     rows = [row.asDict(recursive=True) for row in facts(lines).collect()]
-    shown = [
+    actual = [
         (row["minute"].minute, row["principal"], row["topic"], row["requests"], row["responses"],
          row["decoded"], row["failed"], row["request_bytes"], row["response_bytes"], row["records"],
          row["throttle_us"], row["latency_us"], row["max_latency_us"],
          [tuple(entry.values()) for entry in row["latencies"]])
         for row in rows
     ]  # fmt: skip
-    assert shown == [
+    assert actual == [
         (0, None, None, 1, 0, 0, 0, 200, 0, 6, 0, 0, None, []),
         (0, None, "carts", 1, 0, 0, 0, 20, 0, 2, 0, 0, None, []),
         (0, None, "orders", 1, 0, 0, 0, 77, 0, 4, 0, 0, None, []),
@@ -68,15 +68,15 @@ def test_percentiles_of_stored_minutes_match_the_lines(spark: SparkSession, by: 
         api, latency = ("Fetch", "Produce")[number % 3 == 0], number * number * 7 % 3_000_017 + number
         latencies_by_key[(api,) if by else ()].append(latency)
         lines.append(response(api, at=number * 7, latency_us=latency))
-    stored = facts(table(spark, *lines))
-    assert stored.count() > 100
-    rows = percentiles(stored.where("topic is null"), *by, shares=(0.5, 0.99, 0.999)).collect()
+    stored_facts = facts(table(spark, *lines))
+    assert stored_facts.count() > 100
+    rows = percentiles(stored_facts.where("topic is null"), *by, shares=(0.5, 0.99, 0.999)).collect()
     assert len(rows) == len(latencies_by_key)
     for row in rows:
         latencies = sorted(latencies_by_key[tuple(row[name] for name in by)])
         assert row["responses"] == len(latencies)
-        for name, share in (("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)):
-            exact = latencies[ceil(len(latencies) * share) - 1]
+        for name, quantile in (("p50_us", 0.5), ("p99_us", 0.99), ("p999_us", 0.999)):
+            exact = latencies[ceil(len(latencies) * quantile) - 1]
             assert abs(row[name] - exact) <= exact * 0.016, name
 
 

@@ -17,24 +17,24 @@ def topic_entry(topic: str | None, size: int, records: int | None = None, lag: i
     return TopicEntry(topic, bytes=size, records=records, lag=lag)
 
 
-def test_counts_fetched_bytes_and_empty_fetches(spark: SparkSession) -> None:
+def test_fetched_bytes_and_empty_fetches_are_counted(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Heartbeat", group_id="billing"),
         response(at=1, topics=[topic_entry("orders", 300, 3, lag=7), topic_entry("carts", 100, 1, lag=0)]),
         response(at=2, topics=[topic_entry("orders", 100, 1, lag=2)]),
-        response(at=3, latency_us=500_000),  # of a fetch session without new records
+        response(at=3, latency_us=500_000),  # a fetch session without new records
         response(at=4, topics=[topic_entry("orders", 0)]),
         response(at=5, topics=[topic_entry("orders", 0)], errors=[ErrorEntry("responses[0].error_code", 3, "UNKNOWN")]),
         response(at=6, not_decoded="truncated"),
         response("Metadata", at=7, topics=[TopicEntry("orders")]),
     )
-    whole = {
+    client_row = {
         "client": "app", "group_id": "billing", "fetches": 5, "empty": 2, "waited": 1, "empty_share": 0.4,
         "waited_share": 0.2, "brought_bytes": 500, "records": 5, "per_fetch_bytes": 250.0, "records_per_fetch": 2.5,
         "last_lag": 2, "max_lag": 7,
     }  # fmt: skip
-    orders = whole | {
+    orders = client_row | {
         "topic": "orders", "fetches": 4, "empty": 1, "waited": 0, "empty_share": 0.25, "waited_share": 0.0,
         "brought_bytes": 400, "records": 4, "per_fetch_bytes": 200.0, "records_per_fetch": 2.0,
     }  # fmt: skip
@@ -42,7 +42,7 @@ def test_counts_fetched_bytes_and_empty_fetches(spark: SparkSession) -> None:
         "topic": "carts", "fetches": 1, "empty": 0, "empty_share": 0.0, "brought_bytes": 100, "records": 1,
         "per_fetch_bytes": 100.0, "records_per_fetch": 1.0, "last_lag": 0, "max_lag": 0,
     }  # fmt: skip
-    assert_rows(fetches(lines), [whole, orders, carts])
+    assert_rows(fetches(lines), [client_row, orders, carts])
 
 
 def test_client_without_records_has_no_mean_size(spark: SparkSession) -> None:
@@ -51,7 +51,7 @@ def test_client_without_records_has_no_mean_size(spark: SparkSession) -> None:
     assert (row["group_id"], row["records"], row["last_lag"]) == (None, 0, None)
 
 
-def test_group_is_known_only_for_a_client_and_host_in_one_group(spark: SparkSession) -> None:
+def test_group_is_known_only_if_client_and_host_are_in_one_group(spark: SparkSession) -> None:
     lines = table(
         spark,
         *(request("Heartbeat", client_id=name, group_id=group) for name, group in
@@ -72,8 +72,8 @@ def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
             groups[client_of(line), line["client"].rpartition(":")[0]].add(line["group_id"])
     for line in lines:
         if line["kind"] == "response" and line["api"] in ("Fetch", "ShareFetch") and not line["not_decoded"]:
-            known = groups[client_of(line), line["client"].rpartition(":")[0]]
-            group = line["group_id"] or (min(known) if len(known) == 1 else None)
+            known_groups = groups[client_of(line), line["client"].rpartition(":")[0]]
+            group = line["group_id"] or (min(known_groups) if len(known_groups) == 1 else None)
             views = [(None, *(_sum(line, name) for name in ("bytes", "records", "lag")))]
             views += [(name, entry["bytes"], entry["records"], entry["lag"]) for name, entry in topics_of(line)]
             for topic, size, records, lag in views:
@@ -107,5 +107,5 @@ def test_fetches_match_plain_python_for_real_clients(real: DataFrame) -> None:
 
 
 def _sum(line: Any, name: str) -> int | None:
-    known = [entry[name] for entry in line["topics"] or () if entry[name] is not None]
-    return sum(known) if known else None
+    known_values = [entry[name] for entry in line["topics"] or () if entry[name] is not None]
+    return sum(known_values) if known_values else None

@@ -15,7 +15,7 @@ from tests.kproxy.spark.sample_lines import close, finding, finding_entry, reque
 ENDPOINTS = {"client": "app", "broker": "10.0.0.1:9092"}
 
 
-def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSession) -> None:
+def test_findings_of_frames_connections_and_repeats_are_reported(spark: SparkSession) -> None:
     lines = table(
         spark,
         request(at=1, offset=7, findings=[finding_entry("L001")]),
@@ -44,39 +44,47 @@ def test_reports_findings_of_frames_and_connections_and_repeats(spark: SparkSess
 
 
 def test_client_is_the_last_one_seen_on_the_connection(spark: SparkSession) -> None:
-    same = [request(at=1, client_id=name) for name in ("b", "a")]
-    [row] = findings(table(spark, *same, finding("C016", at=0))).collect()
+    simultaneous_requests = [request(at=1, client_id=name) for name in ("b", "a")]
+    [row] = findings(table(spark, *simultaneous_requests, finding("C016", at=0))).collect()
     assert row["client"] == "b"
 
 
 def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
     lines = captured.collect()
-    names: dict[str, tuple[Any, ...]] = {}
+    last_client_ids: dict[str, tuple[Any, ...]] = {}
     endpoints: dict[str, tuple[str, str]] = {}
     for line in lines:
         if line["client_id"] is not None:
-            names[line["connection_id"]] = max(names.get(line["connection_id"], ()), (line["ts"], line["client_id"]))
+            last_client_ids[line["connection_id"]] = max(
+                last_client_ids.get(line["connection_id"], ()), (line["ts"], line["client_id"])
+            )
         if line["client"] is not None:
             endpoints[line["connection_id"]] = line["client"], line["server"]
-    counted: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    occurrences_by_key: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for line in lines:
         connection_id = line["connection_id"]
         address, broker = endpoints.get(connection_id, (None, None))
-        last = names.get(connection_id, (None, None))[1]
-        client = client_of({"client_id": line["client_id"] or last, "client": address}) if address else last
+        last_client_id = last_client_ids.get(connection_id, (None, None))[1]
+        client = (
+            client_of({"client_id": line["client_id"] or last_client_id, "client": address})
+            if address
+            else last_client_id
+        )
         findings_of_line = [line] if line["kind"] == "finding" else line["findings"] or []
         direction = line["kind"] if line["kind"] in ("request", "response") else line["direction"]
         for entry in findings_of_line:
             key = entry["code"], entry["name"], client, broker
             sort_key = line["ts"], connection_id, line["offset"] or 0, direction or ""
             example = (*sort_key, line["offset"], entry["message"])
-            counted[key].append((1, entry["severity"], line["ts"], example))
+            occurrences_by_key[key].append((1, entry["severity"], line["ts"], example))
         for entry in line["repeated"] or []:
-            counted[entry["code"], entry["name"], client, broker].append((entry["count"], None, line["ts"], None))
+            occurrences_by_key[entry["code"], entry["name"], client, broker].append(
+                (entry["count"], None, line["ts"], None)
+            )
     rule_severities = {rule.code: rule.severity.value for rule in rules()}
     order = [severity.value for severity in Severity]
     expected = []
-    for (code, name, client, broker), occurrences in counted.items():
+    for (code, name, client, broker), occurrences in occurrences_by_key.items():
         severities = [severity for _, severity, _, _ in occurrences if severity]
         at, connection_id, _, direction, offset, message = min(
             (example for *_, example in occurrences if example), default=(None,) * 6
@@ -84,7 +92,7 @@ def test_findings_match_plain_python_for_captures(captured: DataFrame) -> None:
         expected.append({
             "severity": max(severities, key=order.index) if severities else rule_severities.get(code),
             "code": code, "name": name, "client": client, "broker": broker,
-            "findings": sum(times for times, *_ in occurrences),
+            "findings": sum(occurrence_count for occurrence_count, *_ in occurrences),
             "first_at": min(ts for _, _, ts, _ in occurrences), "last_at": max(ts for _, _, ts, _ in occurrences),
             "message": message, "connection_id": connection_id, "direction": direction or None, "offset": offset,
             "at": at,

@@ -1,4 +1,4 @@
-"""Stalls recorded in traces are reported once, just as the terminal UI shows them."""
+"""Stalls recorded in traces are reported once, exactly as the terminal UI shows them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.kproxy.spark.sample_lines import table
 _REAL = ("application-does-not-poll", "frozen-process", "killed-member", "partitions-not-given-up")
 
 
-def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
+def detected_by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
     """Return the stalls in the rows of the job, by group."""
-    found: dict[str, list[DetectedStall]] = defaultdict(list)
+    stalls_of_group: dict[str, list[DetectedStall]] = defaultdict(list)
     for row in rows.selectExpr("*", "unix_micros(since) as a", "unix_micros(until) as b").collect():
         stall = (
             row["stall"],
@@ -33,20 +33,22 @@ def by_group(rows: DataFrame) -> dict[str, list[DetectedStall]]:
             frozenset(row["blamed"]),
             row["sentence"],
         )
-        found[row["group_id"]].append(stall)
+        stalls_of_group[row["group_id"]].append(stall)
         assert row["look"]
         assert row["duration_us"] == row["b"] - row["a"] if row["b"] else row["duration_us"] > 0
-    return {group: sorted(stalls) for group, stalls in found.items()}
+    return {group: sorted(stalls) for group, stalls in stalls_of_group.items()}
 
 
-def traced(name: str, lines: list[Line], now: int) -> list[Line]:
-    """Return lines and their stalls, as a separate proxy writes them for a group of this name."""
+def with_stall_lines(name: str, lines: list[Line], now: int) -> list[Line]:
+    """Return lines and their stalls as a separate proxy would write them for a group of this name."""
     numbers: dict[str, int] = defaultdict(count(1).__next__)
-    named = [msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines]
-    for line in named:
+    renamed_lines = [
+        msgspec.structs.replace(line, connection_id=f"{name}-1-{numbers[line.connection_id]}") for line in lines
+    ]
+    for line in renamed_lines:
         if getattr(line, "group_id", None) is not None:
             line.group_id = name  # type: ignore[union-attr]
-    return [*named, *recorded_stalls(named, now)]
+    return [*renamed_lines, *recorded_stalls(renamed_lines, now)]
 
 
 @pytest.fixture(scope="module")
@@ -54,16 +56,16 @@ def stalls_by_group(spark: SparkSession) -> dict[str, list[Any]]:
     """Return the stalls that the job reports for all groups together, from lines in reverse order."""
     lines: list[Line] = []
     for name in CASES:
-        lines += traced(name, *story_lines(name))
+        lines += with_stall_lines(name, *story_lines(name))
     for name in _REAL:
-        lines += traced(name, *real_lines(name))
-    return by_group(group_stalls(table(spark, *reversed(lines)).coalesce(1).cache()))
+        lines += with_stall_lines(name, *real_lines(name))
+    return detected_by_group(group_stalls(table(spark, *reversed(lines)).coalesce(1).cache()))
 
 
 def story_lines(name: str) -> tuple[list[Line], int]:
-    tell, now = CASES[name]
+    tell_story, now = CASES[name]
     story = Story(name)
-    tell(story)
+    tell_story(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
 
@@ -73,12 +75,12 @@ def real_lines(name: str) -> tuple[list[Line], int]:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_reports_every_stall_once_as_it_ended(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
+def test_every_stall_is_reported_once_as_it_ended(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
     assert stalls_by_group.get(name, []) == detect_stalls(*_detection_arguments(name, *story_lines(name)))
 
 
 @pytest.mark.parametrize("name", _REAL)
-def test_reports_stalls_of_real_groups(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
+def test_stalls_of_real_groups_are_reported(stalls_by_group: dict[str, list[DetectedStall]], name: str) -> None:
     expected = detect_stalls(*_detection_arguments("billing", *real_lines(name)))
     assert expected
     assert stalls_by_group[name] == expected
@@ -95,7 +97,7 @@ def test_trace_without_stall_lines_has_no_stalls(spark: SparkSession) -> None:
 
 def test_every_proxy_reports_stalls_of_its_own_members(spark: SparkSession) -> None:
     lines, now = story_lines("leader_is_not_seen")
-    lines_of_both_proxies = [*traced("one", lines, now), *traced("two", lines, now)]
+    lines_of_both_proxies = [*with_stall_lines("one", lines, now), *with_stall_lines("two", lines, now)]
     for line in lines_of_both_proxies:
         if getattr(line, "group_id", None) is not None:
             line.group_id = "billing"  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, client_of, percentile, top
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_interpolates_percentiles_and_counts_a_response_for_each_topic(spark: SparkSession) -> None:
+def test_percentiles_are_interpolated_and_responses_count_for_each_topic(spark: SparkSession) -> None:
     orders, carts = TopicEntry("orders"), TopicEntry(topic_id="Y2FydHM")
     lines = table(
         spark,
@@ -20,16 +20,20 @@ def test_interpolates_percentiles_and_counts_a_response_for_each_topic(spark: Sp
         response(latency_us=None, request_ts=None),  # without a request there is no latency
         response(None, latency_us=5),  # a SASL token
     )
-    two, fast, slow = (2, 20.0, 28.0, 29.8, 29.98, 30), (1, *[10.0] * 4, 10), (1, *[30.0] * 4, 30)
+    both_responses, fast_response, slow_response = (
+        (2, 20.0, 28.0, 29.8, 29.98, 30),
+        (1, *[10.0] * 4, 10),
+        (1, *[30.0] * 4, 30),
+    )
     expected = [
-        ("api", "Fetch", None, *two),
-        ("version", "Fetch", "13", *slow),
-        ("version", "Fetch", "12", *fast),
-        ("client", "Fetch", "10.0.0.9", *slow),
-        ("client", "Fetch", "app", *fast),
-        ("broker", "Fetch", "10.0.0.1:9092", *two),
-        ("topic", "Fetch", "Y2FydHM", *slow),
-        ("topic", "Fetch", "orders", *two),
+        ("api", "Fetch", None, *both_responses),
+        ("version", "Fetch", "13", *slow_response),
+        ("version", "Fetch", "12", *fast_response),
+        ("client", "Fetch", "10.0.0.9", *slow_response),
+        ("client", "Fetch", "app", *fast_response),
+        ("broker", "Fetch", "10.0.0.1:9092", *both_responses),
+        ("topic", "Fetch", "Y2FydHM", *slow_response),
+        ("topic", "Fetch", "orders", *both_responses),
     ]
     assert_rows(latency(lines), expected)
 
@@ -44,7 +48,12 @@ def test_latency_matches_plain_python_for_captures(captured: DataFrame) -> None:
                 latencies_by_view[by, line["api"], value].append(line["latency_us"])
     order = ["api", "version", "client", "broker", "topic"]
     expected = [
-        (*key, len(latencies), *(percentile(latencies, share) for share in (0.5, 0.9, 0.99, 0.999)), max(latencies))
+        (
+            *key,
+            len(latencies),
+            *(percentile(latencies, quantile) for quantile in (0.5, 0.9, 0.99, 0.999)),
+            max(latencies),
+        )
         for key, latencies in latencies_by_view.items()
     ]
     expected.sort(key=lambda row: (order.index(row[0]), -row[6], row[1], row[2] or ""))

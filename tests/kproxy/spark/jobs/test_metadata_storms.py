@@ -15,17 +15,18 @@ _MISSING = [ErrorEntry("topics[1].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 _TOPICS = [TopicEntry("orders"), TopicEntry("reports")]
 
 
-def metadata_responses(times: int, every: float, *, begin: float = 0, **columns: Any) -> list[Line]:
+def metadata_responses(count: int, interval_s: float, *, begin: float = 0, **columns: Any) -> list[Line]:
     return [
-        response("Metadata", at=begin + number * every + 0.001, offset=number, **columns) for number in range(times)
+        response("Metadata", at=begin + number * interval_s + 0.001, offset=number, **columns)
+        for number in range(count)
     ]
 
 
-def test_reports_a_loop_with_its_error_and_topic(spark: SparkSession) -> None:
+def test_loop_is_reported_with_its_error_and_topic(spark: SparkSession) -> None:
     lines = table(
         spark,
         *metadata_responses(9, 0.1, topics=_TOPICS, errors=_MISSING, size=40),
-        # Just under 2 s after the last one, with another error, on another connection to another broker.
+        # Just under 2 s later, with another error, on another connection to another broker.
         *metadata_responses(1, 1, begin=2.7, connection_id="n-1-2", server="10.0.0.0:9092",
                             errors=[ErrorEntry("topics[0].error_code", 5, "LEADER_NOT_AVAILABLE")]),
         *metadata_responses(1, 1, begin=4.7),  # 2 s later: not part of the loop
@@ -51,9 +52,9 @@ def test_reports_a_loop_with_its_error_and_topic(spark: SparkSession) -> None:
 def test_startup_and_periodic_requests_are_not_a_loop(spark: SparkSession) -> None:
     lines = table(
         spark,
-        *metadata_responses(9, 0.1, errors=_MISSING, topics=_TOPICS),  # one too few
-        *metadata_responses(20, 2, begin=50, errors=_MISSING, topics=_TOPICS),  # too slow
-        # Twenty processes that start with the same client id; each asks twice.
+        *metadata_responses(9, 0.1, errors=_MISSING, topics=_TOPICS),  # one request too few
+        *metadata_responses(20, 2, begin=50, errors=_MISSING, topics=_TOPICS),  # too far apart
+        # Twenty processes that start with the same client id, each of which sends two requests.
         *(
             line
             for number in range(20)
@@ -70,7 +71,7 @@ def test_startup_and_periodic_requests_are_not_a_loop(spark: SparkSession) -> No
     assert metadata_storms(lines).isEmpty()
 
 
-def test_finds_the_loop_in_the_captures(captured: DataFrame) -> None:
+def test_loop_in_the_captures_is_found(captured: DataFrame) -> None:
     runs: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     responses = captured.where("api = 'Metadata' and kind = 'response' and request_ts is not null")
     rows = sorted(responses.collect(), key=lambda row: row["request_ts"])

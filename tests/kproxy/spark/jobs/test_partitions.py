@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, topics_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_partition_named_only_in_metadata_counts_in_the_mean(spark: SparkSession) -> None:
+def test_partition_known_only_from_metadata_counts_in_the_mean(spark: SparkSession) -> None:
     orders = TopicEntry("orders", partitions=[0, 1], bytes=40, partition_bytes=[30, 10])
     lines = table(
         spark,

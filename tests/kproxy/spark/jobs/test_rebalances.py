@@ -14,7 +14,7 @@ from tests.kproxy.spark.sample_lines import table
 
 
 def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
-    """Return (generation, begin and duration in s, by whom, why, members, rebalances in the minute before, storm)."""
+    """Return (generation, start and duration in s, by, why, members, rebalances in the previous minute, is storm)."""
     rows = rebalances(table(spark, *story.lines)).selectExpr(
         "generation", "unix_micros(since)", "duration_us", "by", "why", "members", "a_minute", "storm"
     )
@@ -24,12 +24,12 @@ def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]
     ]
 
 
-def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
+def test_cause_of_each_rebalance_and_its_member_are_reported(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
     story.joined(0.1, "a")
     story.send_heartbeats(1, 10, "a")
-    b = story.ask(10, "b", "JoinGroup")  # a new member arrives,
+    b = story.ask(10, "b", "JoinGroup")  # a new member joins,
     story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
     a = story.ask(12, "a", "JoinGroup")  # and the old one rejoins
     for member in (a, b):
@@ -38,10 +38,10 @@ def test_reports_who_caused_each_rebalance_and_why(spark: SparkSession) -> None:
     story.say(20, "b", "LeaveGroup", generation_id=2)
     story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
     story.joined(22, "a", generation=3)
-    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause is not seen
+    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause was not observed
     story.joined(82, "a", generation=4)
     story.joined(90, "a", generation=5)  # of its own accord
-    story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # and no assignment follows
+    story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # no assignment follows
     assert rebalance_rows(spark, story) == [
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
         (2, 10.0, 3.501, "b", "join", 2, 1, False),
@@ -62,10 +62,10 @@ def test_twenty_generations_within_a_minute_are_a_storm(spark: SparkSession) -> 
         story.joined(number * 3, "a", generation=number + 1)
     rows = rebalance_rows(spark, story)
     assert [row[-2:] for row in rows] == [(number, number >= 20) for number in range(21)]
-    slower = Story()
+    slower_story = Story()
     for number in range(21):
-        slower.joined(number * 3.1, "a", generation=number + 1)
-    assert not any(row[-1] for row in rebalance_rows(spark, slower))
+        slower_story.joined(number * 3.1, "a", generation=number + 1)
+    assert not any(row[-1] for row in rebalance_rows(spark, slower_story))
 
 
 def test_restarted_group_is_separate_from_the_previous_one(spark: SparkSession) -> None:
@@ -88,7 +88,7 @@ def test_rejoin_into_the_same_generation_is_not_a_rebalance(spark: SparkSession)
     assert [(row[0], row[1], row[5]) for row in rebalance_rows(spark, story)] == [(1, 0.0, 2)]
 
 
-def test_epoch_ends_when_all_members_have_reached_it(spark: SparkSession) -> None:
+def test_rebalance_ends_when_all_members_have_reached_the_epoch(spark: SparkSession) -> None:
     story = Story()
     story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     story.epochs(5, 26, "a", 1)
@@ -106,7 +106,7 @@ def real(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataF
 
 
 def group_view(name: str) -> GroupView:
-    """Return the rebalances of a group as the terminal UI shows them."""
+    """Return the view of a real group, as the terminal UI shows it."""
     view = feed(GroupsOverview(), lines_of(name)).view("billing", BEGAN + 10**6 * SECOND)
     assert view is not None
     return view
@@ -118,19 +118,19 @@ def test_rebalances_of_real_groups_match_the_terminal(real: DataFrame, name: str
     rows = group_rebalances.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
     view = group_view(name)
     assert [row[0] for row in rows] == [boundary.generation for boundary in view.boundaries]
-    # The terminal UI dates a generation to the first response that names it, the job to the last.
+    # The terminal UI dates a generation to the first response that contains it, the job to the last one.
     assert [row[2] for row in rows] == pytest.approx([boundary.at // 1000 for boundary in view.boundaries], abs=20_000)
-    waits = [stall.since // 1000 for stall in view.stalls if stall.kind is StallKind.JOIN_WAITS]
-    assert set(waits) <= {row[1] for row in rows}
-    assert waits or name == "frozen-process"
+    wait_starts = [stall.since // 1000 for stall in view.stalls if stall.kind is StallKind.JOIN_WAITS]
+    assert set(wait_starts) <= {row[1] for row in rows}
+    assert wait_starts or name == "frozen-process"
 
 
-def test_measures_epochs_that_wait_for_partitions(real: DataFrame) -> None:
+def test_epochs_that_wait_for_partitions_are_measured(real: DataFrame) -> None:
     rows = rebalances(real.where(real["file"].contains("partitions-not-given-up"))).collect()
     [longest] = [row for row in rows if row["duration_us"] > 1_000_000]
     view = group_view("partitions-not-given-up")
-    [lags] = [stall for stall in view.stalls if stall.kind is StallKind.LAGGING]
-    assert lags.until is not None
-    assert longest["duration_us"] == (lags.until - lags.since) // 1000
+    [lagging_stall] = [stall for stall in view.stalls if stall.kind is StallKind.LAGGING]
+    assert lagging_stall.until is not None
+    assert longest["duration_us"] == (lagging_stall.until - lagging_stall.since) // 1000
     assert longest["protocol"] == "consumer"
     assert [row["generation"] for row in rows] == [boundary.generation for boundary in view.boundaries]

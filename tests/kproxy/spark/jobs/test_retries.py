@@ -34,7 +34,7 @@ def rows_of(spark: SparkSession, *lines: Line) -> list[tuple[object, ...]]:
     return [tuple(row) for row in selected.collect()]
 
 
-def test_finds_every_type_of_retry(spark: SparkSession) -> None:
+def test_every_kind_of_retry_is_found(spark: SparkSession) -> None:
     lines = table(
         spark,
         *lost_request(1, 0, by="server"), produce_request(2, 1.5),
@@ -45,24 +45,24 @@ def test_finds_every_type_of_retry(spark: SparkSession) -> None:
         close(at=30, connection_id="n-1-3",
               repeated=[RepeatEntry("S034", "rule-s034", 4), RepeatEntry("C001", "x", 9)]),
     )  # fmt: skip
-    same = {"client": "app", "host": "10.0.0.9", "broker": "10.0.0.1:9092", "api": "Produce"}
+    common = {"client": "app", "host": "10.0.0.9", "broker": "10.0.0.1:9092", "api": "Produce"}
     at = {second: datetime.fromisoformat(moment(second)).replace(tzinfo=None) for second in (1.5, 10.2, 10.4, 20, 30)}
     assert_rows(
         retries(lines),
         [
-            same | {"kind": "batch", "why": "rule-s034", "retries": 5, "first_at": at[20], "last_at": at[30],
+            common | {"kind": "batch", "why": "rule-s034", "retries": 5, "first_at": at[20], "last_at": at[30],
                     "connection_id": "n-1-3"},
-            same | {"kind": "refused", "why": "INVALID_RECORD", "retries": 2, "shortest_us": 100_000,
+            common | {"kind": "refused", "why": "INVALID_RECORD", "retries": 2, "shortest_us": 100_000,
                     "first_at": at[10.2], "last_at": at[10.4], "connection_id": "n-1-1"},
-            same | {"kind": "batch", "why": "rule-s033", "retries": 1, "first_at": at[20], "last_at": at[20],
+            common | {"kind": "batch", "why": "rule-s033", "retries": 1, "first_at": at[20], "last_at": at[20],
                     "connection_id": "n-1-3"},
-            same | {"kind": "lost", "why": "server", "retries": 1, "shortest_us": 500_000, "first_at": at[1.5],
+            common | {"kind": "lost", "why": "server", "retries": 1, "shortest_us": 500_000, "first_at": at[1.5],
                     "last_at": at[1.5], "connection_id": "n-1-2"},
         ],
     )  # fmt: skip
 
 
-def test_request_retries_at_most_one_lost_request(spark: SparkSession) -> None:
+def test_request_counts_as_retry_of_at_most_one_lost_request(spark: SparkSession) -> None:
     lines = [
         *lost_request(1, 0),
         *lost_request(2, 0.1),
@@ -71,7 +71,7 @@ def test_request_retries_at_most_one_lost_request(spark: SparkSession) -> None:
         produce_request(3, 2.2, correlation_id=3),
     ]
     [row] = rows_of(spark, *lines)
-    assert row[:4] == ("Produce", "lost", "client", 1)  # the first later request retries only one lost request
+    assert row[:4] == ("Produce", "lost", "client", 1)  # the next request counts as the retry of only one lost request
 
 
 def test_response_is_matched_by_request_offset(spark: SparkSession) -> None:
@@ -82,7 +82,7 @@ def test_response_is_matched_by_request_offset(spark: SparkSession) -> None:
     assert row[:4] == ("Produce", "lost", "client", 1)
 
 
-def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
+def test_requests_that_are_not_retries_are_ignored(spark: SparkSession) -> None:
     assert not rows_of(
         spark,
         *lost_request(1, 0), produce_request(2, 11.1),  # too late
@@ -95,7 +95,7 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
         response("Produce", at=40.6, connection_id="n-1-5", correlation_id=9),
         request("Metadata", at=60, connection_id="n-1-8"),
         close(at=61, connection_id="n-1-8", by="client", unanswered=1),
-        request("Metadata", at=61.1, connection_id="n-1-9"),  # every client asks for that first
+        request("Metadata", at=61.1, connection_id="n-1-9"),  # every client sends it first
         request("Produce", at=80, connection_id="n-2-1", size=7, acks=0),
         close(at=81, connection_id="n-2-1", by="client"),
         request("Produce", at=81.1, connection_id="n-2-2", size=7, acks=0),
@@ -110,15 +110,17 @@ def test_ignores_requests_that_are_not_retries(spark: SparkSession) -> None:
     )  # fmt: skip
 
 
-def test_finds_repeated_refusals_in_the_captures(captured: DataFrame) -> None:
+def test_repeated_refusals_in_the_captures_are_found(captured: DataFrame) -> None:
     responses = (
         captured.where("kind = 'response' and size(errors) > 0 and request_ts is not null").orderBy("ts").collect()
     )
     repeat_counts: Counter[tuple[str, str]] = Counter()
     for index, second in enumerate(responses):
         for first in reversed(responses[:index]):
-            same = all(first[name] == second[name] for name in ("client_id", "api", "request_size", "topics"))
-            if same and first["client"].split(":")[0] == second["client"].split(":")[0]:
+            is_same_request = all(
+                first[name] == second[name] for name in ("client_id", "api", "request_size", "topics")
+            )
+            if is_same_request and first["client"].split(":")[0] == second["client"].split(":")[0]:
                 pause = (second["request_ts"] - first["ts"]).total_seconds()
                 if first["errors"][0]["name"] == second["errors"][0]["name"] and 0 <= pause <= 10:
                     repeat_counts[second["api"], second["errors"][0]["name"]] += 1

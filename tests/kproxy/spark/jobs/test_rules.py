@@ -13,7 +13,7 @@ from kproxy.trace.lines import ErrorEntry, Line, TopicEntry
 from tests.kproxy.spark.reference import assert_rows
 from tests.kproxy.spark.sample_lines import close, open_, request, response, table
 
-_INTERVAL_S = 0.05  # a frame every 50 ms is 1200 a minute
+_INTERVAL_S = 0.05  # a frame every 50 ms makes 1200 a minute
 
 
 def error_response(
@@ -37,28 +37,28 @@ def values_request(*values: bytes | None, **columns: Any) -> Line:
     return request("Produce", topics=topics, body={"topic_data": [entry]}, **columns)
 
 
-def connection_lines(connections: int, requests_each: int, *, every: float = 1) -> list[Line]:
+def connection_lines(connection_count: int, requests_per_connection: int, *, interval_s: float = 1) -> list[Line]:
     lines: list[Line] = []
-    for number in range(connections):
-        at, connection = number * every, {"connection_id": f"n-1-{number}"}
-        work = [request("Produce", at=at + 0.1, **connection) for _ in range(requests_each)]
+    for number in range(connection_count):
+        at, connection = number * interval_s, {"connection_id": f"n-1-{number}"}
+        requests = [request("Produce", at=at + 0.1, **connection) for _ in range(requests_per_connection)]
         lines += [
             open_(at=at, **connection),
             request("Metadata", at=at, **connection),
-            *work,
+            *requests,
             close(at=at + 1, **connection),
         ]
     return lines
 
 
-def repeated_errors(pause: float, times: int, name: str = "NOT_LEADER_OR_FOLLOWER") -> list[Line]:
-    return [error_response(1 + number * (pause + 0.001), name, offset=number) for number in range(times)]
+def repeated_errors(pause_s: float, count: int, name: str = "NOT_LEADER_OR_FOLLOWER") -> list[Line]:
+    return [error_response(1 + number * (pause_s + 0.001), name, offset=number) for number in range(count)]
 
 
 _TELEMETRY: dict[str, Any] = {"errors": [ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")]}
 _TOO_LARGE = error_response(1, "MESSAGE_TOO_LARGE", topics=batches(10, 1000), connection_id="n-1-2")
 
-#: A rule code, lines that break the rule, the client and broker of the finding, its count, and a part of its message.
+#: A rule code, lines that break the rule, the finding's client, broker and count, and a part of its message.
 BROKEN: list[tuple[str, list[Line], str | None, str | None, int, str]] = [
     ("C018", connection_lines(20, 2), "app", "10.0.0.1:9092", 20,
      "opened 20 connections within an hour for 40 requests"),
@@ -88,15 +88,18 @@ NEAR: list[tuple[str, list[Line]]] = [
     ("C018", connection_lines(19, 1)),
     ("C018", connection_lines(20, 3)),
     ("C018", connection_lines(30, 0)),  # connections with only startup requests: C017 and C019
-    ("C018", connection_lines(25, 1, every=300)),  # 12 an hour
+    ("C018", connection_lines(25, 1, interval_s=300)),  # 12 an hour
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(800))]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(900), server="10.0.0.2:9092")]),
     ("M008", [_TOO_LARGE, response("Produce", at=2, topics=batches(1200))]),  # the limit was raised
     ("R026", [single_batch_request(1, number) for number in range(599)]),
-    ("R026", [single_batch_request(1 + number % 3, number) for number in range(1200)]),  # a third of them
+    ("R026", [single_batch_request(1 + number % 3, number) for number in range(1200)]),  # only a third have one record
     ("R027", [values_request(*[b"\0\0\0\0\7{"] * 10, None)]),  # a tombstone
-    ("R027", [values_request(*[b"\0\0\0\0\7{"] * 9), values_request(b"{}")]),  # too few to tell
-    ("R027", [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")]),  # numbers
+    ("R027", [values_request(*[b"\0\0\0\0\7{"] * 9), values_request(b"{}")]),  # too few values to tell
+    (
+        "R027",
+        [values_request(*[b"\0\0\0\0\0\0\0\7"] * 99), values_request(b"{}")],
+    ),  # eight-byte numbers, not schema ids
     ("S009", [response("Metadata", at=number) for number in range(59)]),
     ("S009", [response("Metadata", at=number / 2, connection_id=f"n-1-{number % 2}") for number in range(100)]),
     ("S031", [response(at=number * _INTERVAL_S, latency_us=50_000) for number in range(600)]),
@@ -117,7 +120,7 @@ def rule_rows(spark: SparkSession, code: str, lines: list[Line]) -> list[Row]:
     return rule.findings(table(spark, *lines)).collect()
 
 
-def test_reports_lines_that_break_a_rule(spark: SparkSession) -> None:
+def test_lines_that_break_a_rule_are_reported(spark: SparkSession) -> None:
     for code, lines, client, broker, findings, message_part in BROKEN:
         rows = rule_rows(spark, code, lines)
         assert [(row["client"], row["broker"], row["findings"]) for row in rows] == [(client, broker, findings)], code
@@ -126,7 +129,7 @@ def test_reports_lines_that_break_a_rule(spark: SparkSession) -> None:
         assert rows[0]["connection_id"].startswith("n-1-")
 
 
-def test_ignores_lines_that_almost_break_a_rule(spark: SparkSession) -> None:
+def test_lines_that_almost_break_a_rule_are_ignored(spark: SparkSession) -> None:
     for code, lines in NEAR:
         assert not rule_rows(spark, code, lines), (code, lines[-1])
 

@@ -31,7 +31,7 @@ def fetch_response() -> ResponseLine:
     return response("Fetch", body={"responses": responses}, topics=[TopicEntry("carts", "Y2FydHM")])
 
 
-def test_counts_schemas_by_topic_and_producer(spark: SparkSession) -> None:
+def test_schemas_are_counted_by_topic_and_producer(spark: SparkSession) -> None:
     lines = table(
         spark,
         produce(avro(17), avro(17, problem="leftover bytes"), None, {"format": "json", "data": [1]}),
@@ -57,7 +57,7 @@ def test_counts_schemas_by_topic_and_producer(spark: SparkSession) -> None:
     )
 
 
-def test_record_values_are_json(spark: SparkSession) -> None:
+def test_record_values_are_returned_as_json(spark: SparkSession) -> None:
     rows = record_values(
         table(spark, fetch_response(), produce({"format": "json", "data": [1, {"a": None}]}))
     ).collect()

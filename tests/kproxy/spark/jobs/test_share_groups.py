@@ -14,19 +14,21 @@ LOST = ErrorEntry("responses[0].partitions[0].acknowledge_error_code", 121, "INV
 SESSION = ErrorEntry("error_code", 122, "SHARE_SESSION_NOT_FOUND")
 
 
-def test_counts_lost_acquisition_locks_of_members(spark: SparkSession) -> None:
-    slow, fast = ({"group_id": "g", "member_id": name, "client_id": name} for name in ("slow", "fast"))
+def test_lost_acquisition_locks_of_members_are_counted(spark: SparkSession) -> None:
+    slow_member, fast_member = ({"group_id": "g", "member_id": name, "client_id": name} for name in ("slow", "fast"))
     fetched_topics = [TopicEntry("a", bytes=70, records=3), TopicEntry("b", bytes=7, records=1)]
     lines = table(
         spark,
-        response("ShareGroupHeartbeat", at=0, **slow),
-        request("ShareFetch", at=1, **slow), response("ShareFetch", at=1, topics=fetched_topics, latency_us=10, **slow),
-        response("ShareFetch", at=2, latency_us=30, errors=[LOST, LOST], **slow),
-        request("ShareAcknowledge", at=3, **slow), response("ShareAcknowledge", at=3, errors=[LOST], **slow),
-        response("ShareFetch", at=4, topics=fetched_topics[:1], **fast),
-        response("ShareFetch", at=5, errors=[SESSION], **(fast | {"member_id": "other"})),
-        response("ShareFetch", at=6, topics=fetched_topics, not_decoded="truncated", **fast),
-        response("Fetch", at=7, topics=fetched_topics, **fast), request("ShareFetch", at=8, client_id="nobody"),
+        response("ShareGroupHeartbeat", at=0, **slow_member),
+        request("ShareFetch", at=1, **slow_member),
+        response("ShareFetch", at=1, topics=fetched_topics, latency_us=10, **slow_member),
+        response("ShareFetch", at=2, latency_us=30, errors=[LOST, LOST], **slow_member),
+        request("ShareAcknowledge", at=3, **slow_member),
+        response("ShareAcknowledge", at=3, errors=[LOST], **slow_member),
+        response("ShareFetch", at=4, topics=fetched_topics[:1], **fast_member),
+        response("ShareFetch", at=5, errors=[SESSION], **(fast_member | {"member_id": "other"})),
+        response("ShareFetch", at=6, topics=fetched_topics, not_decoded="truncated", **fast_member),
+        response("Fetch", at=7, topics=fetched_topics, **fast_member), request("ShareFetch", at=8, client_id="nobody"),
     )  # fmt: skip
     rows = [tuple(row)[:12] for row in share_groups(lines).collect()]
     assert rows == [

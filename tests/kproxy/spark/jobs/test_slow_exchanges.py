@@ -10,7 +10,7 @@ from tests.kproxy.spark.reference import assert_rows, client_of, topics_of
 from tests.kproxy.spark.sample_lines import request, response, table
 
 
-def test_reports_requests_ahead_of_a_slow_one(spark: SparkSession) -> None:
+def test_requests_ahead_of_a_slow_request_are_reported(spark: SparkSession) -> None:
     lines = table(
         spark,
         response("Metadata", at=1.0, offset=0, latency_us=1000),  # answered before the slow request was sent
@@ -33,7 +33,7 @@ def test_reports_requests_ahead_of_a_slow_one(spark: SparkSession) -> None:
     assert rows[2]["topics"] == ["orders"]
 
 
-def test_keeps_ten_per_api_and_the_earliest_of_ties(spark: SparkSession) -> None:
+def test_ten_exchanges_per_api_are_kept_and_the_earliest_of_ties(spark: SparkSession) -> None:
     tied_responses = [response(at=at, offset=at, connection_id=f"n-1-{at % 3}") for at in range(12)]
     rows = slow_exchanges(table(spark, *reversed(tied_responses), response("Metadata", at=1))).collect()
     assert [row["offset"] for row in rows if row["api"] == "Fetch"] == list(range(10))
@@ -50,15 +50,15 @@ def test_slow_exchanges_match_plain_python_for_real_clients(real: DataFrame) -> 
     for responses in by_api.values():
         responses.sort(key=lambda line: (-line["latency_us"], line["ts"], line["connection_id"], line["offset"]))
         for line in responses[:10]:
-            ahead = [other for other in by_connection[line["connection_id"]]
+            requests_ahead = [other for other in by_connection[line["connection_id"]]
                      if other["offset"] < line["offset"] and other["ts"] > line["request_ts"]]  # fmt: skip
-            ahead_time = max((other["ts"] - line["request_ts"] for other in ahead), default=None)
+            longest_wait = max((other["ts"] - line["request_ts"] for other in requests_ahead), default=None)
             expected.append((
                 line["api"], line["api_version"], line["latency_us"], client_of(line), line["server"],
                 list(dict.fromkeys(name for name, _ in topics_of(line))), line["request_ts"], line["ts"],
-                line["connection_id"], line["correlation_id"], line["offset"], len(ahead),
-                ahead_time and round(ahead_time.total_seconds() * 1e6),
-                [other["api"] for other in sorted(ahead, key=lambda other: other["offset"])[:10]],
+                line["connection_id"], line["correlation_id"], line["offset"], len(requests_ahead),
+                longest_wait and round(longest_wait.total_seconds() * 1e6),
+                [other["api"] for other in sorted(requests_ahead, key=lambda other: other["offset"])[:10]],
             ))  # fmt: skip
     expected.sort(key=lambda row: (-row[2], row[7], row[8], row[10]))
     assert any(row[11] for row in expected)

@@ -14,7 +14,7 @@ FIVE_OCLOCK = datetime(2026, 11, 21, 5, tzinfo=UTC)
 BROKER = "10.0.0.1:9092"
 
 
-def test_reports_throttling_in_total_and_per_hour(spark: SparkSession) -> None:
+def test_throttling_is_reported_in_total_and_per_hour(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Produce", at=0),
@@ -39,7 +39,7 @@ def test_reports_throttling_in_total_and_per_hour(spark: SparkSession) -> None:
 
 
 def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> None:
-    """No client is throttled in the captures, so the test marks Fetch responses as throttled."""
+    """No client is throttled in the captures, so this test marks some Fetch responses as throttled."""
     throttled = F.when(F.col("api") == "Fetch", F.col("correlation_id") % 3).otherwise(F.col("throttle_time_ms"))
     lines = real.withColumn("throttle_time_ms", throttled)
     throttle_times = defaultdict(list)
@@ -52,8 +52,8 @@ def test_throttling_matches_plain_python_for_real_clients(real: DataFrame) -> No
         (
             *key,
             len(times_us),
-            sum(us > 0 for us in times_us),
-            sum(us > 0 for us in times_us) / len(times_us),
+            sum(time_us > 0 for time_us in times_us),
+            sum(time_us > 0 for time_us in times_us) / len(times_us),
             sum(times_us),
             max(times_us),
         )

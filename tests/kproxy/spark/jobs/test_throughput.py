@@ -13,7 +13,7 @@ from tests.kproxy.spark.sample_lines import close, request, response, table
 ORDER = ["api", "client", "broker", "topic"]
 
 
-def test_measures_frames_and_record_data_of_topics(spark: SparkSession) -> None:
+def test_frames_and_record_data_of_topics_are_measured(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Produce", at=0, size=300, topics=[TopicEntry("orders", bytes=200), TopicEntry("carts", bytes=0)]),
@@ -47,7 +47,7 @@ def test_long_pauses_do_not_count_in_rates(spark: SparkSession) -> None:
     assert (api["requests"], api["requests_per_s"]) == (33, 1.1)
 
 
-def test_periods_below_a_second_count_as_one(spark: SparkSession) -> None:
+def test_periods_shorter_than_a_second_count_as_one_second(spark: SparkSession) -> None:
     [api, *_] = throughput(table(spark, request(at=7, size=50))).collect()
     assert (api["requests_per_s"], api["rate_bytes"]) == (1.0, 50.0)
 

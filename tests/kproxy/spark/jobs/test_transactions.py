@@ -1,4 +1,4 @@
-"""Transactions from lines: the story that tests of the view use, and real transactions counted independently."""
+"""Transactions in trace lines: the story that tests of the view use, and real transactions counted independently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(spark: SparkSession, lines: Iterable[Line]) -> list[tuple[object, ...]]
     return [tuple(row) for row in transactions(table(spark, *lines)).select(*FIELDS).collect()]
 
 
-def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
+def test_transactions_of_the_story_are_reported(spark: SparkSession) -> None:
     assert rows(spark, lines_of_story(STORY)) == [
         ("stuck", 3, 0, "open", 1, 1, None),
         ("pay", 1, 0, "committed", 1, 0, 1),
@@ -49,7 +49,7 @@ def test_reports_the_transactions_of_the_story(spark: SparkSession) -> None:
         (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),
     ],
 )
-def test_finds_the_outcome_of_a_transaction(spark: SparkSession, continuation: str, expected: str) -> None:
+def test_outcome_of_a_transaction_is_found(spark: SparkSession, continuation: str, expected: str) -> None:
     story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + continuation
     assert [row[3] for row in rows(spark, lines_of_story(story))] == [expected]
 
@@ -60,7 +60,7 @@ def test_fenced_producer_starts_no_transaction(spark: SparkSession) -> None:
 
 
 def count_outcomes(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
-    """Count, independently of the job, how the transactions of each transactional id ended."""
+    """Count the outcomes of the transactions of each transactional id, independently of the job."""
     is_open: dict[str, bool] = {}
     outcomes: Counter[tuple[str, str]] = Counter()
     for line in lines:
@@ -83,7 +83,7 @@ REAL = ["java-3.9.1", "confluent-3.9.1"]
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_matches_an_independent_count_of_real_transactions(spark: SparkSession, name: str) -> None:
+def test_real_transactions_match_an_independent_count(spark: SparkSession, name: str) -> None:
     lines = list(lines_of(Path(DATA / "pcap" / f"{name}.pcap.gz")))
     frame: DataFrame = transactions(table(spark, *lines))
     reported = Counter((row["transactional_id"], row["outcome"]) for row in frame.collect())

@@ -1,4 +1,4 @@
-"""Hand-made figures for tests of the page."""
+"""Hand-made figures for tests of the report page."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ COLUMNS = {
 }
 
 
-def listed(name: str, *rows: dict[str, Any], more: bool = False) -> JobTable:
+def listed(name: str, *rows: dict[str, Any], has_more: bool = False) -> JobTable:
     """Return a table with these rows; columns that a row omits are null."""
     columns = [(spec.partition(":")[0], spec.partition(":")[2] or "text") for spec in COLUMNS[name].split()]
-    return JobTable(name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], more)
+    return JobTable(
+        name, "what it tells", columns, [[row.get(column) for column, _ in columns] for row in rows], has_more
+    )
 
 
 def figures(*tables: JobTable, name: str = "orders") -> Figures:
-    """Return figures with these tables and otherwise empty ones; `name` names everything in the charts."""
+    """Return figures with these tables and empty other tables; `name` is used for everything in the charts."""
     tables_by_name = {table.name: table for table in tables}
     return Figures(
         facts=FACTS,

@@ -17,7 +17,7 @@ from tests.kproxy.spark.sample_lines import request, response, table
 __all__ = ["kproxy"]
 
 
-def test_writes_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_is_written(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "names", lambda: ["latency"])
     page = tmp_path / "report.html"
     lines = table(spark, request(), response(latency_us=70_000))
@@ -31,7 +31,7 @@ def test_writes_the_page(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
         tables._write_report(spark, Lines(lines, []), {}, Namespace(html=str(tmp_path), traces=[]))
 
 
-def test_reports_an_unwritable_page_before_reading(kproxy: Run, tmp_path: Path) -> None:
+def test_unwritable_page_is_reported_before_traces_are_read(kproxy: Run, tmp_path: Path) -> None:
     nowhere = tmp_path / "no" / "report.html"
     result = kproxy("analyze", "--html", nowhere, tmp_path)
     assert (result.returncode, result.stderr) == (2, f"kproxy: --html {nowhere}: no such directory\n")

@@ -21,14 +21,14 @@ def test_absence_of_problems_is_a_headline() -> None:
     assert headlines(figures()) == [Headline("info", "No problems found.", "latency", "No problems found")]
 
 
-def test_counts_clients_by_the_release_that_refuses_them() -> None:
+def test_clients_are_counted_by_the_release_that_refuses_them() -> None:
     def client(name: str, **columns: Any) -> dict[str, Any]:
         return {"client": name, "verdict": "refused", "refused_from": "4.0", **columns}
 
     table = listed(
         "clients",
         *map(client, "abcd"),
-        client("a", software_name="sarama"),  # same client id with different software: one client
+        client("a", software_name="sarama"),  # the same client id with different software counts as one client
         client("e", refused_from="4.1"),
         client("f", verdict="works", refused_from=None),
         client("a", api="Fetch", api_version=3),
@@ -57,13 +57,13 @@ def test_stalls_at_the_same_hour_of_three_days_are_reported_as_daily() -> None:
     ]
 
 
-def test_omits_short_and_informational_stalls() -> None:
+def test_short_and_informational_stalls_are_omitted() -> None:
     table = listed("group-stalls", stall(0, duration_us=4_000_000), stall(0, severity="info"))
     assert headline_texts(table)[0][1] == "No problems found."
 
 
-def test_sorts_by_severity_and_omits_findings_covered_by_other_tables() -> None:
-    job_table = listed(
+def test_findings_are_sorted_by_severity_unless_covered_by_other_tables() -> None:
+    findings_table = listed(
         "findings",
         {"severity": "warning", "code": "S001", "name": "address-leak", "client": "a", "findings": 1},
         {"severity": "error", "code": "L005", "name": "newer", "client": None, "findings": 2},
@@ -71,7 +71,7 @@ def test_sorts_by_severity_and_omits_findings_covered_by_other_tables() -> None:
         {"severity": "warning", "code": "S034", "name": "blind-retry-duplicates", "client": "a", "findings": 1},
         {"severity": "info", "code": "L014", "name": "unknown-tag", "client": "a", "findings": 9},
     )
-    assert headline_texts(job_table) == [
+    assert headline_texts(findings_table) == [
         (
             "error",
             "It is new; 5 occurrences, an unknown client, b at an unknown broker (L005), 2026-11-21 05:00-06:00 UTC.",
@@ -123,7 +123,7 @@ def test_error_explained_by_a_finding_has_one_headline() -> None:
     ] == ["findings"]
 
 
-def test_omits_routine_errors_of_groups() -> None:
+def test_routine_errors_of_groups_are_omitted() -> None:
     def error(name: str, share: float) -> dict[str, Any]:
         return {"by": "api", "value": "Produce", "error": name, "responses": 3, "share": share, "first_at": BEGIN_US,
                 "last_at": BEGIN_US + 1_000_000}  # fmt: skip
@@ -143,7 +143,7 @@ def test_omits_routine_errors_of_groups() -> None:
     ]
 
 
-def test_reports_a_burst_of_errors_of_any_share() -> None:
+def test_burst_of_errors_is_reported_whatever_its_share() -> None:
     def errors(name: str, count: int, seconds: int) -> dict[str, Any]:
         return {"by": "api", "value": "Produce", "error": name, "responses": count, "share": 0.0001,
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
@@ -152,16 +152,16 @@ def test_reports_a_burst_of_errors_of_any_share() -> None:
     assert text.startswith("Produce got A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
 
 
-def test_reports_hot_partitions_and_throttled_clients() -> None:
-    hot = listed(
+def test_hot_partitions_and_throttled_clients_are_reported() -> None:
+    hot_partitions = listed(
         "partitions", {"topic": "t", "partition": 5, "written_share": 0.9, "written_skew": 5.4, "read_skew": 1.0}
     )
-    slowed = listed(
+    throttled_clients = listed(
         "throttling",
         {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000},
         {"client": "a", "broker": "b:1", "since": BEGIN_US, "throttled": 4, "total_throttle_us": 2_000_000},
     )
-    assert headline_texts(hot, slowed) == [
+    assert headline_texts(hot_partitions, throttled_clients) == [
         ("info", "a was throttled 4 times by b:1, for 2.0 s in all, 2026-11-21 05:00-06:00 UTC."),
         (
             "info",
@@ -179,7 +179,7 @@ def anomaly(by: str, value: str | None, factor: float, hour: int = 8, **columns:
 
 
 def test_slow_broker_is_reported_once_without_its_clients() -> None:
-    slow = [
+    anomalies = [
         anomaly("client", "a", 33, api="OffsetCommit"),
         anomaly("broker", "b:1", 26),
         anomaly("broker", "b:1", 24, api="OffsetCommit"),
@@ -188,16 +188,16 @@ def test_slow_broker_is_reported_once_without_its_clients() -> None:
         anomaly("api", None, 20),
     ]
     broker_headline = ("warning", "Broker b:1 was about 25x slower, 2026-11-21 13:00-14:00 UTC.")
-    assert headline_texts(listed("anomalies", *slow)) == [broker_headline]
-    slow_client = anomaly("client", "d", 90)  # much slower than its broker can explain
-    assert headline_texts(listed("anomalies", slow_client, *slow)) == [
+    assert headline_texts(listed("anomalies", *anomalies)) == [broker_headline]
+    slow_client = anomaly("client", "d", 90)  # much slower than the slowness of its broker explains
+    assert headline_texts(listed("anomalies", slow_client, *anomalies)) == [
         ("warning", "Produce of d: p99 is 900.0 ms, usually 10.0 ms, 2026-11-21 13:00-14:00 UTC."),
         broker_headline,
     ]
     # No client has enough responses.
     assert headline_texts(listed("anomalies", anomaly("broker", "b:1", 25))) == [broker_headline]
-    longer = [*slow, *({**row, "since": row["since"] + 3_600_000_000} for row in slow)]
-    assert headline_texts(listed("anomalies", *longer)) == [
+    longer_anomalies = [*anomalies, *({**row, "since": row["since"] + 3_600_000_000} for row in anomalies)]
+    assert headline_texts(listed("anomalies", *longer_anomalies)) == [
         (broker_headline[0], broker_headline[1].replace("14:00", "15:00"))
     ]
 
@@ -209,7 +209,7 @@ def test_slow_client_is_reported_with_its_broker() -> None:
     ]
 
 
-def test_reports_unusual_errors_once_and_omits_rates() -> None:
+def test_unusual_errors_are_reported_once_and_rates_omitted() -> None:
     rows = [
         anomaly("client", "a", 9, measure="errors", sentence="errors in 9.00 % of responses, usually 1.00 % (9.0x)"),
         anomaly("api", None, 9, measure="errors", sentence="errors in 2.00 % of responses, usually 1.00 % (2.0x)"),
@@ -222,15 +222,15 @@ def test_reports_unusual_errors_once_and_omits_rates() -> None:
 
 
 def test_current_problems_come_before_upgrades() -> None:
-    old = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
-    slowed = listed(
+    refused_clients = listed("clients", {"client": "a", "verdict": "refused", "refused_from": "4.0"})
+    throttled_clients = listed(
         "throttling", {"client": "a", "broker": "b:1", "since": None, "throttled": 4, "total_throttle_us": 2_000_000}
     )
-    assert [text[:9] for _, text in headline_texts(old, slowed)] == ["a was thr", "1 client "]
+    assert [text[:9] for _, text in headline_texts(refused_clients, throttled_clients)] == ["a was thr", "1 client "]
 
 
 @pytest.mark.parametrize(
-    ("api", "error", "routine"),
+    ("api", "error", "expected"),
     [
         ("JoinGroup", "MEMBER_ID_REQUIRED", True),
         ("Heartbeat", "REBALANCE_IN_PROGRESS", True),
@@ -240,5 +240,5 @@ def test_current_problems_come_before_upgrades() -> None:
         (None, "NOT_COORDINATOR", False),
     ],
 )
-def test_is_routine_depends_on_api_and_error(api: str | None, error: str, routine: bool) -> None:
-    assert is_routine(api, error) == routine
+def test_is_routine_depends_on_api_and_error(api: str | None, error: str, expected: bool) -> None:
+    assert is_routine(api, error) == expected

@@ -37,14 +37,14 @@ def _figures_named(name: str) -> Figures:
 
 
 def test_page_loads_no_external_resource() -> None:
-    opened = ParsedPage(report(_figures_named("shop"), ["kproxy-trace"]))
-    [policy] = [attrs["content"] or "" for tag, attrs in opened.elements if "http-equiv" in attrs and tag == "meta"]
+    page = ParsedPage(report(_figures_named("shop"), ["kproxy-trace"]))
+    [policy] = [attrs["content"] or "" for tag, attrs in page.elements if "http-equiv" in attrs and tag == "meta"]
     allowed = dict(directive.strip().split(" ", 1) for directive in policy.split(";"))
     assert allowed["default-src"] == allowed["base-uri"] == allowed["form-action"] == "'none'"
-    [style], [script] = opened.texts["style"], [text for text in opened.texts["script"] if not text.startswith("{")]
+    [style], [script] = page.texts["style"], [text for text in page.texts["script"] if not text.startswith("{")]
     for text, source in ((style, allowed["style-src"]), (script, allowed["script-src"])):
         assert source == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-    for tag, attrs in opened.elements:
+    for tag, attrs in page.elements:
         assert not attrs.keys() & {"src", "href", "action", "style", "srcset", "data", "ping"}, tag
         assert not any(name.startswith("on") for name in attrs), tag
     for text in (style, script):
@@ -57,20 +57,20 @@ def test_page_loads_no_external_resource() -> None:
 @pytest.mark.parametrize(
     "name", ["</script><img src=x onerror=alert(1)>", "<!--<script>", "{{data}}", "&lt;&amp;", "\"'`${1}\\"]
 )
-def test_escapes_names_from_the_traffic(name: str) -> None:
-    opened = ParsedPage(report(_figures_named(name), [name]))
-    plain = ParsedPage(report(_figures_named("t"), ["t"]))
-    assert [tag for tag, _ in opened.elements] == [tag for tag, _ in plain.elements]
-    [clients] = [table for table in opened.data["tables"] if table["name"] == "clients"]
+def test_names_from_the_traffic_are_escaped(name: str) -> None:
+    page = ParsedPage(report(_figures_named(name), [name]))
+    plain_page = ParsedPage(report(_figures_named("t"), ["t"]))
+    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain_page.elements]
+    [clients] = [table for table in page.data["tables"] if table["name"] == "clients"]
     assert clients["rows"][0][0] == name
-    assert opened.data["sources"] == [name.rpartition("/")[2]]
+    assert page.data["sources"] == [name.rpartition("/")[2]]
 
 
 def test_sources_have_no_control_characters() -> None:
     assert ParsedPage(report(figures(), ["a\x1b[31m\u202e"])).data["sources"] == ["a\\x1b[31m\\u202e"]
 
 
-def test_contains_only_the_pages_of_rules_with_findings() -> None:
+def test_page_contains_only_the_pages_of_rules_with_findings() -> None:
     rules = ParsedPage(report(_figures_named("shop"), [])).data["rules"]
     assert list(rules) == ["L005"]
     assert rules["L005"]["name"] == "field-from-newer-version"
@@ -108,7 +108,7 @@ def test_very_long_names_truncate_the_tables() -> None:
     assert len(page.encode()) < MAX_SIZE
     tables = {table["name"]: table for table in ParsedPage(page).data["tables"]}
     assert tables["errors"]["more"]
-    shown = [row[0] for row in tables["errors"]["rows"]]
-    assert 0 < len(shown) < len(errors)
-    assert {shown.count(by) for by in kinds} == {len(shown) // 4}
+    shown_kinds = [row[0] for row in tables["errors"]["rows"]]
+    assert 0 < len(shown_kinds) < len(errors)
+    assert {shown_kinds.count(by) for by in kinds} == {len(shown_kinds) // 4}
     assert 0 < len(tables["findings"]["rows"]) < 300

