@@ -65,6 +65,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             yield Cluster(url, folder / "work", python)
 
 
+@pytest.mark.slow
 def test_two_executors_produce_the_same_tables_as_one_process(
     cluster: Cluster, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"sc://{address}", python)
 
 
+@pytest.mark.slow
 def test_server_produces_the_same_tables_as_one_process(
     server: Server, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
