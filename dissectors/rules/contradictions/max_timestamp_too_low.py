@@ -75,8 +75,7 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
             start, end = _MAX_TIMESTAMP_SPAN
             yield Problem(
                 f"{label(part.topic_partition, connection)}, batch {index}: max_timestamp is {batch.max_timestamp}, "
-                "but the "
-                f"first record has timestamp {batch.base_timestamp}",
+                f"but the first record has timestamp {batch.base_timestamp}",
                 **problem_location(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
                 hint="fix the writer of the batch: max_timestamp is the highest timestamp of its records",
                 blame="client" if isinstance(event, RequestReceived) else "broker",

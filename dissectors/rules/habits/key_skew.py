@@ -90,8 +90,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
         yield Problem(
             f"{client_label(connection)} sent {skew.records:,} of {skew.total:,} records to {partition_name}, one of "
             f"{skew.partition_count} partitions in use: {most_frequent_count:,} of {total:,} records in its latest "
-            "batch have "
-            "the same key",
+            "batch have the same key",
             hint="choose a key with more values, such as an id, or leave it out if order does not matter",
             cause=skew.topic,
         )

@@ -96,9 +96,8 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
         next_offset = contents.last + 1
         yield Problem(
             f"{partition.times} fetches of {label(partition.topic_partition, connection)} at {partition.offset} got "
-            "the batch "
-            f"{contents.first}..{contents.last} (base_offset + last_offset_delta), {batch_note}: the client must "
-            f"continue at {next_offset}",
+            f"the batch {contents.first}..{contents.last} (base_offset + last_offset_delta), {batch_note}: the client "
+            f"must continue at {next_offset}",
             **locate(message, *partition.where, "records"),
             hint="upgrade or fix the client: after a batch, the next offset is base_offset + last_offset_delta + 1, "
             "even if compaction has deleted its last records or all of them",

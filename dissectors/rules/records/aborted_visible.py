@@ -74,10 +74,8 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
             index, batch = unlisted
             yield Problem(
                 f"{label(part.topic_partition, connection)}: the batch at offset {batch.base_offset} belongs to a "
-                "transaction "
-                f"that producer {batch.producer_id} aborted, but aborted_transactions of this read_committed "
-                "fetch does "
-                "not list it",
+                f"transaction that producer {batch.producer_id} aborted, but aborted_transactions of this "
+                "read_committed fetch does not list it",
                 **problem_location(event, part, batch.start, batch.end, str(index)),
                 hint="list every aborted transaction that overlaps the fetched range, with its first offset",
                 cause=part.topic_partition[0],

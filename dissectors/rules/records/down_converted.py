@@ -72,8 +72,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
             batch = part.batches[0]
             yield Problem(
                 f"{label(part.topic_partition, connection)} holds batches of format 2, but Fetch v{message.version} "
-                "makes the "
-                f"broker rewrite them in format {batch.magic}",
+                f"makes the broker rewrite them in format {batch.magic}",
                 **problem_location(
                     event, part, batch.start + _MAGIC_OFFSET, batch.start + _MAGIC_OFFSET + 1, "0", "magic"
                 ),

@@ -91,8 +91,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
             if batch.magic not in allowed_formats:
                 yield Problem(
                     f"{label(part.topic_partition, connection)}, batch {index}: record format {batch.magic} in "
-                    f"{message.api} "
-                    f"v{message.version}, should be {allowed_text}",
+                    f"{message.api} v{message.version}, should be {allowed_text}",
                     **problem_location(
                         event, part, batch.start + _MAGIC_OFFSET, batch.start + _MAGIC_OFFSET + 1, str(index), "magic"
                     ),

@@ -126,8 +126,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
             yield Problem(
                 f"{message.api} of {client_address_label(connection)} was refused for {_offsets_text(acknowledgement)} "
                 f"of {label(acknowledgement.topic_partition, connection)} in share group {group!r} "
-                "(INVALID_RECORD_STATE): "
-                f"{reason}",
+                f"(INVALID_RECORD_STATE): {reason}",
                 **locate(message, *_error_path(event, acknowledgement)),
                 hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
                 "(AcknowledgeType.RENEW, KIP-1222), or raise the group's share.record.lock.duration.ms"

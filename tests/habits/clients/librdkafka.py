@@ -24,7 +24,7 @@ RECORDS = 250
 TEXT = json.dumps([{"customer": number, "status": "delivered"} for number in range(200)]).encode()
 LINGER = {"linger.ms": 50}
 SAFE = {"enable.idempotence": True}
-SHORT_BATCHES = SAFE | LINGER | {"batch.num.messages": 100}  # also if a busy machine sends late
+SHORT_BATCHES = SAFE | LINGER | {"batch.num.messages": 100}  # on a busy machine, they would be long
 EARLIEST = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
 #: The topics that clients write and read, and their numbers of partitions.
 TOPICS = {"orders": 1, "spread": 6, "filled": 1, "backlog": 1, "flow": 1, "other": 1}

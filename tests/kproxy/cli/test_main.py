@@ -152,10 +152,20 @@ def test_command_imports_only_what_it_needs(args: list[str], unneeded_modules: l
     assert loaded_modules.isdisjoint(unneeded_modules)
 
 
-def test_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:
-    code = "import sys, kproxy, kproxy.live.run; print('\\n'.join(sys.modules))"
+def test_relay_imports_neither_views_nor_analytics_nor_payloads_nor_the_broker() -> None:
+    code = """
+import sys
+from unittest import mock
+import kproxy.live.run
+from kproxy.cli import main
+with mock.patch("kproxy.live.run.run", return_value=0):
+    main(["--listen", "0", "--upstream", "127.0.0.1:9", "--no-trace"])
+print("\\n".join(sys.modules))
+"""
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert set(result.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values.text"})
+    assert set(result.stdout.split()).isdisjoint(
+        {"textual", "scapy", "pyspark", "dissectors.values.text", "kproxy.broker"}
+    )
 
 
 def test_importing_dissectors_reads_no_schema() -> None:

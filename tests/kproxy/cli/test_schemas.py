@@ -271,7 +271,6 @@ def test_shipped_schemas_match_the_releases(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.peers
-@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
 def test_shipped_release_lines_match_the_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schemas", "lines", "--check"]) == 0

@@ -65,7 +65,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             yield Cluster(url, folder / "work", python)
 
 
-@pytest.mark.slow
 def test_two_executors_produce_the_same_tables_as_one_process(
     cluster: Cluster, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
@@ -105,6 +104,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false",
         "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0",
         "spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        # Compiling plans takes longer than running them; the cluster above compiles them.
+        "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }  # fmt: skip
     command = [
         "spark-submit",
@@ -121,7 +122,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"sc://{address}", python)
 
 
-@pytest.mark.slow
 def test_server_produces_the_same_tables_as_one_process(
     server: Server, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
