@@ -174,8 +174,8 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
                  for option in ("--add-scram", f"SCRAM-SHA-512=[name={name},password={password}]")]  # fmt: skip
         command = ["kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path), *users]
         machine.run(shlex.join([*java, *quiet, *command]))
-    for number in settings:
-        machine.start(shlex.join([*java, *quiet, "kafka.Kafka", f"server-{number}.properties"]), ready="")  # all are awaited below
+    for number in settings:  # all are started before the first is awaited: they elect a leader together
+        machine.start(shlex.join([*java, *quiet, "kafka.Kafka", f"server-{number}.properties"]), ready="")
     for directory in range(len(settings)):
         log = machine.directory / f"log-{directory}.txt"
         until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), seconds=180, every=0.1)  # type: ignore[misc]

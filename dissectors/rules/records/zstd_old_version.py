@@ -78,7 +78,8 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.request_body is not None:
                 yield Problem(
                     f"{label(part.topic_partition, connection)} is compressed with zstd, which Fetch "
-                    f"v{message.version} does not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH_ZSTD} or later",
+                    f"v{message.version} does not support: UNSUPPORTED_COMPRESSION_TYPE, "
+                    f"should be v{_FETCH_ZSTD} or later",
                     **locate(message, *part.path, "error_code"),
                     hint=f"use a client that supports Fetch v{_FETCH_ZSTD}, or another compression.type for the topic",
                     cause=part.topic_partition[0],
