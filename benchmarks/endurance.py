@@ -94,6 +94,13 @@ class Proxy:
         inspectors = [pid for spawner in children(self.relay) for pid in children(spawner)]
         return inspectors[0] if inspectors else None
 
+    async def wait_for_inspector(self) -> int:
+        """Return the inspector's process id. The relay listens before its inspector runs."""
+        await until(lambda: self.inspector is not None)
+        inspector = self.inspector
+        assert inspector is not None
+        return inspector
+
     def descriptors_and_tasks(self) -> tuple[int, int]:
         """Return the numbers of the relay's descriptors and tasks."""
         self.shared[1] = -1
@@ -149,8 +156,7 @@ class Disturbances:
 
     async def stop_inspector(self) -> None:
         """Stop the inspector for a while, so that the tap's queue fills up."""
-        inspector = self._proxy.inspector
-        assert inspector is not None
+        inspector = await self._proxy.wait_for_inspector()
         os.kill(inspector, signal.SIGSTOP)
         try:
             await asyncio.sleep(self._hold)
@@ -159,15 +165,13 @@ class Disturbances:
 
     async def kill_inspector(self) -> None:
         """Kill the inspector; wait until the relay has started another."""
-        killed = self._proxy.inspector
-        assert killed is not None
+        killed = await self._proxy.wait_for_inspector()
         os.kill(killed, signal.SIGKILL)
         await until(lambda: self._proxy.inspector not in (None, killed))
 
     async def fill_disk(self) -> None:
         """Prevent the inspector's files from growing for a while, as a full disk would."""
-        inspector = self._proxy.inspector
-        assert inspector is not None
+        inspector = await self._proxy.wait_for_inspector()
         _, hard = resource.prlimit(inspector, resource.RLIMIT_FSIZE)
         resource.prlimit(inspector, resource.RLIMIT_FSIZE, (1, hard))
         try:
