@@ -71,6 +71,16 @@ def is_valid(data: bytes | memoryview, batch: BatchSpan, *, produced: bool) -> b
     )
 
 
+def are_valid(data: bytes | memoryview, batches: Sequence[BatchSpan], *, produced: bool) -> bool:
+    """Whether `examine` would find no fault in the headers, the CRCs and the offsets of batches of format 2."""
+    last_offset = _NO_OFFSET
+    for batch in batches:
+        if not is_valid(data, batch, produced=produced) or (not produced and batch.base_offset <= last_offset):
+            return False
+        last_offset = batch.base_offset + batch.last_offset_delta
+    return True
+
+
 class _Examination:
     """The examination of one field."""
 

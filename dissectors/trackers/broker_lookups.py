@@ -11,7 +11,7 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints
-from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.trackers.triggers import UNKNOWN_API, FrameFlags, Trigger
 
 #: The number of clients, and of addresses per client, to remember.
 MAX_CLIENTS = 1_000
@@ -75,7 +75,7 @@ class BrokerLookup:
     broken=True,
     also=(
         Trigger((RequestReceived,), broken=True, only=FrameFlags.SUBSCRIBED),
-        Trigger((ResponseReceived,), broken=True, only=FrameFlags.IRREGULAR),  # versions that the schemas do not have
+        Trigger((ResponseReceived,), (UNKNOWN_API,), broken=True),
     ),
     needs=(Brokers,),
 )

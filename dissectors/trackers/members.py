@@ -132,7 +132,8 @@ class Members:
             member.seen_at, member.member_connection, member.waits = event.at, connection.state(MemberConnection), True
             if api == "JoinGroup":
                 member.active = False
-            _set_deadline(member, api, connection)
+            elif api in _SIGNS_OF_LIFE and member.must_heartbeat:
+                _set_deadline(member, connection)
             if api == "Heartbeat":
                 self._observe_heartbeat(member, event.at, connection)
 
@@ -173,7 +174,13 @@ class Members:
                 )
             elif api != "OffsetCommit" and code not in (0, REBALANCE_IN_PROGRESS):
                 member.active = False
-            _set_deadline(member, api, connection)
+            # Other responses keep their request's deadline, unless it has passed.
+            if (
+                api in _SIGNS_OF_LIFE
+                and member.must_heartbeat
+                and (api == "SyncGroup" or not _has_deadline(member, connection))
+            ):
+                _set_deadline(member, connection)
 
     def _add_member(
         self, request_body: dict[str, Any], body: dict[str, Any], at: int, member_connection: MemberConnection
@@ -192,8 +199,11 @@ class Members:
         self._members[group, member_id] = self.joined = member
 
 
-def _set_deadline(member: Member, api: str, connection: ConnectionState) -> None:
+def _set_deadline(member: Member, connection: ConnectionState) -> None:
     """Set the deadline for the next sign of life of an active member."""
-    if api in _SIGNS_OF_LIFE and member.must_heartbeat:
-        key = member.group, member.id
-        connection.set_deadline(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)
+    key = member.group, member.id
+    connection.set_deadline(MEMBER_SILENT, key, by=member.seen_at + member.session * 2 // 3, about=key)
+
+
+def _has_deadline(member: Member, connection: ConnectionState) -> bool:
+    return (MEMBER_SILENT, (member.group, member.id)) in connection.run.deadlines

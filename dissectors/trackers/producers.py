@@ -283,7 +283,8 @@ class Producers:
         if attempt is not None:
             attempt.answered = True
             attempt.is_misread = not well_formed or message.diagnosis is not None
-            attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
+            if self.refused:
+                attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
             if attempt.outside and well_formed:
                 _note_outside_batches(attempt.outside, message, connection)
 

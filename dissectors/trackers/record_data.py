@@ -12,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemLocation, locate
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, topic_records
-from dissectors.records.checks import MAX_SUSPECTS, examine, is_valid
+from dissectors.records.checks import MAX_SUSPECTS, are_valid, examine, is_valid
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import CONTROL
@@ -61,6 +61,7 @@ class PartitionData(NamedTuple):
 
 
 _NO_FAULTS: list[tuple[PartitionData, Fault]] = []
+_new_tuple = tuple.__new__  # faster than `PartitionData(...)`, for each partition with records
 
 
 @dataclass(slots=True)
@@ -79,6 +80,16 @@ class BatchSampler:
             count = self.batches.get(key, 0)
         self.batches[key] = count = count + 1
         return records <= MAX_RECORDS and (count <= FIRST_BATCHES or count % SAMPLING_INTERVAL == 0)
+
+    def skips(self, purpose: object, topic: str, batch_count: int) -> bool:
+        """Count a topic's next batches if none of them is to be examined; return whether that is so."""
+        key = (purpose, topic)
+        count = self.batches.get(key, 0)
+        last_count = count + batch_count
+        if count < FIRST_BATCHES or count // SAMPLING_INTERVAL != last_count // SAMPLING_INTERVAL:
+            return False
+        self.batches[key] = last_count
+        return True
 
 
 @tracker(
@@ -117,7 +128,8 @@ class RecordData:
             for partition_index, (partition, row, data, _, batches) in enumerate(topic_partitions):
                 if not data and data is not None and not row.get("error_code"):
                     continue
-                part = PartitionData((topic, partition or 0), (topics, topic_index, rows, partition_index), row, [], 0)
+                path = (topics, topic_index, rows, partition_index)
+                part = _new_tuple(PartitionData, ((topic, partition or 0), path, row, [], 0))
                 if data:
                     self._examine(data, batches, part, event, connection)
                 elif row.get("error_code"):
@@ -156,9 +168,12 @@ class RecordData:
         assert self.message is not None
         produced, topic = self.message.is_request, part.topic_partition[0]
         sampler = connection.state(BatchSampler)
-        is_selected = len(batches) == 1 and is_valid(data, batches[0], produced=produced)
+        count = len(batches)
+        is_selected = count == 1 and is_valid(data, batches[0], produced=produced)
         if is_selected and not sampler.selects(produced, topic, batches[0].records_count):
             part.batches.append(batches[0])
+        elif count > 1 and are_valid(data, batches, produced=produced) and sampler.skips(produced, topic, count):
+            part.batches.extend(batches)
         else:
             part = self._examine_batches(data, batches, part, sampler, is_selected=is_selected)
         self.parts.append(part)

@@ -56,6 +56,9 @@ class FrameFlags(IntFlag):
     HELD = 16384
 
 
+#: The API of frames whose API or version the schemas do not have, for triggers.
+UNKNOWN_API = ""
+
 ANY = FrameFlags(0)
 ALL = range(1 << 15)
 
@@ -90,7 +93,7 @@ class Trigger:
 
 
 class _EventKind(NamedTuple):
-    """The properties of an event that select its subscribers; `api` and `version` are None if unknown to Kafka."""
+    """The properties of an event that select its subscribers; other events than frames have no `api` and `version`."""
 
     kind: Hashable
     api: str | None = None
@@ -159,7 +162,7 @@ class Dispatch(Generic[SubscriberT]):
         if kind is RequestReceived or kind is ResponseReceived:
             message = event.message
             if message is None or message.layout is None:  # unbounded: these numbers come off the wire
-                return self._cached_subscribers(kind, None, None, False, flags, subscribed)
+                return self._cached_subscribers(kind, UNKNOWN_API, 0, False, flags, subscribed)
             well_formed = message.well_formed and not event.damaged
             return self._cached_subscribers(kind, message.api, message.version, well_formed, flags, subscribed)
         if kind is DeadlinePassed:

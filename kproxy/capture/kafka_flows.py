@@ -23,6 +23,7 @@ MAX_UNDECIDED = 256 << 10
 
 _GAP_REASON = "not in the capture"
 _SIDE_NAMES = ("client", "server")
+_DIRECTIONS = ((Direction.RESPONSE, Direction.REQUEST), (Direction.REQUEST, Direction.RESPONSE))  # by the server's side
 _CONNECT_FAILURES = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
 _MAX_SERVERS = 1000  # servers whose failed connections are counted
 
@@ -35,6 +36,7 @@ class _Flow:
     flow: Flow
     opened_at: int
     server_side: int | None  # index of the server's endpoint, None while unknown
+    directions: tuple[Direction, Direction] | None = None  # of the endpoints' data, while it is inspected as it is
     buffered: list[_Bytes] = field(default_factory=list)
     buffered_bytes: int = 0
     inspected: bool = False
@@ -75,13 +77,13 @@ class Dissector:
     def process(self, event: Event) -> list[Line]:
         """Process one event and return lines that it completes. `flush` returns the remaining lines of all events."""
         if type(event) is BytesCaptured:
-            state = self._flows.get(event.flow.id)
+            flow_id = event.flow.id
+            state = self._flows.get(flow_id)
             if state is None or state.ignored:
                 return []
-            if not state.inspected or state.tls is not None:
+            if (directions := state.directions) is None:
                 return self._receive(state, event)
-            direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
-            return self._inspector.receive(state.flow.id, direction, event.data, at=event.at)
+            return self._inspector.receive(flow_id, directions[event.direction], event.data, at=event.at)
         if isinstance(event, FlowOpened):
             self._open(event)
             return []
@@ -211,10 +213,13 @@ class Dissector:
         for buffered in state.buffered:
             lines += self._inspect(state, buffered)
         state.buffered.clear()
+        if state.tls is None:
+            state.directions = _DIRECTIONS[state.server_side]
         return lines
 
     def _inspect(self, state: _Flow, event: _Bytes) -> list[Line]:
-        direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
+        assert state.server_side is not None
+        direction = _DIRECTIONS[state.server_side][event.direction]
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, SegmentDiffers):

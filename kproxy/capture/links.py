@@ -33,8 +33,9 @@ TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # headers with the length in the second byte
 _IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and a TCP header up to its flags
 _TCP_HEAD = Struct("!4sIIBB")
-#: The usual packet up to its TCP flags: Ethernet, IPv4 without options, TCP.
-USUAL: Final = Struct("!12xHBxHxxHxBxx12sIIBB")
+#: The usual packet up to its TCP flags: Ethernet, IPv4 without options, TCP. The first number has the Ethernet type and
+#: the first two bytes of IPv4, the third its fragment, time to live and protocol, the last the header's size and flags.
+USUAL: Final = Struct("!12xIHxxIxx12sIIH")
 _WORD = Struct("!H")
 
 

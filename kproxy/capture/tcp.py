@@ -31,8 +31,14 @@ from kproxy.capture.recent_bytes import PAYLOAD_COST, RecentBytes
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
 _MAX_DISTANCE = 1 << 26
 
-#: Of these flags, a data segment on an open connection has only ACK.
-_ALL_FLAGS = ACK | FIN | RST | SYN
+#: The first three bytes of a usual packet's first number; the fourth is the type of service.
+_IPV4_WITHOUT_OPTIONS = IPV4 << 8 | 0x45
+#: Selects the fragment and the protocol of IPv4, which has 0 and `TCP` there if the packet is whole.
+_FRAGMENT_AND_PROTOCOL = 0x3FFF_00FF
+#: Selects the size of the TCP header, and flags of which a data segment on an open connection has only ACK.
+_SIZE_AND_FLAGS = 0xF000 | ACK | FIN | RST | SYN
+#: By the selected bits of a segment with ACK: where its data begins, in the packet.
+_DATA_STARTS = {words << 12 | ACK: 34 + 4 * words for words in range(5, 16)}
 
 
 class _Connection:
@@ -111,29 +117,18 @@ class Reassembler:
         The usual packet, which continues its direction, is handled in the loop itself: a call or a copy of the packet
         would double the time.
         """
-        unpack, find_sender, recent, add_event, kept_bytes = (
-            USUAL.unpack_from,
-            self._senders.get,
-            self._recent,
-            events.append,
-            0,
-        )
+        unpack, find_start, find_sender = USUAL.unpack_from, _DATA_STARTS.get, self._senders.get
+        recent, add_event, kept_bytes = self._recent, events.append, 0
         usual_bytes = USUAL.size if link_type == ETHERNET else MAX_PACKET_BYTES + 1
         try:
             for at, start, end, wire_length in packets:
                 if end - start >= usual_bytes:
-                    kind, version, length, fragment, protocol, key, sequence, ack, data_offset, flags = unpack(
-                        data, start
-                    )
-                    payload_start, payload_end = start + 34 + (data_offset >> 4) * 4, start + 14 + length
+                    kind, length, protocol, key, sequence, ack, size_and_flags = unpack(data, start)
                     if (
-                        kind == IPV4
-                        and version == 0x45
-                        and protocol == TCP
-                        and not fragment & 0x3FFF
-                        and data_offset >= 0x50
-                        and flags & _ALL_FLAGS == ACK
-                        and payload_start <= payload_end <= end
+                        kind >> 8 == _IPV4_WITHOUT_OPTIONS
+                        and protocol & _FRAGMENT_AND_PROTOCOL == TCP
+                        and (data_start := find_start(size_and_flags & _SIZE_AND_FLAGS)) is not None
+                        and (payload_start := start + data_start) <= (payload_end := start + 14 + length) <= end
                         and (sender := find_sender(key)) is not None
                     ):
                         connection, half, peer = sender

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -94,21 +95,22 @@ class EventInspection:
         self._reports_findings = needs.findings
         self._follows_groups = needs.findings and not partial
         self._check = rules.check if needs.findings else _check_failures
-        self.on_frame: Callable[[int, int], None] = _ignore_frame
+        self.on_frame: Callable[[int, int], None] | None = None
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
+        if not self._follows_groups:
+            self._stall_lines.due = sys.maxsize
+        self._deadlines = self.run_state.deadlines
         self._run = ConnectionState(self.run_state)  # for events outside any connection
 
     def is_due(self, at: int) -> bool:
         """Whether `tick` may return lines at this time."""
-        return (self._follows_groups and at >= self._stall_lines.due) or (
-            self._reports_findings and at > self.run_state.deadlines.due
-        )
+        return at >= self._stall_lines.due or at > self._deadlines.due
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
         lines: list[Line] = []
-        for connection_state, passed in self.run_state.deadlines.passed(at):
+        for connection_state, passed in self._deadlines.passed(at):
             event: Event | None = passed
             if passed.code == _REST_OF_FRAME:
                 event = self._incomplete_frame(*passed.about, at=passed.at)
@@ -123,10 +125,7 @@ class EventInspection:
         """Set a deadline for the rest of a direction's last, incomplete frame; `tick` reports if it is missed."""
         state.received_at[direction] = at
         # Later bytes need no new deadline: when it passes, it is set again for them.
-        if (
-            self._reports_findings
-            and (_REST_OF_FRAME, (state.connection_id, direction)) not in self.run_state.deadlines
-        ):
+        if self._reports_findings and (_REST_OF_FRAME, (state.connection_id, direction)) not in self._deadlines:
             self._expect_rest(state, direction)
 
     def _expect_rest(self, state: InspectedConnection, direction: Direction) -> None:
@@ -144,7 +143,7 @@ class EventInspection:
     def lines(self, received: Iterable[tuple[InspectedConnection, Event]]) -> list[Line]:
         """Return the lines of the next events, each given with its connection."""
         lines: list[Line] = []
-        deadlines, judge_frame = self.run_state.deadlines, self._judge_frame
+        deadlines, judge_frame = self._deadlines, self._judge_frame
         for state, event in received:
             if event.at > deadlines.due:  # set by an earlier event in the same data
                 lines += self.tick(at=event.at)
@@ -224,7 +223,7 @@ class EventInspection:
         self, state: InspectedConnection, event: RequestReceived | ResponseReceived, lines: list[Line]
     ) -> None:
         message, connection_state = event.message, state.connection_state
-        if message is not None:
+        if message is not None and self.on_frame is not None:
             self.on_frame(state.number, message.api_key)
         findings: list[Finding] = []
         decoded: DecodedRecords | None = None
@@ -269,10 +268,6 @@ class EventInspection:
         records = RecordsDecoded(event.at, event.offset, event.message, decoded.parts)
         connection_state.observe(records)
         return decoded, self._check(records, connection_state)
-
-
-def _ignore_frame(_number: int, _api_key: int) -> None:
-    pass
 
 
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dissectors.bounded import MAX_NAME_LENGTH
@@ -222,9 +222,7 @@ def _missing_entries(api: str, requested: list[Any], results: list[Any]) -> list
 
 
 def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
-    if sum(len(_partition_indexes(topic)) for topic in results) >= sum(
-        len(_partition_indexes(topic)) for topic in requested
-    ):
+    if sum(map(_partition_count, results)) >= sum(map(_partition_count, requested)):
         return []
     returned: dict[str | None, set[int]] = {}
     for topic in results:
@@ -237,12 +235,20 @@ def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
     ]
 
 
+def _partition_rows(topic: dict[str, Any]) -> Sequence[Any]:
+    """Return the partitions of a topic: structs or indexes."""
+    return topic.get("partitions") or topic.get("partition_indexes") or ()
+
+
+def _partition_count(topic: dict[str, Any]) -> int:
+    return len(_partition_rows(topic))
+
+
 def _partition_indexes(topic: dict[str, Any]) -> list[int]:
     """Return the partition indexes of a topic."""
-    rows = topic.get("partitions") or topic.get("partition_indexes") or []
     return [
         next((row[field] for field in _PARTITION_FIELDS if field in row), -1) if isinstance(row, dict) else row
-        for row in rows
+        for row in _partition_rows(topic)
     ]
 
 

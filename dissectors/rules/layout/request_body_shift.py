@@ -46,8 +46,12 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if request_body is None or event.message is None:
         return
     assert event.request is not None
-    requested_topics = _topic_names(request_body, event.request.message.layout)
-    if not requested_topics or requested_topics.issuperset(_topic_names(event.message.body, event.message.layout)):
+    request_rows, request_name = _topic_rows(request_body, event.request.message.layout)
+    rows, name_field = _topic_rows(event.message.body, event.message.layout)
+    if len(request_rows) == len(rows) == 1 and request_rows[0].get(request_name) == rows[0].get(name_field):
+        return  # the usual case
+    requested_topics = {row[request_name] for row in request_rows if request_name in row}
+    if not requested_topics or all(row[name_field] in requested_topics for row in rows if name_field in row):
         return
     for array, index, name in _located_names(event.message.body):
         if name not in requested_topics:
@@ -64,16 +68,12 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
             return
 
 
-def _topic_names(body: dict[str, Any], layout: Layout | None) -> set[str]:
-    """Return the topics that a body names."""
-    if layout is None or (field := _topic_field(layout)) is None:
-        return set()
-    array, topic = field
-    rows: Sequence[dict[str, Any]] = body.get(array) or ()
-    if len(rows) == 1:  # the usual case, which needs no loop
-        [row] = rows
-        return {row[topic]} if topic in row else set()
-    return {row[topic] for row in rows if topic in row}
+def _topic_rows(body: dict[str, Any], layout: Layout | None) -> tuple[Sequence[dict[str, Any]], str]:
+    """Return the topics in a body, and the field with the name of each."""
+    if layout is None or (fields := _topic_field(layout)) is None:
+        return (), ""
+    array, name = fields
+    return body.get(array) or (), name
 
 
 @cached_on_owner
