@@ -130,6 +130,32 @@ def test_later_batches_are_sampled() -> None:
     assert not sampler.selects(True, "u", 1_000_000)
 
 
+def test_batches_are_sampled_one_by_one_as_together() -> None:
+    single, together = BatchSampler(), BatchSampler()
+    for _ in range(SAMPLING_INTERVAL):
+        selections = [single.selects(False, "t") for _ in range(3)]
+        if together.skips(False, "t", 3):
+            assert not any(selections)
+        else:
+            assert [together.selects(False, "t") for _ in range(3)] == selections
+    assert together.batches == single.batches
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "flipped_bit", "code"),
+    [(1, 0, None), (1, 1, "R001"), (0, 0, "R016")],
+    ids=["valid", "CRC", "offset"],
+)
+def test_headers_of_batches_that_are_not_sampled_are_checked(
+    base_offset: int, flipped_bit: int, code: str | None
+) -> None:
+    first, second = ({"base_offset": offset, "records": [{"value": b"a"}]} for offset in (0, 1))
+    sampled = FIRST_BATCHES * fetch_data(f'"{encode_batches([first, second]).hex()}"')
+    data = bytearray(encode_batches([first, second | {"base_offset": base_offset}]))
+    data[-1] ^= flipped_bit
+    assert record_codes(sampled + fetch_data(f'"{data.hex()}"')) == [code] * bool(code)
+
+
 def test_number_of_sampled_topics_is_limited() -> None:
     sampler = BatchSampler()
     for number in range(10_000):
