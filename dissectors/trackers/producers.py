@@ -84,6 +84,25 @@ class _ProducerTrack:
     epoch: int
     next_sequence: int
     sent: deque[tuple[BatchSpan, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
+    #: The base sequences of `sent`: nearly all batches are new, and these are compared faster.
+    sequences: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED_BATCHES))
+
+    def take_earlier(
+        self, batch: BatchSpan, topic_partition: TopicPartition, at: int
+    ) -> tuple[BatchSpan, Attempt] | None:
+        """Remove and return the recent batch with the same sequence numbers that may be sent again, and its request."""
+        if batch.base_sequence not in self.sequences:
+            return None
+        for index, (earlier_batch, attempt) in enumerate(self.sent):
+            is_recent = at - attempt.at < _MAX_RETRY_TIME
+            if (
+                earlier_batch.base_sequence == batch.base_sequence
+                and is_recent
+                and not _is_final(attempt.refused.get(topic_partition))
+            ):
+                del self.sent[index], self.sequences[index]
+                return earlier_batch, attempt
+        return None
 
 
 @tracker(
@@ -244,16 +263,9 @@ class Producers:
             )
         elif batch.producer_epoch < track.epoch:
             return
-        for earlier_batch, earlier_attempt in track.sent:
-            is_recent = attempt.at - earlier_attempt.at < _MAX_RETRY_TIME
-            if (
-                earlier_batch.base_sequence == batch.base_sequence
-                and is_recent
-                and not _is_final(earlier_attempt.refused.get(topic_partition))
-            ):
-                self.resent.append(Resent(topic_partition, batch, earlier_batch, earlier_attempt, path))
-                track.sent.remove((earlier_batch, earlier_attempt))
-                break
+        earlier = track.take_earlier(batch, topic_partition, attempt.at)
+        if earlier is not None:
+            self.resent.append(Resent(topic_partition, batch, *earlier, path))
         else:
             gap = (batch.base_sequence - track.next_sequence) % SEQUENCES
             if 0 < gap < SEQUENCES // 2:
@@ -262,6 +274,7 @@ class Producers:
         if batch.attributes & TRANSACTIONAL and track.sent:
             self._continued.append((topic_partition, batch))
         track.sent.append((batch, attempt))
+        track.sequences.append(batch.base_sequence)
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState, well_formed: bool) -> None:
         message = event.message
