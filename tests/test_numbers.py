@@ -63,15 +63,28 @@ def test_fleet_rules_are_listed() -> None:
     assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
 
 
-def test_each_tracker_is_in_the_architecture_page() -> None:
-    modules = sorted((ROOT / "dissectors/trackers").glob("*.py"))
-    summaries = {
+def _tracker_summaries() -> dict[str, str]:
+    """Return the first docstring paragraph of each tracker."""
+    return {
         module.stem: (ast.get_docstring(ast.parse(module.read_text())) or "").split("\n\n")[0].replace("\n", " ")
-        for module in modules
+        for module in sorted((ROOT / "dissectors/trackers").glob("*.py"))
         if module.stem != "__init__"
     }
+
+
+@pytest.mark.parametrize("package", ["dissectors", "kproxy"])
+def test_each_package_is_in_the_architecture_page_and_is_not_described_as_a_tracker(package: str) -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = re.split(r"\n##+ ", page.split(f"\n## `{package}`, from the bottom up\n")[1])[0]
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", section, re.MULTILINE)
+    names = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert names >= {init.parent.name for init in (ROOT / package).glob("*/__init__.py")}
+    assert {text for _, text in rows}.isdisjoint(_tracker_summaries().values())
+
+
+def test_each_tracker_is_in_the_architecture_page() -> None:
     page = (ROOT / "docs/architecture.md").read_text().split("### The trackers\n")[1].split("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(summaries.items())
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(_tracker_summaries().items())
 
 
 def test_glossary_is_sorted() -> None:
