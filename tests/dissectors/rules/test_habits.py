@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from dissectors.findings import Severity
+from dissectors.rules import Rule, rules
+from tests.dissectors.rules.test_pages import page_stories
 from tests.kproxy.stories import findings
 
 
@@ -22,6 +25,12 @@ PRODUCE_RESPONSE = '< {"responses": []}'
 
 def rule_messages(lines: Iterable[str], code: str) -> list[str]:
     return [finding.message for finding in findings("\n".join(lines), code)]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in rules() if rule.code.startswith("H")], ids=lambda rule: rule.code)
+def test_rule_of_family_h_is_never_an_error(rule: Rule) -> None:
+    reported = [finding for story in page_stories(rule.page, "Example") for finding in findings(story, rule.code)]
+    assert {rule.severity, *(finding.severity for finding in reported)} <= {Severity.INFO, Severity.WARNING}
 
 
 def flush_each_record(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
