@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dissectors import schemas
+from dissectors.findings import Severity
 from dissectors.rules import rules
 from dissectors.rules.offline import FLEET_RULES, OFFLINE_RULES, OfflineRule
 from kproxy.probe.check import checks
@@ -61,6 +62,30 @@ def test_fleet_rules_are_listed() -> None:
         (rule.code, rule.code in live, _fleet_description(rule)) for rule in FLEET_RULES
     ]
     assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
+
+
+def _codes_after(words: str, page: str) -> list[str]:
+    """Return the codes of rules that follow these words of a page, up to the next full stop."""
+    [sentence] = re.findall(re.escape(words) + r"([^.]+)\.", page)
+    return re.findall(r"\b[A-Z]\d{3}\b", sentence)
+
+
+def test_habits_page_lists_what_is_not_in_its_tables_and_what_is_not_played() -> None:
+    page = (ROOT / "docs/habits.md").read_text()
+    rows = re.findall(r"^\| .*", page.split("\n## Limits")[0], re.MULTILINE)
+    in_tables = {code for row in rows for code in re.findall(r"\[([A-Z]\d{3})\]\(rules\.md", row)}
+    played = {code for habit in HABITS.values() for code in habit.codes}
+    assert len(in_tables) > 50
+    limited = {rule.code for rule in rules() if rule.limits}
+    assert _codes_after("none of the tables above have limits, too:", page) == sorted(limited - in_tables)
+    assert _codes_after("It does not play the habits of", page) == sorted(in_tables - played)
+
+
+def test_habits_page_names_the_rules_that_are_errors() -> None:
+    page = (ROOT / "docs/habits.md").read_text()
+    in_tables = set(re.findall(r"\[([A-Z]\d{3})\]\(rules\.md", page.split("\n## Limits")[0]))
+    errors = [rule.code for rule in rules() if rule.code in in_tables and rule.severity is Severity.ERROR]
+    assert _codes_after("of the other rules below,", page) == sorted(errors)
 
 
 def _tracker_summaries() -> dict[str, str]:
