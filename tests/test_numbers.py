@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dissectors import schemas
+from dissectors.findings import Severity
 from dissectors.rules import rules
 from dissectors.rules.offline import FLEET_RULES, OFFLINE_RULES, OfflineRule
 from kproxy.probe.check import checks
@@ -63,15 +64,52 @@ def test_fleet_rules_are_listed() -> None:
     assert [rule.live for rule in FLEET_RULES] == [rule.code in live for rule in FLEET_RULES]
 
 
-def test_each_tracker_is_in_the_architecture_page() -> None:
-    modules = sorted((ROOT / "dissectors/trackers").glob("*.py"))
-    summaries = {
+def _codes_after(words: str, page: str) -> list[str]:
+    """Return the codes of rules that follow these words of a page, up to the next full stop."""
+    [sentence] = re.findall(re.escape(words) + r"([^.]+)\.", page)
+    return re.findall(r"\b[A-Z]\d{3}\b", sentence)
+
+
+def test_habits_page_lists_what_is_not_in_its_tables_and_what_is_not_played() -> None:
+    page = (ROOT / "docs/habits.md").read_text()
+    rows = re.findall(r"^\| .*", page.split("\n## Limits")[0], re.MULTILINE)
+    in_tables = {code for row in rows for code in re.findall(r"\[([A-Z]\d{3})\]\(rules\.md", row)}
+    played = {code for habit in HABITS.values() for code in habit.codes}
+    assert len(in_tables) > 50
+    limited = {rule.code for rule in rules() if rule.limits}
+    assert _codes_after("none of the tables above have limits, too:", page) == sorted(limited - in_tables)
+    assert _codes_after("It does not play the habits of", page) == sorted(in_tables - played)
+
+
+def test_habits_page_names_the_rules_that_are_errors() -> None:
+    page = (ROOT / "docs/habits.md").read_text()
+    in_tables = set(re.findall(r"\[([A-Z]\d{3})\]\(rules\.md", page.split("\n## Limits")[0]))
+    errors = [rule.code for rule in rules() if rule.code in in_tables and rule.severity is Severity.ERROR]
+    assert _codes_after("of the other rules below,", page) == sorted(errors)
+
+
+def _tracker_summaries() -> dict[str, str]:
+    """Return the first docstring paragraph of each tracker."""
+    return {
         module.stem: (ast.get_docstring(ast.parse(module.read_text())) or "").split("\n\n")[0].replace("\n", " ")
-        for module in modules
+        for module in sorted((ROOT / "dissectors/trackers").glob("*.py"))
         if module.stem != "__init__"
     }
+
+
+@pytest.mark.parametrize("package", ["dissectors", "kproxy"])
+def test_each_package_is_in_the_architecture_page_and_is_not_described_as_a_tracker(package: str) -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    section = re.split(r"\n##+ ", page.split(f"\n## `{package}`, from the bottom up\n")[1])[0]
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", section, re.MULTILINE)
+    names = {name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert names >= {init.parent.name for init in (ROOT / package).glob("*/__init__.py")}
+    assert {text for _, text in rows}.isdisjoint(_tracker_summaries().values())
+
+
+def test_each_tracker_is_in_the_architecture_page() -> None:
     page = (ROOT / "docs/architecture.md").read_text().split("### The trackers\n")[1].split("\n## ")[0]
-    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(summaries.items())
+    assert re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE) == list(_tracker_summaries().items())
 
 
 def test_glossary_is_sorted() -> None:

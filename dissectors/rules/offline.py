@@ -13,7 +13,10 @@ from dissectors.findings import Severity
 
 @dataclass(frozen=True, slots=True)
 class OfflineRule:
-    """A rule over a fleet. If `live` is set, the live inspection has a rule with the same code and name."""
+    """A rule over a fleet. If `live` is set, the live inspection has a rule with the same code and name.
+
+    `details` are the sections of the rule's page after the summary, as Markdown.
+    """
 
     code: str
     name: str
@@ -21,6 +24,7 @@ class OfflineRule:
     blame: str
     summary: str = ""
     live: bool = False
+    details: str = ""
 
 
 #: The default client ids of libraries, as a regular expression: Java, librdkafka, Sarama, franz-go, KafkaJS,
@@ -59,6 +63,14 @@ FLEET_RULES = (
     OfflineRule(
         "S047", "not-enough-replicas", Severity.WARNING, "broker",
         "Checks that partitions have enough in-sync replicas for their producers.",
+        details=(
+            "Live, E002 reports the refused producer with NOT_ENOUGH_REPLICAS.\n\n"
+            "## Why it matters\n"
+            "With acks=all, nobody can write to a partition that has fewer in-sync replicas than min.insync.replicas."
+            "\n\n## Usual cause\n"
+            "A broker that is down or behind, or min.insync.replicas equal to the replication factor: then a restart "
+            "of one broker is enough."
+        ),
     ),
     OfflineRule(
         "S048", "default-client-id", Severity.INFO, "client", live=True,

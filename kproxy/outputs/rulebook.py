@@ -92,7 +92,7 @@ def entries() -> tuple[RulebookEntry, ...]:
             rule.severity.value,
             rule.blame,
             rule.summary,
-            f"{rule.summary}\n\n{_OFFLINE}",
+            "\n\n".join(filter(None, (rule.summary, _OFFLINE, rule.details))),
             offline=True,
         )
         for rule in OFFLINE_RULES

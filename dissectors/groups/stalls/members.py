@@ -156,10 +156,11 @@ def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     if group.moved_at > since - MAX_RETURN and not MAX_RETURN < at - max(group.moved_at, since) < SESSION_TIMEOUT:
         return
     unread = unread_partitions(group, lane)
+    # a client harms nobody if it was alone or if other members read its partitions, as they often do in a share group
+    is_harmless = not others_active or unread == [] or (unread is None and group.protocol is Protocol.SHARE)
     yield Stall(
         StallKind.LOST,
-        # a client harms nobody if it was alone or if other members read its partitions
-        "warning" if others_active and unread != [] else "info",
+        "info" if is_harmless else "warning",
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
@@ -185,10 +186,11 @@ def unread_partitions(group: GroupHistory, lost_lane: Lane) -> list[TopicPartiti
 def _partitions_text(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
     """Return the end of a sentence that says what happens to the partitions of a lost member."""
     if unread is None:
-        clause = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
+        if group.protocol is Protocol.SHARE:
+            return "its assignment was not observed, so it is unknown whether other members have its partitions"
         if group.protocol is Protocol.STREAMS:
             return "until its session expires, nobody runs the tasks assigned to it"
-        return f"until its session expires, nobody reads the partitions{clause}"
+        return "until its session expires, nobody reads the partitions assigned to it"
     if unread:
         if group.protocol is Protocol.STREAMS:
             tasks = ", ".join(f"{printable_text(subtopology)}_{number}" for subtopology, number in unread[:_MAX_NAMED])

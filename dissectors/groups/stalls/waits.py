@@ -23,6 +23,9 @@ MAX_SYNC_WAIT = 3 * SECOND
 MAX_EPOCH_LAG = 10 * SECOND
 MIN_OUTAGE = 3 * SECOND
 
+#: What a member has to give up before others get it, in the protocols in which the coordinator waits for that.
+_REVOKED_UNITS = {Protocol.CONSUMER: "partitions", Protocol.STREAMS: "tasks"}
+
 #: The most missing members for which a reason is given.
 _MAX_REASONS = 3
 
@@ -215,8 +218,12 @@ def _missing_sync_stall(
 
 
 def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """Yield the stall of members with an old epoch (KIP-848): they have not revoked partitions that others wait for."""
-    if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
+    """Yield the stall of members with an old epoch: they have not revoked partitions or tasks that others wait for.
+
+    Only the protocols of KIP-848 and KIP-1071 wait for that. In a share group, nothing is revoked.
+    """
+    unit = _REVOKED_UNITS.get(group.protocol)
+    if unit is None or at - group.generation_at < MAX_EPOCH_LAG:
         return
     members = [lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER]
     lagging = [lane for lane in members if 0 <= lane.generation < group.generation]
@@ -230,9 +237,9 @@ def lagging_epoch_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
         group.generation_at,
         boundary.row if boundary is not None else group.row,
         f"{names(lagging)} {'are' if len(lagging) > 1 else 'is'} at epoch {epochs}, and the group at "
-        f"{group.generation} for {elapsed(at - group.generation_at)}: partitions that others wait for have not been "
+        f"{group.generation} for {elapsed(at - group.generation_at)}: {unit} that others wait for have not been "
         "revoked",
-        "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
+        f"check the poll loop of the member that is behind: it gives up {unit} in poll(); after "
         "max.poll.interval.ms it is fenced",
         keys([lane for lane in members if lane not in lagging]),
         keys(lagging),

@@ -19,8 +19,8 @@ def member_lost(event: GroupStalled, _connection: ConnectionState) -> Iterator[P
     ## Why it matters
     Until its session expires, nobody reads the partitions that only this member has, and a rebalance waits for it. If
     heartbeats show the assignments (KIP-848, KIP-932), the finding names those partitions. Members of a share group may
-    have the same partitions: if other members have all of them, the severity is info. The finding ends when other
-    members get the partitions.
+    have the same partitions: if other members have all of them, or if its assignment was not observed, the severity is
+    info. The finding ends when other members get the partitions.
 
     ## Usual cause
     A process that was killed or crashed, or a client that does not leave the group when it closes. A static member

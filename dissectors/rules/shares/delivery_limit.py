@@ -30,7 +30,7 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
     ## Why it matters
     A record that is released, or whose lock runs out, at its last delivery (share.delivery.count.limit, 5 by default)
     is archived: the group never gets it again. It is lost for the group, unless the group has a dead letter queue
-    (KIP-1191).
+    (KIP-1191). Kafka's share frames do not show which of the two happened, so the finding names both.
 
     ## Usual cause
     A record that the application cannot process and releases each time. A record that cannot succeed should be

@@ -63,10 +63,19 @@ def test_long_list_of_unread_partitions_is_shortened() -> None:
     )
 
 
-def test_unread_partitions_are_unknown_without_an_observed_assignment() -> None:
-    stall = lost_stall(story_of_a_killed_member((), ()), 8)
-    assert stall.severity == "warning"
-    assert stall.text.endswith("nobody reads the partitions that no other member has")
+@pytest.mark.parametrize(
+    ("api", "severity", "ending"),
+    [
+        (SHARE, "info", "its assignment was not observed, so it is unknown whether other members have its partitions"),
+        (CONSUMER, "warning", "until its session expires, nobody reads the partitions assigned to it"),
+    ],
+)
+def test_lost_member_without_an_observed_assignment_is_harmless_only_in_a_share_group(
+    api: str, severity: str, ending: str
+) -> None:
+    stall = lost_stall(story_of_a_killed_member((), (), api), 8)
+    assert stall.severity == severity
+    assert stall.text.endswith(f": {ending}")
 
 
 @pytest.mark.parametrize("api", [SHARE, CONSUMER])

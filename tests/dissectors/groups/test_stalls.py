@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dissectors.groups import GroupStatus, StallKind
 from kproxy.trace.lines import FindingEntry
 from tests.dissectors.groups.two_members import two_members
@@ -52,6 +54,38 @@ def test_finding_in_a_frame_of_the_group_is_reported_as_a_stall() -> None:
     assert (finding_stall.kind, finding_stall.codes, finding_stall.text, finding_stall.hint) == (
         StallKind.FINDING, ("L003",), "throttle_time_ms stands last\\x1b", "first",
     )  # fmt: skip
+
+
+def heartbeats_of_a_lagging_member(api: str) -> Story:
+    """Return a story of member a, which stays at epoch 1, and member b, which joins with epoch 2."""
+    story = Story()
+    story.say(0, "a", api, generation_id=0, response_generation=1)
+    story.say(6, "b", api, generation_id=0, response_generation=2)
+    for second in range(5, 30, 5):
+        story.say(second, "a", api, generation_id=1)
+        story.say(second + 2, "b", api, generation_id=2)
+    return story
+
+
+def test_streams_member_at_an_old_epoch_keeps_tasks() -> None:
+    [stall] = heartbeats_of_a_lagging_member("StreamsGroupHeartbeat").stalls(28)
+    assert (stall.kind, stall.blamed) == (StallKind.LAGGING, ("a" + TAIL,))
+    assert ": tasks that others wait for have not been revoked" in stall.text
+
+
+def test_share_group_does_not_wait_for_a_member_at_an_old_epoch() -> None:
+    assert heartbeats_of_a_lagging_member("ShareGroupHeartbeat").stalls(28) == []
+
+
+@pytest.mark.parametrize(("is_closed", "kind"), [(False, StallKind.SILENT), (True, StallKind.LOST)])
+def test_silent_share_member_at_an_old_epoch_is_reported_as_silent_or_lost(is_closed: bool, kind: StallKind) -> None:
+    story = heartbeats_of_a_lagging_member("ShareGroupHeartbeat")
+    if is_closed:
+        story.close_connection(30, "a")
+    for second in range(32, 62, 5):
+        story.say(second, "b", "ShareGroupHeartbeat", generation_id=2)
+    [stall] = story.stalls(60)
+    assert (stall.kind, stall.blamed) == (kind, ("a" + TAIL,))
 
 
 def test_member_at_an_old_epoch_is_blamed_for_keeping_partitions() -> None:

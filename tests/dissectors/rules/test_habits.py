@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from dissectors.findings import Severity
+from dissectors.rules import Rule, rules
+from tests.dissectors.rules.test_pages import page_stories
 from tests.kproxy.stories import findings
 
 
@@ -22,6 +25,12 @@ PRODUCE_RESPONSE = '< {"responses": []}'
 
 def rule_messages(lines: Iterable[str], code: str) -> list[str]:
     return [finding.message for finding in findings("\n".join(lines), code)]
+
+
+@pytest.mark.parametrize("rule", [rule for rule in rules() if rule.code.startswith("H")], ids=lambda rule: rule.code)
+def test_rule_of_family_h_is_never_an_error(rule: Rule) -> None:
+    reported = [finding for story in page_stories(rule.page, "Example") for finding in findings(story, rule.code)]
+    assert {rule.severity, *(finding.severity for finding in reported)} <= {Severity.INFO, Severity.WARNING}
 
 
 def flush_each_record(pause: str = "", count: int = 10, partitions: int = 1) -> list[str]:
@@ -486,3 +495,40 @@ def test_limits_of_older_rules_are_configurable(limit: str, lines: list[str], li
     code = limit.partition(":")[0]
     assert rule_messages([f"rule {limit}", *lines], code)
     assert rule_messages([f"rule {limit}", *lines_below_limit], code) == []
+
+
+def log_in(number: int, error: int = 0) -> list[str]:
+    """Return a login on a connection, or a re-authentication if the connection has logged in before."""
+    return [
+        f'{number}> SaslHandshake v1 {{"mechanism": "PLAIN"}}',
+        f'{number}< {{"mechanisms": ["PLAIN"]}}',
+        f'{number}> SaslAuthenticate v1 {{"auth_bytes": "00 61 00 62"}}',
+        f'{number}< {{"error_code": {error}, "session_lifetime_ms": 60000}}',
+    ]
+
+
+def failed_reauthentications(count: int) -> list[str]:
+    """Return a story of re-authentications that fail after 50 s, each followed by a connection whose login fails."""
+    lines = []
+    for number in range(1, 2 * count, 2):
+        lines += [f"open {number} client=10.0.0.101:{50_000 + number}", *log_in(number), "+50s", *log_in(number, 58)]
+        lines += [f"{number} close by=server how=fin", f"open {number + 1} client=10.0.0.101:{50_001 + number}"]
+        lines += [*log_in(number + 1, 58), f"{number + 1} close by=server how=fin"]
+    return lines
+
+
+def test_third_failed_reauthentication_is_reported_and_failed_logins_do_not_count() -> None:
+    assert rule_messages(failed_reauthentications(2), "H021") == []
+    [message] = rule_messages(failed_reauthentications(3), "H021")
+    assert message.startswith("3 re-authentications of client 'app' at 10.0.0.101 at ")
+    assert message.endswith(" failed, one every 50 s, each after a login that succeeded")
+
+
+def test_refused_telemetry_is_counted_for_each_api() -> None:
+    refused_subscription = ["> GetTelemetrySubscriptions v0 {}", '< {"error_code": 42}']
+    refused_push = ["> PushTelemetry v0 {}", '< {"error_code": 118}']
+    lines = 2 * [*refused_subscription, *refused_push]
+    assert rule_messages(lines, "S044") == []
+    [message] = rule_messages([*lines, *refused_push], "S044")
+    assert message.startswith("client 'app' at 10.0.0.101 sent PushTelemetry to ")
+    assert message.endswith(", which refused it 3 times (TELEMETRY_TOO_LARGE)")

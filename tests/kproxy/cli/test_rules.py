@@ -79,6 +79,13 @@ def test_marks_rules_of_the_offline_analysis(kproxy: Run) -> None:
     assert json.loads(kproxy("rules", "--json", "S047").stdout)["offline"] is True
 
 
+def test_page_of_an_offline_rule_names_the_live_rule(kproxy: Run) -> None:
+    page = json.loads(kproxy("rules", "--json", "S047").stdout)["page"]
+    assert "Live, E002 reports the refused producer with NOT_ENOUGH_REPLICAS." in page
+    assert "## Why it matters" in page
+    assert "## Usual cause" in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
