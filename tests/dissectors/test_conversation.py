@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from dissectors import (
@@ -53,9 +55,32 @@ def test_finding_without_a_field_is_printed() -> None:
     assert str(finding).startswith("error X003 http-to-kafka: the server answers in HTTP")
 
 
-def test_incomplete_response_is_a_finding() -> None:
-    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
-    assert finding.name == "stalled-frame"
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: b"", "the response is empty"),
+        (lambda frame: frame[:3], "the response is only 3 bytes long: a frame begins with four bytes of length"),
+        (lambda frame: frame[:-1], "the response is cut off: its length prefix says 84 bytes, and 83 follow"),
+        (lambda frame: frame + b"\0", "the response is longer than its length prefix says: 1 byte more"),
+        (
+            lambda frame: len(frame).to_bytes(4, "big") + frame[4:],
+            "the length prefix of Metadata v9 is 4 too large: the response is complete without 4 more bytes, and none "
+            "follows",
+        ),
+    ],
+    ids=["empty", "within the prefix", "cut off", "longer", "wrong prefix"],
+)
+def test_frame_of_another_size_than_its_prefix_says_is_an_error(change: Callable[[bytes], bytes], message: str) -> None:
+    frame = encode_response("Metadata", 9, BODY, correlation_id=7)
+    assert check_exchange(REQUEST, frame) == []
+    [finding] = check_exchange(REQUEST, change(frame))
+    assert (finding.code, finding.severity, finding.blame) == ("M005", "error", "broker")
+    assert finding.problem.message == message
+
+
+def test_empty_request_is_an_error_of_the_client() -> None:
+    [finding] = check_exchange(b"")
+    assert (finding.severity, finding.blame, finding.problem.message) == ("error", "client", "the request is empty")
 
 
 def test_encoded_frames_can_be_read_back() -> None:
