@@ -79,6 +79,11 @@ class ClientConnections:
         for connection in self._relayed_connections():
             connection.set_backpressure(active)
 
+    def read_waiting(self) -> bool:
+        """Relay what clients and servers have sent; return whether there was anything, or a client is connecting."""
+        has_read = [connection.read_waiting() for connection in self._relayed_connections()]
+        return any(has_read) or self.connecting > 0
+
     async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
         """Close each connection after a moment without traffic. Busy connections stay open.
 

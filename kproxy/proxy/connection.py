@@ -82,6 +82,11 @@ class RelayedConnection:
                 by, how = self._ending or ConnectionEnd("proxy", "reset")
                 self._tapped.close(by, how, time.time_ns(), self.request_bytes, self.response_bytes)
 
+    def read_waiting(self) -> bool:
+        """Relay what both sockets have received; return whether there was anything."""
+        client_sent, server_sent = (side.read_waiting() for side in self._sides)
+        return client_sent or server_sent
+
     def close(self) -> None:
         """Send the bytes already read, then close both sides."""
         self._ending = self._ending or ConnectionEnd("proxy", "shutdown")

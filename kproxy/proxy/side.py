@@ -98,6 +98,23 @@ class Side:
             self._held &= ~reason
             self.start()
 
+    def read_waiting(self) -> bool:
+        """Read what the socket has received, while nothing holds this side; return whether there was anything."""
+        has_read = False
+        while not (self._held or self.ended) and self._is_readable():
+            self._on_readable()
+            has_read = True
+        return has_read
+
+    def _is_readable(self) -> bool:
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:  # `_on_readable` handles it
+            pass
+        return True
+
     def finish(self) -> None:
         """Shut the socket down for writing once everything is sent."""
         self._finish_requested = True

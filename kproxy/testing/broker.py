@@ -17,7 +17,7 @@ from kproxy.broker.options import BrokerOptions
 from kproxy.broker.security.listener import listeners_of, tls_context
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.listener import BoundListener, Listener
-from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.relay import serve
 from kproxy.proxy.sockets import listen
 from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
 from kproxy.testing.traffic import Inspected, InspectedTraffic
@@ -44,8 +44,6 @@ class InspectedBroker(Inspected, Broker):
     Raises:
         UserError: A setting, or a rule, limit or value is invalid.
     """
-
-    _relay: Relay
 
     def __init__(
         self,
@@ -88,6 +86,7 @@ class InspectedBroker(Inspected, Broker):
         listeners = [self._listener(name, index, node) for name in self.listeners for index, node in self._nodes()]
         self._stack.callback(self._traffic.end)
         self._relay = await self._stack.enter_async_context(serve(listeners, tap=self._traffic.tap()))
+        self._stack.push_async_callback(self.settle)
         listener_nodes = [(name, node) for name in self.listeners for _, node in self._nodes()]
         for (name, node), bound in zip(listener_nodes, self._relay.listeners.open, strict=True):
             self._bound_listeners[name, node] = bound

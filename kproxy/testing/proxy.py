@@ -83,13 +83,14 @@ class Proxy(Inspected):
         rewriting = Rewriting(Advertise(base=ANY_PORTS))
         self._stack.callback(self._traffic.end)
         try:
-            relay = await self._stack.enter_async_context(
+            self._relay = await self._stack.enter_async_context(
                 serve(self._listeners, tap=self._traffic.tap(), rewriting=rewriting)
             )
         except BaseException:
             await self._stack.aclose()
             raise
-        self._bootstrap = ",".join(relay.addresses)
+        self._stack.push_async_callback(self.settle)
+        self._bootstrap = ",".join(self._relay.addresses)
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -3,7 +3,8 @@
 # Rule 1: the relay never waits. It leaves bytes in memory, which are inspected when results are requested, when too
 # many bytes are waiting, and at the end.
 #
-# Rule 2: results cover everything that was relayed before the call, so tests need not wait before `findings`.
+# Rule 2: results cover everything that clients had sent before the call, so tests need not wait before `findings`. A
+# client does not wait for a response to acks=0, so its request may be on its way: `settle` reads it first.
 #
 # Rule 3: all methods run in the thread of the relay's loop.
 
@@ -20,6 +21,7 @@ from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.outputs.rule_limits import parse_limits
 from kproxy.proxy.inspector_activity import InspectorActivity
+from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tap_protocol import TapDecoder
 from kproxy.trace.lines import FRAME_LINES, Detail, Line, RequestLine, ResponseLine
@@ -30,6 +32,11 @@ from kproxy.verdict.causes import Causes
 _MAX_WAITING: Final = 16 * 1024 * 1024
 #: The last frames, up to this number, are kept. Findings cover all frames.
 FRAMES_KEPT: Final = 100_000
+#: Traffic has settled when nothing arrives in three rounds. Rounds are counted, because they take longer on a busy
+#: machine, as everything does.
+_ROUND_S: Final = 0.003
+_QUIET_ROUNDS: Final = 3
+_MAX_ROUNDS: Final = 100
 
 
 class InspectedTraffic:
@@ -107,24 +114,43 @@ class Inspected:
     """The traffic of a proxy or broker in this process: its frames and findings."""
 
     _traffic: InspectedTraffic
+    _relay: Relay
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
         """The requests and responses so far, in order, with their decoded `body`; at most the last 100,000."""
-        return self._traffic.frames()
+        return self._read_traffic().frames()
 
     def requests(self, api: str | None = None) -> list[RequestLine]:
         """Return the requests among `frames`, for one API (``Produce``) or for all."""
-        return self._traffic.requests(api)
+        return self._read_traffic().requests(api)
 
     def responses(self, api: str | None = None) -> list[ResponseLine]:
         """Return the responses among `frames`, for one API (``Produce``) or for all."""
-        return self._traffic.responses(api)
+        return self._read_traffic().responses(api)
 
     @property
     def findings(self) -> list[Cause]:
         """The findings so far, one for each root cause, the most urgent first."""
-        return self._traffic.findings()
+        return self._read_traffic().findings()
+
+    async def settle(self) -> None:
+        """Wait until what clients have sent is in `frames`: about 10 ms, or 0.3 s if they do not stop sending.
+
+        It is needed only for requests that have no response (Produce with acks=0); the others were seen before their
+        response. In a thread (`InspectedBrokerThread`, `ProxyThread`, the fixtures), it happens by itself.
+        """
+        quiet = 0
+        for _ in range(_MAX_ROUNDS):
+            await asyncio.sleep(_ROUND_S)
+            quiet = 0 if self._relay.clients.read_waiting() else quiet + 1
+            if quiet == _QUIET_ROUNDS:
+                return
+
+    def _read_traffic(self) -> InspectedTraffic:
+        """Return the traffic with what has arrived."""
+        self._relay.clients.read_waiting()
+        return self._traffic
 
 
 class _MemoryOutbox:
