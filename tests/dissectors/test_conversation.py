@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,34 @@ def test_invalid_arguments_are_explained() -> None:
         encode_request("Heartbeat", 0, {"generation_id": "one"})
     with pytest.raises(EditError, match="unknown kind 'lost'"):
         encode_request("Heartbeat", 0, edit="lost:group_id")
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "message"),
+    [
+        (12, {"topic": []}, r"body: MetadataRequest v12 has no field 'topic'; did you mean topics\?"),
+        (
+            12,
+            {"topics": [{"nam": "a"}]},
+            r"body\.topics\[0\]: MetadataRequest v12 has no field 'nam'; did you mean name",
+        ),
+        (0, {"zzz": 1}, "v0 has no field 'zzz'; its fields are topics"),
+        (0, {"allow_auto_topic_creation": False}, "no field 'allow_auto_topic_creation'; versions 4 to 13 have it"),
+    ],
+)
+def test_unknown_field_is_an_error(version: int, body: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode_request("Metadata", version, body)
+
+
+def test_field_of_another_version_may_have_its_default_or_be_written_by_an_edit() -> None:
+    body = {"topics": [{"name": "a", "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}]}
+    assert encode_request("Metadata", 4, {"topics": [{"name": "a"}], "include_topic_authorized_operations": False})
+    with pytest.raises(ValueError, match="versions 10 to 13 have it"):
+        encode_request("Metadata", 9, {"topics": [{"name": "a", "topic_id": "X3yPRBERQiKDM0REREREAA"}]})
+    edit = Edit.of("body_version", "*", body_version=1, header=None)
+    assert encode_response("ApiVersions", 0, {"throttle_time_ms": 5}, edit=edit)
+    assert encode_request("Metadata", 12, body)
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 1000])
