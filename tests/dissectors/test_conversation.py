@@ -92,8 +92,12 @@ def test_encoded_frames_can_be_read_back() -> None:
 
 
 def test_invalid_arguments_are_explained() -> None:
-    with pytest.raises(ValueError, match=r"unknown API 'Metdata': dissectors\.schemas\.apis"):
+    with pytest.raises(ValueError, match="unknown API 'Metdata': did you mean Metadata"):
         encode_request("Metdata", 1)
+    with pytest.raises(ValueError, match="unknown API 'metadata': did you mean Metadata"):
+        encode_request("metadata", 1)
+    with pytest.raises(ValueError, match=r"unknown API 'xyz': dissectors\.schemas\.apis"):
+        encode_request("xyz", 1)
     with pytest.raises(ValueError, match="Heartbeat has no version 9: use 0 to 4"):
         encode_response("Heartbeat", 9)
     with pytest.raises(EncodeError, match="generation_id"):
