@@ -102,6 +102,16 @@ class Finding:
     blame: str | None
     problem: Problem
 
+    @property
+    def path(self) -> str | None:
+        """The field, e.g. ``brokers[1].port``; None if it is not about one."""
+        return self.problem.path
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about it."""
+        return self.problem.hint
+
     def __str__(self) -> str:
         location = f" at {self.problem.path}" if self.problem.path else ""
         return f"{self.severity} {self.code} {self.name}{location}: {self.problem.message}"

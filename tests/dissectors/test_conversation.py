@@ -47,6 +47,9 @@ def test_valid_exchange_has_no_findings() -> None:
 @pytest.mark.parametrize("edit", ["missing:throttle_time_ms", Edit.of("field_missing", "throttle_time_ms", where=0)])
 def test_missing_field_is_named(edit: str | Edit) -> None:
     [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7, edit=edit))
+    assert finding.path == "throttle_time_ms"
+    assert finding.hint == finding.problem.hint
+    assert finding.hint
     assert str(finding).startswith("error L004 field-missing-for-version at throttle_time_ms: Metadata v9 response: ")
 
 

@@ -71,6 +71,9 @@ def test_findings_and_frames_are_still_available_after_the_block() -> None:
     [finding] = broker.findings
     assert (finding.code, finding.name, finding.severity) == ("V003", "no-apiversions", "info")
     assert repr(finding).startswith("<info V003 no-apiversions: client 'test' at 127.0.0.1 sends Metadata v9")
+    assert finding.hint == finding.finding.hint
+    assert finding.hint
+    assert finding.path is None
     assert kproxy.report(broker.findings).startswith("info: V003 no-apiversions: client 'test'")
     assert len(broker.frames) == 2
     assert [frame.api for frame in broker.requests("Metadata")] == ["Metadata"]
