@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from dissectors import (
     Direction,
     EncodeError,
     Finding,
+    Problem,
     check_exchange,
     encode_request,
     encode_response,
@@ -51,6 +53,13 @@ def test_missing_field_is_named(edit: str | Edit) -> None:
     assert finding.hint == finding.problem.hint
     assert finding.hint
     assert str(finding).startswith("error L004 field-missing-for-version at throttle_time_ms: Metadata v9 response: ")
+
+
+def test_repr_of_a_finding_ends_with_its_bytes_and_hint() -> None:
+    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
+    assert repr(finding) == f"<{finding} (bytes 0..87); fix: {finding.hint}>"
+    [finding] = check_exchange(b"")
+    assert repr(replace(finding, problem=Problem("it is wrong"))) == "<error M005 stalled-frame: it is wrong>"
 
 
 def test_finding_without_a_field_is_printed() -> None:
