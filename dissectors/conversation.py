@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from dissectors import rules
 from dissectors.connections.connection import Connection
-from dissectors.connections.events import INCOMPLETE_AFTER, ConnectionOpened, Direction, Event
+from dissectors.connections.events import ConnectionOpened, Direction, Event, FrameIncomplete
 from dissectors.findings import Finding
 from dissectors.messages.message import Message
 from dissectors.trackers.state import ConnectionState, RunState
@@ -112,16 +113,33 @@ class Conversation:
 def check_exchange(request: bytes, response: bytes | None = None) -> list[Finding]:
     """Return what the rules find in a request frame and its response, ordered by frame and code; empty if correct.
 
-    What the client did before counts as unknown: a missing ApiVersions request is not a finding. A frame that is
-    shorter than its length prefix says counts as incomplete: the rest is assumed not to arrive within 30 s.
+    What the client did before counts as unknown: a missing ApiVersions request is not a finding. Both must be whole
+    frames: an empty one is an error, and so is one that is shorter or longer than its length prefix says.
 
     Args:
         request: A frame with its length prefix.
-        response: The frame that answers it. Without one, only the request is judged.
+        response: The frame that answers it. With None, only the request is judged.
     """
-    conversation = Conversation(client="")  # an unknown client, so that its earlier requests are unknown
-    judged = conversation.receive_data(Direction.REQUEST, request, at=0)
+    exchange = _Exchange(client="")  # an unknown client, so that its earlier requests are unknown
+    frames = [(Direction.REQUEST, request)]
     if response is not None:
-        judged += conversation.receive_data(Direction.RESPONSE, response, at=0)
-    judged += conversation.give_up_frames(at=INCOMPLETE_AFTER)
+        frames.append((Direction.RESPONSE, response))
+    judged: list[Judged] = []
+    for direction, frame in frames:
+        judged += exchange.receive_data(direction, frame, at=0)
+    for direction, frame in frames:
+        judged += exchange.judge_size(direction, frame)
     return [finding for judgement in judged for finding in judgement.findings]
+
+
+class _Exchange(Conversation):
+    """A conversation of one frame in each direction, with nothing to follow."""
+
+    def judge_size(self, direction: Direction, frame: bytes) -> list[Judged]:
+        """Judge what is missing from the frame of a direction, or what comes after its end."""
+        if not frame:
+            return [self._judge(FrameIncomplete(0, direction, have=0, size=0, is_final=True))]
+        if not self.connection.is_within_frame(direction):
+            return []
+        event = self.connection.incomplete_frame(direction, at=0)
+        return [self._judge(replace(event, is_final=True, offset=len(frame) - event.have))]

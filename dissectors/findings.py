@@ -86,7 +86,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding:
-    """A problem with code, name, severity and blame from its rule. As text, it is one line, as in a failed assertion.
+    """A problem with code, name, severity and blame from its rule.
+
+    As text, it is one line. Its `repr`, which a failed assertion shows, has the bytes and the hint, too.
 
     Attributes:
         code: The rule's code, e.g. ``L005``; codes are never reused. docs/rules.md has a page for each.
@@ -102,12 +104,24 @@ class Finding:
     blame: str | None
     problem: Problem
 
+    @property
+    def path(self) -> str | None:
+        """The field, e.g. ``brokers[1].port``; None if it is not about one."""
+        return self.problem.path
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about it."""
+        return self.problem.hint
+
     def __str__(self) -> str:
         location = f" at {self.problem.path}" if self.problem.path else ""
         return f"{self.severity} {self.code} {self.name}{location}: {self.problem.message}"
 
     def __repr__(self) -> str:
-        return f"<{self}>"
+        span = f" (bytes {self.problem.start}..{self.problem.end})" if self.problem.start is not None else ""
+        hint = f"; fix: {self.problem.hint}" if self.problem.hint else ""
+        return f"<{self}{span}{hint}>"
 
 
 def location_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:

@@ -227,7 +227,8 @@ class FrameIncomplete:
     """A frame is still incomplete `INCOMPLETE_AFTER` ns after its last bytes; `have` bytes were received.
 
     `size` is its total size, 0 while that is unknown. `nearly_whole` is the message in it if only a few bytes are
-    missing.
+    missing. `is_final` tells that there are no more bytes: the frame was given as a whole, not received. `offset` is
+    its first byte in its direction of the stream, set if `is_final`.
     """
 
     at: int
@@ -235,6 +236,8 @@ class FrameIncomplete:
     have: int
     size: int
     nearly_whole: Message | None = None
+    is_final: bool = False
+    offset: int = 0
 
     @property
     def whole(self) -> Message | None:

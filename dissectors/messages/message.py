@@ -13,6 +13,7 @@ from dissectors import schemas
 from dissectors.failures import Failure
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.schemas.codes import ApiKey, Error
+from dissectors.schemas.lookup import find_api
 from dissectors.wire import compiled
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError, TooManyElements
@@ -219,16 +220,15 @@ def read_request(frame: bytes) -> Message:
 def read_response(frame: bytes, api_key: int | str, version: int) -> Message:
     """Decode the response to a request of an API (its key or name) and version. No bytes make it raise.
 
-    An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511).
+    An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511). With a key, as it
+    comes off the wire, a version that the schemas do not have is not an error: `Message.opaque` says so.
 
     Raises:
-        ValueError: There is no API of that name.
+        ValueError: There is no API of that name, or it does not have the version.
     """
     layouts = _api_layouts_cache.get((api_key, version)) or api_layouts(api_key, version)  # type: ignore[arg-type]
     if isinstance(api_key, str):
-        if (api := schemas.api_by_name(api_key)) is None:
-            raise ValueError(f"unknown API {api_key!r}: dissectors.schemas.apis() lists them")
-        return read_response(frame, api.key, version)
+        return read_response(frame, find_api(api_key, version).key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
         version_0_layouts = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
         message = _read_frame(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0_layouts))

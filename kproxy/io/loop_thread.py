@@ -57,6 +57,11 @@ class LoopThread:
         finally:
             self._end()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop runs: between `enter` and `exit`."""
+        return self._thread is not None
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop; return its result. If waiting is interrupted, cancel the coroutine."""
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

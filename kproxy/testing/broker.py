@@ -88,6 +88,8 @@ class InspectedBroker(Inspected, Broker):
         listeners = [self._listener(name, index, node) for name in self.listeners for index, node in self._nodes()]
         self._stack.callback(self._traffic.end)
         self._relay = await self._stack.enter_async_context(serve(listeners, tap=self._traffic.tap()))
+        self._clients = self._relay.clients
+        self._stack.push_async_callback(self.settle)
         listener_nodes = [(name, node) for name in self.listeners for _, node in self._nodes()]
         for (name, node), bound in zip(listener_nodes, self._relay.listeners.open, strict=True):
             self._bound_listeners[name, node] = bound

@@ -89,6 +89,8 @@ class Proxy(Inspected):
         except BaseException:
             await self._stack.aclose()
             raise
+        self._clients = relay.clients
+        self._stack.push_async_callback(self.settle)
         self._bootstrap = ",".join(relay.addresses)
         return self
 

@@ -8,11 +8,45 @@ from kproxy.broker.threaded import BrokerThread
 from kproxy.io.loop_thread import LoopThread
 from kproxy.testing.broker import InspectedBroker
 from kproxy.testing.proxy import Proxy
+from kproxy.testing.traffic import Inspected
 from kproxy.trace.lines import RequestLine, ResponseLine
 from kproxy.verdict.cause import Cause
 
 
-class ProxyThread:
+class _InspectedThread:
+    """The results of an inspected broker or proxy that runs in a thread. They remain available after the block."""
+
+    _inspected: Inspected
+    _thread: LoopThread
+
+    @property
+    def frames(self) -> list[RequestLine | ResponseLine]:
+        """See `InspectedBroker.frames`."""
+        self._settle()
+        return self._thread.call(lambda: self._inspected.frames)
+
+    def requests(self, api: str | None = None) -> list[RequestLine]:
+        """See `InspectedBroker.requests`."""
+        self._settle()
+        return self._thread.call(self._inspected.requests, api)
+
+    def responses(self, api: str | None = None) -> list[ResponseLine]:
+        """See `InspectedBroker.responses`."""
+        self._settle()
+        return self._thread.call(self._inspected.responses, api)
+
+    @property
+    def findings(self) -> list[Cause]:
+        """See `InspectedBroker.findings`."""
+        self._settle()
+        return self._thread.call(lambda: self._inspected.findings)
+
+    def _settle(self) -> None:
+        if self._thread.is_running:
+            self._thread.run(self._inspected.settle())
+
+
+class ProxyThread(_InspectedThread):
     """A `Proxy` that runs for the duration of a `with` block.
 
     ::
@@ -27,31 +61,13 @@ class ProxyThread:
     """
 
     def __init__(self, upstream: str, **settings: Any) -> None:
-        self._proxy = Proxy(upstream, **settings)
+        self._inspected = self._proxy = Proxy(upstream, **settings)
         self._thread = LoopThread("kproxy proxy", self._proxy)
 
     @property
     def bootstrap(self) -> str:
         """See `Proxy.bootstrap`."""
         return self._proxy.bootstrap
-
-    @property
-    def frames(self) -> list[RequestLine | ResponseLine]:
-        """See `Proxy.frames`. They remain available after the block."""
-        return self._thread.call(lambda: self._proxy.frames)
-
-    def requests(self, api: str | None = None) -> list[RequestLine]:
-        """See `Proxy.requests`."""
-        return self._thread.call(self._proxy.requests, api)
-
-    def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """See `Proxy.responses`."""
-        return self._thread.call(self._proxy.responses, api)
-
-    @property
-    def findings(self) -> list[Cause]:
-        """See `Proxy.findings`. They remain available after the block."""
-        return self._thread.call(lambda: self._proxy.findings)
 
     def __enter__(self) -> Self:
         self._thread.enter()
@@ -61,7 +77,7 @@ class ProxyThread:
         self._thread.exit()
 
 
-class InspectedBrokerThread(BrokerThread):
+class InspectedBrokerThread(_InspectedThread, BrokerThread):
     """An `InspectedBroker` that runs for the duration of a `with` block; otherwise like `BrokerThread`.
 
     Args:
@@ -69,23 +85,5 @@ class InspectedBrokerThread(BrokerThread):
     """
 
     def __init__(self, **settings: Any) -> None:
-        self._inspected = InspectedBroker(**settings)
-        super().__init__(self._inspected)
-
-    @property
-    def frames(self) -> list[RequestLine | ResponseLine]:
-        """See `InspectedBroker.frames`. They remain available after the block."""
-        return self._thread.call(lambda: self._inspected.frames)
-
-    def requests(self, api: str | None = None) -> list[RequestLine]:
-        """See `InspectedBroker.requests`."""
-        return self._thread.call(self._inspected.requests, api)
-
-    def responses(self, api: str | None = None) -> list[ResponseLine]:
-        """See `InspectedBroker.responses`."""
-        return self._thread.call(self._inspected.responses, api)
-
-    @property
-    def findings(self) -> list[Cause]:
-        """See `InspectedBroker.findings`. They remain available after the block."""
-        return self._thread.call(lambda: self._inspected.findings)
+        self._inspected = broker = InspectedBroker(**settings)
+        super().__init__(broker)

@@ -3,7 +3,8 @@
 # Rule 1: the relay never waits. It leaves bytes in memory, which are inspected when results are requested, when too
 # many bytes are waiting, and at the end.
 #
-# Rule 2: results cover everything that was relayed before the call, so tests need not wait before `findings`.
+# Rule 2: results cover everything that clients had sent before the call, so tests need not wait before `findings`. A
+# client does not wait for a response to acks=0, so its request may be on its way: `settle` reads it first.
 #
 # Rule 3: all methods run in the thread of the relay's loop.
 
@@ -19,6 +20,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.outputs.rule_limits import parse_limits
+from kproxy.proxy.client_connections import ClientConnections
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tap_protocol import TapDecoder
@@ -30,6 +32,11 @@ from kproxy.verdict.causes import Causes
 _MAX_WAITING: Final = 16 * 1024 * 1024
 #: The last frames, up to this number, are kept. Findings cover all frames.
 FRAMES_KEPT: Final = 100_000
+#: Traffic has settled when nothing arrives in three rounds. Rounds are counted, because they take longer on a busy
+#: machine, as everything does.
+_ROUND_S: Final = 0.003
+_QUIET_ROUNDS: Final = 3
+_MAX_ROUNDS: Final = 100
 
 
 class InspectedTraffic:
@@ -64,6 +71,11 @@ class InspectedTraffic:
     def waiting_bytes(self) -> int:
         """The bytes of the tap's messages that are waiting for inspection."""
         return self._outbox.size
+
+    @property
+    def received_bytes(self) -> int:
+        """The bytes of all messages of the tap so far."""
+        return self._outbox.received_bytes
 
     def frames(self) -> list[RequestLine | ResponseLine]:
         """Return the requests and responses so far, in order; at most the last `FRAMES_KEPT`."""
@@ -107,6 +119,7 @@ class Inspected:
     """The traffic of a proxy or broker in this process: its frames and findings."""
 
     _traffic: InspectedTraffic
+    _clients: ClientConnections | None = None  # of the relay, from the start of the block on
 
     @property
     def frames(self) -> list[RequestLine | ResponseLine]:
@@ -126,6 +139,21 @@ class Inspected:
         """The findings so far, one for each root cause, the most urgent first."""
         return self._traffic.findings()
 
+    async def settle(self) -> None:
+        """Wait until what clients have sent is in `frames`: about 10 ms, or 0.3 s if they do not stop sending.
+
+        It is needed only for requests that have no response (Produce with acks=0); the others were seen before their
+        response. In a thread (`InspectedBrokerThread`, `ProxyThread`, the fixtures), it happens by itself.
+        """
+        quiet = received_bytes = 0
+        for _ in range(_MAX_ROUNDS):
+            await asyncio.sleep(_ROUND_S)
+            is_connecting = self._clients is not None and self._clients.connecting > 0
+            quiet = quiet + 1 if self._traffic.received_bytes == received_bytes and not is_connecting else 0
+            received_bytes = self._traffic.received_bytes
+            if quiet == _QUIET_ROUNDS:
+                return
+
 
 class _MemoryOutbox:
     """Keeps the tap's messages until they are taken. It always claims to be empty, so that the tap drops nothing."""
@@ -133,6 +161,7 @@ class _MemoryOutbox:
     queued = 0
 
     def __init__(self, on_full: Callable[[], None]) -> None:
+        self.received_bytes = 0
         self._on_full = on_full
         self._waiting = bytearray()
         self._scheduled = False
@@ -144,6 +173,7 @@ class _MemoryOutbox:
 
     def put(self, buffer: bytes) -> None:
         """Keep a buffer."""
+        self.received_bytes += len(buffer)
         self._waiting += buffer
         if len(self._waiting) > _MAX_WAITING and not self._scheduled:
             self._scheduled = True

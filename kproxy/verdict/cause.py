@@ -97,6 +97,16 @@ class Cause:
         return self.finding.message
 
     @property
+    def path(self) -> str | None:
+        """The field, e.g. ``brokers[1].port``; None if it is not about one."""
+        return self.finding.path
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about it."""
+        return self.finding.hint
+
+    @property
     def is_harmless(self) -> bool:
         """Whether all of its findings are in requests that succeeded."""
         return self.served == self.listed

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from dissectors import (
@@ -10,6 +14,7 @@ from dissectors import (
     Direction,
     EncodeError,
     Finding,
+    Problem,
     check_exchange,
     encode_request,
     encode_response,
@@ -44,7 +49,17 @@ def test_valid_exchange_has_no_findings() -> None:
 @pytest.mark.parametrize("edit", ["missing:throttle_time_ms", Edit.of("field_missing", "throttle_time_ms", where=0)])
 def test_missing_field_is_named(edit: str | Edit) -> None:
     [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7, edit=edit))
+    assert finding.path == "throttle_time_ms"
+    assert finding.hint == finding.problem.hint
+    assert finding.hint
     assert str(finding).startswith("error L004 field-missing-for-version at throttle_time_ms: Metadata v9 response: ")
+
+
+def test_repr_of_a_finding_ends_with_its_bytes_and_hint() -> None:
+    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
+    assert repr(finding) == f"<{finding} (bytes 0..87); fix: {finding.hint}>"
+    [finding] = check_exchange(b"")
+    assert repr(replace(finding, problem=Problem("it is wrong"))) == "<error M005 stalled-frame: it is wrong>"
 
 
 def test_finding_without_a_field_is_printed() -> None:
@@ -53,9 +68,32 @@ def test_finding_without_a_field_is_printed() -> None:
     assert str(finding).startswith("error X003 http-to-kafka: the server answers in HTTP")
 
 
-def test_incomplete_response_is_a_finding() -> None:
-    [finding] = check_exchange(REQUEST, encode_response("Metadata", 9, BODY, correlation_id=7)[:-1])
-    assert finding.name == "stalled-frame"
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: b"", "the response is empty"),
+        (lambda frame: frame[:3], "the response is only 3 bytes long: a frame begins with four bytes of length"),
+        (lambda frame: frame[:-1], "the response is cut off: its length prefix says 84 bytes, and 83 follow"),
+        (lambda frame: frame + b"\0", "the response is longer than its length prefix says: 1 byte more"),
+        (
+            lambda frame: len(frame).to_bytes(4, "big") + frame[4:],
+            "the length prefix of Metadata v9 is 4 too large: the response is complete without 4 more bytes, and none "
+            "follows",
+        ),
+    ],
+    ids=["empty", "within the prefix", "cut off", "longer", "wrong prefix"],
+)
+def test_frame_of_another_size_than_its_prefix_says_is_an_error(change: Callable[[bytes], bytes], message: str) -> None:
+    frame = encode_response("Metadata", 9, BODY, correlation_id=7)
+    assert check_exchange(REQUEST, frame) == []
+    [finding] = check_exchange(REQUEST, change(frame))
+    assert (finding.code, finding.severity, finding.blame) == ("M005", "error", "broker")
+    assert finding.problem.message == message
+
+
+def test_empty_request_is_an_error_of_the_client() -> None:
+    [finding] = check_exchange(b"")
+    assert (finding.severity, finding.blame, finding.problem.message) == ("error", "client", "the request is empty")
 
 
 def test_encoded_frames_can_be_read_back() -> None:
@@ -66,14 +104,46 @@ def test_encoded_frames_can_be_read_back() -> None:
 
 
 def test_invalid_arguments_are_explained() -> None:
-    with pytest.raises(ValueError, match=r"unknown API 'Metdata': dissectors\.schemas\.apis"):
+    with pytest.raises(ValueError, match="unknown API 'Metdata': did you mean Metadata"):
         encode_request("Metdata", 1)
+    with pytest.raises(ValueError, match="unknown API 'metadata': did you mean Metadata"):
+        encode_request("metadata", 1)
+    with pytest.raises(ValueError, match=r"unknown API 'xyz': dissectors\.schemas\.apis"):
+        encode_request("xyz", 1)
     with pytest.raises(ValueError, match="Heartbeat has no version 9: use 0 to 4"):
         encode_response("Heartbeat", 9)
     with pytest.raises(EncodeError, match="generation_id"):
         encode_request("Heartbeat", 0, {"generation_id": "one"})
     with pytest.raises(EditError, match="unknown kind 'lost'"):
         encode_request("Heartbeat", 0, edit="lost:group_id")
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "message"),
+    [
+        (12, {"topic": []}, r"body: MetadataRequest v12 has no field 'topic'; did you mean topics\?"),
+        (
+            12,
+            {"topics": [{"nam": "a"}]},
+            r"body\.topics\[0\]: MetadataRequest v12 has no field 'nam'; did you mean name",
+        ),
+        (0, {"zzz": 1}, "v0 has no field 'zzz'; its fields are topics"),
+        (0, {"allow_auto_topic_creation": False}, "no field 'allow_auto_topic_creation'; versions 4 to 13 have it"),
+    ],
+)
+def test_unknown_field_is_an_error(version: int, body: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode_request("Metadata", version, body)
+
+
+def test_field_of_another_version_may_have_its_default_or_be_written_by_an_edit() -> None:
+    body = {"topics": [{"name": "a", "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}]}
+    assert encode_request("Metadata", 4, {"topics": [{"name": "a"}], "include_topic_authorized_operations": False})
+    with pytest.raises(ValueError, match="versions 10 to 13 have it"):
+        encode_request("Metadata", 9, {"topics": [{"name": "a", "topic_id": "X3yPRBERQiKDM0REREREAA"}]})
+    edit = Edit.of("body_version", "*", body_version=1, header=None)
+    assert encode_response("ApiVersions", 0, {"throttle_time_ms": 5}, edit=edit)
+    assert encode_request("Metadata", 12, body)
 
 
 @pytest.mark.parametrize("chunk_size", [1, 7, 1000])

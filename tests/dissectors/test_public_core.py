@@ -55,3 +55,6 @@ def test_response_is_read_by_the_name_of_its_api_or_its_key() -> None:
     assert dissectors.read_response(frame, "Heartbeat", 0) == dissectors.read_response(frame, 12, 0)
     with pytest.raises(ValueError, match="unknown API 'Heartbeet'"):
         dissectors.read_response(frame, "Heartbeet", 0)
+    with pytest.raises(ValueError, match="Heartbeat has no version 99: use 0 to 4"):
+        dissectors.read_response(frame, "Heartbeat", 99)
+    assert dissectors.read_response(frame, 12, 99).opaque == "Heartbeat v99 is not in the schemas, which end at v4"

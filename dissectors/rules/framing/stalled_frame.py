@@ -16,12 +16,13 @@ from dissectors.trackers.state import ConnectionState
 _SECONDS = INCOMPLETE_AFTER // 1_000_000_000
 
 
-def _prefix_problem(message: Message, surplus: int) -> Problem:
+def _prefix_problem(message: Message, surplus: int, *, is_final: bool) -> Problem:
     kind = FRAME_KINDS[not message.is_request]
     size = len(message.frame) - 4
+    absence = "none follows" if is_final else f"none arrived for {_SECONDS} s"
     return Problem(
         f"the length prefix of {message.api} v{message.version} is {surplus} too large: the {kind} is complete without "
-        f"{count_text(surplus, 'more byte')}, and none arrived for {_SECONDS} s",
+        f"{count_text(surplus, 'more byte')}, and {absence}",
         hint="the length prefix is the number of bytes after it; it does not count itself",
         severity=Severity.ERROR,
         blame=WRITERS[not message.is_request],
@@ -45,6 +46,32 @@ def _cast_length_problem(message: Message, length: CastLength, missing: int) -> 
     )
 
 
+def _final_problem(event: FrameIncomplete) -> Problem:
+    """Return what is wrong with a frame that was given as a whole, or with bytes after it."""
+    kind, received = FRAME_KINDS[event.direction], event.have
+    if not received:
+        text = f"the {kind} is empty"
+        hint = f"pass the whole {kind}, with its length prefix; an empty one often means that nothing was written"
+    elif event.offset:
+        text = f"the {kind} is longer than its length prefix says: {count_text(received, 'byte')} more"
+        hint = "pass one frame; the length prefix is the number of bytes after it, and does not count itself"
+    elif not event.size:
+        text = f"the {kind} is only {count_text(received, 'byte')} long: a frame begins with four bytes of length"
+        hint = f"pass the whole {kind}, with its length prefix"
+    else:
+        text = f"the {kind} is cut off: its length prefix says {event.size - 4} bytes, and {received - 4} follow"
+        hint = "write the missing bytes, or the number of bytes after the length prefix into it"
+    return Problem(
+        text,
+        start=event.offset,
+        end=event.offset + received,
+        hint=hint,
+        severity=Severity.ERROR,
+        blame=WRITERS[event.direction],
+        cause=f"{kind} as a whole",
+    )
+
+
 @rule(
     "M005",
     severity=Severity.INFO,
@@ -63,7 +90,8 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     that would report this are dropped, so small requests work and large ones hang. A receiver that does not read its
     socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info. If the
     bytes are a complete message already, its length prefix is too large; that is an error. So is a length of records
-    that was cast to 16 bits: it covers fewer bytes than the writer counted.
+    that was cast to 16 bits: it covers fewer bytes than the writer counted. In `dissectors.check_exchange`, which
+    takes whole frames, everything that is missing or too much is an error.
 
     ## Example
     ```story
@@ -95,10 +123,13 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     """
     received, size, kind = event.have, event.size, FRAME_KINDS[event.direction]
     if event.whole is not None:
-        yield _prefix_problem(event.whole, size - received)
+        yield _prefix_problem(event.whole, size - received, is_final=event.is_final)
         return
     if event.nearly_whole is not None and (length := find_cast_length(event.nearly_whole)):
         yield _cast_length_problem(event.nearly_whole, length, size - received)
+        return
+    if event.is_final:
+        yield _final_problem(event)
         return
     amount = f"{received} of {size} bytes" if size else f"{received} bytes"
     yield Problem(

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import kproxy
-from dissectors import Direction, encode_request, read_response
+from dissectors import Direction, encode_request, read_response, records
 from kproxy.errors import UserError
 from kproxy.testing.traffic import InspectedTraffic
 
@@ -71,6 +71,9 @@ def test_findings_and_frames_are_still_available_after_the_block() -> None:
     [finding] = broker.findings
     assert (finding.code, finding.name, finding.severity) == ("V003", "no-apiversions", "info")
     assert repr(finding).startswith("<info V003 no-apiversions: client 'test' at 127.0.0.1 sends Metadata v9")
+    assert finding.hint == finding.finding.hint
+    assert finding.hint
+    assert finding.path is None
     assert kproxy.report(broker.findings).startswith("info: V003 no-apiversions: client 'test'")
     assert len(broker.frames) == 2
     assert [frame.api for frame in broker.requests("Metadata")] == ["Metadata"]
@@ -172,3 +175,59 @@ async def test_probe_runs_as_a_coroutine() -> None:
         assert "framing/pipelined" not in {result.check.id for result in results}
         with pytest.raises(UserError, match="only nonsense: no such check"):
             await kproxy.run_probe(broker.bootstrap, only=["nonsense"])
+
+
+BATCH = records.encode([{"records": [{"value": b"v"}]}])
+PRODUCE = encode_request(
+    "Produce",
+    7,
+    {"acks": 0, "topic_data": [{"name": "orders", "partition_data": [{"index": 0, "records": BATCH}]}]},
+    correlation_id=3,
+    client_id="test",
+)
+
+
+@pytest.mark.parametrize("greets", [True, False])
+def test_requests_without_a_response_are_complete_at_once(greets: bool) -> None:
+    with kproxy.InspectedBrokerThread(topics={"orders": 1}) as broker, kproxy.ProxyThread(broker.bootstrap) as proxy:
+        host, port = proxy.bootstrap.split(":")
+        for number in range(1, 30):
+            with socket.create_connection((host, int(port)), timeout=30) as client:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if greets:
+                    client.sendall(HELLO)
+                    client.recv(4096)
+                for _ in range(3):
+                    client.sendall(PRODUCE)
+                assert len(proxy.requests("Produce")) == 3 * number
+                assert len(broker.requests("Produce")) == 3 * number
+
+
+def test_requests_without_a_response_are_complete_after_the_block() -> None:
+    for _ in range(5):
+        with kproxy.InspectedBrokerThread(topics={"orders": 1}) as broker:
+            host, port = broker.bootstrap.split(":")
+            with socket.create_connection((host, int(port)), timeout=30) as client:
+                client.sendall(HELLO)
+                client.recv(4096)
+                client.sendall(PRODUCE)
+        assert len(broker.requests("Produce")) == 1
+
+
+async def test_requests_of_the_same_loop_are_complete_once_they_have_settled() -> None:
+    async with kproxy.InspectedBroker(topics={"orders": 1}) as broker:
+        host, port = broker.bootstrap.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(HELLO)
+        await reader.read(4096)
+        for number in range(1, 30):
+            writer.write(PRODUCE)
+            await broker.settle()
+            assert len(broker.requests("Produce")) == number
+        writer.close()
+        await writer.wait_closed()
+
+
+def test_results_are_empty_before_the_block() -> None:
+    broker = kproxy.InspectedBroker()
+    assert broker.frames == broker.findings == []
