@@ -86,6 +86,20 @@ def _header_text(layout: Layout, written_version: int) -> str:
     return f"that of version {written_version}, not {2 if flexible else 1}"
 
 
+def _header_change(layout: Layout, version: int, written_version: int) -> str:
+    header = layout.fields[0].struct
+    flexible = header is not None and header.flexible
+    is_response = layout.name.endswith("Response")
+    if not is_response and written_version != (1 if flexible else 2):
+        return f"write the header that version {version} of this API has"
+    last_field = "correlation_id" if is_response else "client_id"
+    if flexible:
+        return (
+            f"write a tag buffer (one byte 0) after {last_field}: version {version} of this API is flexible (KIP-482)"
+        )
+    return f"write no tag buffer after {last_field}: version {version} of this API is not flexible (KIP-482)"
+
+
 def _change_text(edit: Edit, layout: Layout, version: int) -> str:
     detail = dict(edit.detail)
     struct = _struct(layout, edit.field)
@@ -116,7 +130,7 @@ def _change_text(edit: Edit, layout: Layout, version: int) -> str:
         case "header_version":
             if layout.name == "ApiVersionsResponse":
                 return "ApiVersions responses have no tag buffer in their header, in any version (KIP-511)"
-            return f"write the header that version {version} of this API has"
+            return _header_change(layout, version, detail["written"])
         case "body_of_api":
             return f"write the fields of {layout.name.removesuffix('Request').removesuffix('Response')} v{version}"
         case "length_missing" if struct:

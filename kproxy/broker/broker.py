@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 import os
 import socket
@@ -19,7 +18,7 @@ from kproxy.broker.configs.checks import check_static
 from kproxy.broker.connection import ClientConnection
 from kproxy.broker.errors import ApiError
 from kproxy.broker.log.logs import Logs
-from kproxy.broker.options import BrokerOptions
+from kproxy.broker.options import BrokerOptions, with_settings
 from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served_apis
 from kproxy.broker.request import ClientSession, ConnectingClient
@@ -116,7 +115,7 @@ class Broker:
         report: Report = lambda sentence: None,
         **settings: object,
     ) -> None:
-        self.options = dataclasses.replace(options or BrokerOptions(), **settings)  # type: ignore[arg-type]
+        self.options = with_settings(options or BrokerOptions(), settings)
         self._requested_ports = ports
         self._advertised: Mapping[str, Sequence[tuple[str, int]]] = {}
         self._report = report
@@ -129,6 +128,8 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """``host:port`` of every broker, comma-separated; of the first listener if there are several."""
+        if not self.listeners:
+            raise RuntimeError("the broker has no address yet: use it in a with block")
         return self.bootstrap_of(self.listeners[0])
 
     def bootstrap_of(self, listener: str) -> str:

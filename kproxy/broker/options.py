@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Addresses: TypeAlias = Sequence[tuple[str, int]]
 
@@ -66,3 +67,21 @@ class BrokerOptions:
         """The id of the first broker."""
         node_id = self.configs.get("node.id", self.configs.get("broker.id", "1"))
         return int(node_id) if node_id.isdecimal() and int(node_id) < 1 << 31 else 1
+
+
+def with_settings(options: BrokerOptions, settings: Mapping[str, Any]) -> BrokerOptions:
+    """Return the options with some of them replaced.
+
+    Raises:
+        ValueError: A setting is unknown, or `topics` has no numbers of partitions.
+    """
+    known = [option.name for option in fields(BrokerOptions)]
+    for name in settings:
+        if name not in known:
+            matches = get_close_matches(name, [*known, "ports"], n=1)
+            hint = f"did you mean {matches[0]}?" if matches else f"settings: {', '.join(known)}"
+            raise ValueError(f"unknown setting {name!r} of a broker; {hint}")
+    replaced = replace(options, **settings)
+    if not isinstance(replaced.topics, Mapping):
+        raise ValueError('topics needs the number of partitions of each topic, such as {"orders": 6}')  # noqa: TRY004  # as for other wrong settings
+    return replaced

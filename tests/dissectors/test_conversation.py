@@ -160,6 +160,31 @@ def test_events_do_not_depend_on_the_chunk_size(chunk_size: int) -> None:
     assert codes(judged) == ["C001"]
 
 
+@pytest.mark.parametrize(
+    ("version", "written", "code", "hint"),
+    [
+        (
+            9,
+            0,
+            "L008",
+            "write a tag buffer (one byte 0) after correlation_id: version 9 of this API is flexible (KIP-482)",
+        ),
+        (8, 1, "L008", "write no tag buffer after correlation_id: version 8 of this API is not flexible (KIP-482)"),
+        (9, 1, "L009", "write a tag buffer (one byte 0) after client_id: version 9 of this API is flexible (KIP-482)"),
+        (8, 2, "L009", "write no tag buffer after client_id: version 8 of this API is not flexible (KIP-482)"),
+        (9, 0, "L009", "write the header that version 9 of this API has"),
+    ],
+)
+def test_wrong_header_version_says_what_to_change(version: int, written: int, code: str, hint: str) -> None:
+    edit = Edit.of("header_version", "header", written=written)
+    request_edit, response_edit = (None, edit) if code == "L008" else (edit, None)
+    topics = {"topics": [{"name": "orders"}]}
+    request = encode_request("Metadata", version, topics, correlation_id=7, client_id="app", edit=request_edit)
+    response = encode_response("Metadata", version, BODY, correlation_id=7, edit=response_edit)
+    [finding] = check_exchange(request, response if code == "L008" else None)
+    assert (finding.code, finding.hint) == (code, hint)
+
+
 def test_connections_of_a_run_report_a_cause_once() -> None:
     run = new_run()
     conversations = [Conversation(run, client=f"10.0.0.1:{port}") for port in (50000, 50001)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,24 @@ def test_broker_thread_works_without_asyncio() -> None:
         broker.create_topic("orders", 4)
         with pytest.raises(ApiError, match="Topic 'orders' already exists"):
             broker.create_topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"topic": {"orders": 1}}, "unknown setting 'topic' of a broker; did you mean topics?"),
+        ({"port": 9092}, "unknown setting 'port' of a broker; did you mean ports?"),
+        ({"topics": ["orders"]}, "topics needs the number of partitions of each topic"),
+    ],
+)
+def test_wrong_setting_raises(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        BrokerThread(**settings)
+
+
+def test_broker_has_no_address_before_the_block() -> None:
+    with pytest.raises(RuntimeError, match="use it in a with block"):
+        _ = kproxy.InspectedBrokerThread().bootstrap
 
 
 def test_occupied_port_raises_and_leaves_nothing_running() -> None:
