@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from dissectors.messages.value_annotations.times import LAST_MS, utc
@@ -11,6 +12,7 @@ from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.frames import topic_names
 from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
+from kproxy.html.matching_records import RecordTest
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
@@ -22,6 +24,8 @@ MAX_BYTES = 32 << 10
 MAX_RECORDS = 50
 MAX_TOTAL_RECORDS = 200
 MAX_TEXT = 2_000
+#: Maximum number of records of a field that are tested to find those to show.
+_MAX_TESTED_RECORDS = 5_000
 
 _MAX_DEPTH = 60
 
@@ -57,18 +61,29 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     return {name: value for name, value in result.items() if value is not None}
 
 
-def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
-    """Return the ``records`` of a side; `numbers` are those of its fields, by identity."""
+def side_records(
+    side: FrameDetail, numbers: dict[int, int] | None = None, is_shown: RecordTest | None = None
+) -> list[dict[str, Any]]:
+    """Return the ``records`` of a side; `numbers` are those of its fields, by identity.
+
+    With `is_shown`, only records that pass this test count, and fields without any are left out.
+    """
     remaining = MAX_TOTAL_RECORDS
     result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
         if remaining <= 0 or (numbers is not None and id(field) not in numbers):
             break
-        records_view = records(field, min(remaining, MAX_RECORDS))
-        remaining -= len(records_view.records)
+        max_records = min(remaining, MAX_RECORDS)
+        records_view = records(field, max_records if is_shown is None else _MAX_TESTED_RECORDS)
+        shown = records_view.records
+        if is_shown is not None:
+            shown = list(islice(filter(is_shown, shown), max_records))
+            if not shown:
+                continue
+        remaining -= len(shown)
         rows = [
             [*_record_cells(record), _last_number([field, record.batch, record.field], numbers or {})]
-            for record in records_view.records
+            for record in shown
         ]
         result.append(
             {

@@ -212,6 +212,17 @@ async def test_server_returns_records_and_downloads(client: Client) -> None:
     assert ",Produce,v7,orders[0]," in row_text
 
 
+def test_records_continue_until_all_rows_are_filtered() -> None:
+    session = session_of(exchange("orders"))
+    view = views.Views(session).view(views.RowQuery("key~orders or orders"))
+    assert view.visible.is_behind
+    assert answers.records(session, view, 0, 500) == {"exchanges": [], "next": 0}
+    while session.work(1):
+        pass
+    found = answers.records(session, view, 0, 500)
+    assert (len(found["exchanges"]), found["next"]) == (1, None)
+
+
 @pytest.mark.parametrize("lines", [[request(1, client_id='=HYPERLINK("x")')]])
 async def test_formulas_are_escaped_in_csv(client: Client) -> None:
     await client.until("/api/rows", lambda body: body["count"] == 1)
