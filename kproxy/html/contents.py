@@ -71,7 +71,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     side_numbers = _add_sides(session, included_rows, sides, MAX_SIZE - rows.size - lines.size)
     progress(total, total)
     notes = _notes(summary, len(included_rows), side_numbers, incomplete_count)
-    causes = causes_json(findings)
+    causes = causes_json(findings, session)
     for cause in causes:
         cause["row"] = numbers_by_row.get(cause["row"], -1)
     return {

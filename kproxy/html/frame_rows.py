@@ -74,7 +74,7 @@ def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
         return None
     request, response = exchange.request, exchange.response
     return [
-        None if request is None else side_json(build_frame_detail(request)),
+        None if request is None else side_json(build_frame_detail(request), response),
         None if response is None else side_json(build_frame_detail(response, request)),
     ]
 
@@ -87,7 +87,7 @@ def records_json(exchange: Exchange, is_shown: RecordTest | None = None) -> list
     details = [] if request is None else [build_frame_detail(request)]
     if response is not None:
         details.append(build_frame_detail(response, request))
-    return [record for detail in details for record in side_records(detail, is_shown=is_shown)]
+    return [record for detail in details for record in side_records(detail, is_shown=is_shown, response=response)]
 
 
 def is_unanswered(exchange: Exchange) -> bool:

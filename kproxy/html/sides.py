@@ -15,7 +15,7 @@ from kproxy.browse.fields.records import Record, RecordPart, record_fields, reco
 from kproxy.html.matching_records import RecordTest
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
-from kproxy.trace.lines import FindingEntry
+from kproxy.trace.lines import FindingEntry, RequestLine, ResponseLine
 
 #: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
 MAX_FIELDS = 1_500
@@ -36,14 +36,14 @@ _LOCATION_FIELDS = {"name": "topic", "topic": "topic", "topic_id": "topic", "ind
 _MAX_LEAVES = 4
 
 
-def side_json(side: FrameDetail) -> dict[str, Any]:
-    """Return everything that a page shows of a side.
+def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[str, Any]:
+    """Return everything that a page shows of a side; `response` is the response to a request.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
     numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows",
     "more", "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers,
     field]``; a key or value is ``[form, text, size, schema id,
-    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
+    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits; null if unknown.
     """
     result: dict[str, Any] = {
         "missing": _safe(side.missing),
@@ -57,17 +57,22 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     result["marks"] = [
         _last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings
     ]
-    result["records"] = side_records(side, numbers)
+    result["records"] = side_records(side, numbers, response=response)
     return {name: value for name, value in result.items() if value is not None}
 
 
 def side_records(
-    side: FrameDetail, numbers: dict[int, int] | None = None, is_shown: RecordTest | None = None
+    side: FrameDetail,
+    numbers: dict[int, int] | None = None,
+    is_shown: RecordTest | None = None,
+    response: ResponseLine | None = None,
 ) -> list[dict[str, Any]]:
     """Return the ``records`` of a side; `numbers` are those of its fields, by identity.
 
-    With `is_shown`, only records that pass this test count, and fields without any are left out.
+    With `is_shown`, only records that pass this test count, and fields without any are left out. The records of a
+    Produce request have the offsets that its `response` assigns, null if it is unknown which.
     """
+    is_produce = isinstance(side.line, RequestLine) and side.line.api_key == 0
     remaining = MAX_TOTAL_RECORDS
     result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
@@ -81,14 +86,21 @@ def side_records(
             if not shown:
                 continue
         remaining -= len(shown)
+        location = _topic_partition(side, field)
+        cells = [_record_cells(record) for record in shown]
+        if is_produce:
+            base_offset = _assigned_offset(location, response) if len(field.children) == 1 else None
+            first_offset = records_view.records[0].offset if records_view.records else None
+            for record, row in zip(shown, cells, strict=True):
+                row[0] = _offset_text(record.offset, first_offset, base_offset)
         rows = [
-            [*_record_cells(record), _last_number([field, record.batch, record.field], numbers or {})]
-            for record in shown
+            [*row, _last_number([field, record.batch, record.field], numbers or {})]
+            for record, row in zip(shown, cells, strict=True)
         ]
         result.append(
             {
                 "path": safe(field.path),
-                **_topic_partition(side, field),
+                **location,
                 "rows": rows,
                 "more": records_view.more,
                 "problems": [safe(problem) for problem in records_view.problems],
@@ -109,6 +121,22 @@ def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
                 safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
             )
     return topic_partition
+
+
+def _assigned_offset(location: dict[str, Any], response: ResponseLine | None) -> int | None:
+    """Return the base offset that a Produce response assigns to the batch of a partition."""
+    for entry in () if response is None else response.topics:
+        if location["topic"] in (safe(entry.topic or ""), entry.topic_id) and len(entry.offsets) == len(
+            entry.partitions
+        ):
+            return dict(zip(entry.partitions, entry.offsets, strict=True)).get(location["partition"])
+    return None
+
+
+def _offset_text(offset: int | None, first_offset: int | None, base_offset: int | None) -> str | None:
+    if offset is None or first_offset is None or base_offset is None or base_offset < 0:
+        return None
+    return str(base_offset + offset - first_offset)
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def position(view: SessionView, row: int) -> int:
 def causes(session: BrowseSession, view: SessionView) -> list[dict[str, Any]]:
     """Return the ranked causes in the rows of a view."""
     matching = view.matching
-    return causes_json(session.overviews.findings if matching is None else matching.findings)
+    return causes_json(session.overviews.findings if matching is None else matching.findings, session)
 
 
 def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any] | None:
