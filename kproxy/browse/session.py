@@ -43,6 +43,7 @@ class BrowseSession:
     notes: dict[int, Note] = field(init=False, default_factory=dict)
     clock: TimeDisplay = field(init=False, default_factory=TimeDisplay)
     bad: int = field(init=False, default=0)  # lines that are not trace lines, not counting an incomplete last line
+    frame_rows: dict[int, int | None] = field(init=False, default_factory=dict)  # of the frame that a finding is about
     version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 

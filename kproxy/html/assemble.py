@@ -28,6 +28,7 @@ MODULES = (
     "filter_match.js",
     "query.js",
     "rows.js",
+    "matching_records.js",
     "over_time.js",
     "topics_over_time.js",
     "embedded_source.js",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kproxy.browse.facts.request_row import request_row
+from kproxy.browse.session import BrowseSession
 from kproxy.html.sides import finding_json
 from kproxy.trace.formatting import safe
 from kproxy.verdict.cause import Cause
@@ -12,20 +14,23 @@ from kproxy.verdict.causes import Causes
 #: Maximum number of causes on a page, and of connections and groups of each.
 MAX_CAUSES = 100
 _MAX_NAMES = 8
+#: Maximum number of rows whose frame is remembered.
+_MAX_REMEMBERED_ROWS = 1_000
 
 
-def causes_json(causes: Causes) -> list[dict[str, Any]]:
+def causes_json(causes: Causes, session: BrowseSession) -> list[dict[str, Any]]:
     """Return the causes, the most urgent first, each followed by its consequences.
 
     Each is a finding (`kproxy.html.sides`) with ``seen`` (how often and where), ``follows`` (the code of the cause of
-    which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame), ``what``
-    (the frame), ``lasts``, ``filter`` (its frames), ``connections``, ``groups`` and ``sentences`` (other messages).
+    which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame, or
+    of its finding if the frame is unknown), ``what`` (the frame at the row, if it has one), ``lasts``, ``filter`` (its
+    frames), ``connections``, ``groups`` and ``sentences`` (other messages).
     """
-    return [_cause_json(cause) for cause in causes.sorted_causes()[:MAX_CAUSES]]
+    return [_cause_json(cause, session) for cause in causes.sorted_causes()[:MAX_CAUSES]]
 
 
-def _cause_json(cause: Cause) -> dict[str, Any]:
-    location = cause.place
+def _cause_json(cause: Cause, session: BrowseSession) -> dict[str, Any]:
+    location, row = cause.place, _frame_row(cause, session)
     code = cause.finding.code
     return finding_json(cause.finding) | {
         "seen": safe(cause.seen),
@@ -33,8 +38,10 @@ def _cause_json(cause: Cause) -> dict[str, Any]:
         "count": cause.count,
         "first": cause.first_ts,
         "last": cause.last_ts,
-        "row": cause.first_row,
-        "what": safe(f"{location.api} v{location.api_version} {location.direction}") if location.api else None,
+        "row": cause.first_row if row is None else row,
+        "what": safe(f"{location.api} v{location.api_version} {location.direction}")
+        if location.api and row is not None
+        else None,
         "client": safe(location.client or ""),
         "server": safe(location.server or ""),
         "lasts": cause.lasts,
@@ -43,3 +50,13 @@ def _cause_json(cause: Cause) -> dict[str, Any]:
         "groups": [safe(name) for name in sorted(cause.groups)[:_MAX_NAMES]],
         "sentences": [safe(text) for text in cause.sentences],
     }
+
+
+def _frame_row(cause: Cause, session: BrowseSession) -> int | None:
+    """Return the row of the first frame of a cause; it is searched once, as rows keep their numbers."""
+    key = cause.first_row
+    if key not in session.frame_rows:
+        if len(session.frame_rows) >= _MAX_REMEMBERED_ROWS:
+            session.frame_rows.clear()
+        session.frame_rows[key] = request_row(session, key, cause.place)
+    return session.frame_rows[key]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kproxy.browse.pictures.timelines import TIMELINES, timeline_json
-from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.exchange import Exchange, lines_of
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.tables.all_tables import TABLES
 from kproxy.browse.tables.table import table_json
 from kproxy.html.causes import causes_json
 from kproxy.html.chunks import Chunks
 from kproxy.html.filter_fields import filter_fields
-from kproxy.html.frame_rows import is_unanswered, lines_json, lines_of, row_json, sides_json
+from kproxy.html.frame_rows import is_unanswered, lines_json, row_json, sides_json
 from kproxy.trace.formatting import safe, size
 from kproxy.verdict.causes import Causes
 from kproxy.version import __version__
@@ -71,7 +71,7 @@ def contents(session: BrowseSession, names: list[str], progress: Progress = lamb
     side_numbers = _add_sides(session, included_rows, sides, MAX_SIZE - rows.size - lines.size)
     progress(total, total)
     notes = _notes(summary, len(included_rows), side_numbers, incomplete_count)
-    causes = causes_json(findings)
+    causes = causes_json(findings, session)
     for cause in causes:
         cause["row"] = numbers_by_row.get(cause["row"], -1)
     return {

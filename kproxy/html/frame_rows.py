@@ -6,14 +6,15 @@ from typing import Any
 
 from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.rows.columns import api, problems, subject
-from kproxy.browse.rows.exchange import Exchange
+from kproxy.browse.rows.exchange import Exchange, lines_of
 from kproxy.browse.rows.index import SEVERITIES, RowState, time_of
 from kproxy.browse.session import BrowseSession
+from kproxy.html.matching_records import RecordTest
 from kproxy.html.record_values import page_records
 from kproxy.html.sides import finding_json, side_json, side_records
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import safe
-from kproxy.trace.lines import FindingLine, Line
+from kproxy.trace.lines import FindingLine
 from kproxy.verdict.ranking import best_first, finding_entry
 
 
@@ -50,11 +51,6 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
     ]
 
 
-def lines_of(exchange: Exchange) -> list[Line]:
-    """Return the lines of an exchange in order."""
-    return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
-
-
 def lines_json(exchange: Exchange) -> tuple[dict[str, Any], bool]:
     """Return the lines of an exchange with their findings as text, and whether some of their records are left out.
 
@@ -78,20 +74,20 @@ def sides_json(exchange: Exchange) -> list[dict[str, Any] | None] | None:
         return None
     request, response = exchange.request, exchange.response
     return [
-        None if request is None else side_json(build_frame_detail(request)),
+        None if request is None else side_json(build_frame_detail(request), response),
         None if response is None else side_json(build_frame_detail(response, request)),
     ]
 
 
-def records_json(exchange: Exchange) -> list[dict[str, Any]]:
-    """Return the records of an exchange as in its sides, without the numbers of fields."""
+def records_json(exchange: Exchange, is_shown: RecordTest | None = None) -> list[dict[str, Any]]:
+    """Return the records of an exchange as in its sides, without numbers of fields; with a test, those it leaves."""
     if exchange.frame is None:
         return []
     request, response = exchange.request, exchange.response
     details = [] if request is None else [build_frame_detail(request)]
     if response is not None:
         details.append(build_frame_detail(response, request))
-    return [record for detail in details for record in side_records(detail)]
+    return [record for detail in details for record in side_records(detail, is_shown=is_shown, response=response)]
 
 
 def is_unanswered(exchange: Exchange) -> bool:

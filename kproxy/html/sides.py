@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from dissectors.messages.value_annotations.times import LAST_MS, utc
@@ -11,9 +12,10 @@ from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.frames import topic_names
 from kproxy.browse.fields.records import Record, RecordPart, record_fields, records
+from kproxy.html.matching_records import RecordTest
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
-from kproxy.trace.lines import FindingEntry
+from kproxy.trace.lines import FindingEntry, RequestLine, ResponseLine
 
 #: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
 MAX_FIELDS = 1_500
@@ -22,6 +24,8 @@ MAX_BYTES = 32 << 10
 MAX_RECORDS = 50
 MAX_TOTAL_RECORDS = 200
 MAX_TEXT = 2_000
+#: Maximum number of records of a field that are tested to find those to show.
+_MAX_TESTED_RECORDS = 5_000
 
 _MAX_DEPTH = 60
 
@@ -32,14 +36,14 @@ _LOCATION_FIELDS = {"name": "topic", "topic": "topic", "topic_id": "topic", "ind
 _MAX_LEAVES = 4
 
 
-def side_json(side: FrameDetail) -> dict[str, Any]:
-    """Return everything that a page shows of a side.
+def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[str, Any]:
+    """Return everything that a page shows of a side; `response` is the response to a request.
 
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
     numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows",
     "more", "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers,
     field]``; a key or value is ``[form, text, size, schema id,
-    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
+    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits; null if unknown.
     """
     result: dict[str, Any] = {
         "missing": _safe(side.missing),
@@ -53,27 +57,50 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
     result["marks"] = [
         _last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings
     ]
-    result["records"] = side_records(side, numbers)
+    result["records"] = side_records(side, numbers, response=response)
     return {name: value for name, value in result.items() if value is not None}
 
 
-def side_records(side: FrameDetail, numbers: dict[int, int] | None = None) -> list[dict[str, Any]]:
-    """Return the ``records`` of a side; `numbers` are those of its fields, by identity."""
+def side_records(
+    side: FrameDetail,
+    numbers: dict[int, int] | None = None,
+    is_shown: RecordTest | None = None,
+    response: ResponseLine | None = None,
+) -> list[dict[str, Any]]:
+    """Return the ``records`` of a side; `numbers` are those of its fields, by identity.
+
+    With `is_shown`, only records that pass this test count, and fields without any are left out. The records of a
+    Produce request have the offsets that its `response` assigns, null if it is unknown which.
+    """
+    is_produce = isinstance(side.line, RequestLine) and side.line.api_key == 0
     remaining = MAX_TOTAL_RECORDS
     result: list[dict[str, Any]] = []
     for field in record_fields(side.fields):
         if remaining <= 0 or (numbers is not None and id(field) not in numbers):
             break
-        records_view = records(field, min(remaining, MAX_RECORDS))
-        remaining -= len(records_view.records)
+        max_records = min(remaining, MAX_RECORDS)
+        records_view = records(field, max_records if is_shown is None else _MAX_TESTED_RECORDS)
+        shown = records_view.records
+        if is_shown is not None:
+            shown = list(islice(filter(is_shown, shown), max_records))
+            if not shown:
+                continue
+        remaining -= len(shown)
+        location = _topic_partition(side, field)
+        cells = [_record_cells(record) for record in shown]
+        if is_produce:
+            base_offset = _assigned_offset(location, response) if len(field.children) == 1 else None
+            first_offset = records_view.records[0].offset if records_view.records else None
+            for record, row in zip(shown, cells, strict=True):
+                row[0] = _offset_text(record.offset, first_offset, base_offset)
         rows = [
-            [*_record_cells(record), _last_number([field, record.batch, record.field], numbers or {})]
-            for record in records_view.records
+            [*row, _last_number([field, record.batch, record.field], numbers or {})]
+            for record, row in zip(shown, cells, strict=True)
         ]
         result.append(
             {
                 "path": safe(field.path),
-                **_topic_partition(side, field),
+                **location,
                 "rows": rows,
                 "more": records_view.more,
                 "problems": [safe(problem) for problem in records_view.problems],
@@ -94,6 +121,22 @@ def _topic_partition(side: FrameDetail, field: FieldView) -> dict[str, Any]:
                 safe(names.get(str(leaf.value)) or str(leaf.value)) if name == "topic" else leaf.value
             )
     return topic_partition
+
+
+def _assigned_offset(location: dict[str, Any], response: ResponseLine | None) -> int | None:
+    """Return the base offset that a Produce response assigns to the batch of a partition."""
+    for entry in () if response is None else response.topics:
+        if location["topic"] in (safe(entry.topic or ""), entry.topic_id) and len(entry.offsets) == len(
+            entry.partitions
+        ):
+            return dict(zip(entry.partitions, entry.offsets, strict=True)).get(location["partition"])
+    return None
+
+
+def _offset_text(offset: int | None, first_offset: int | None, base_offset: int | None) -> str | None:
+    if offset is None or first_offset is None or base_offset is None or base_offset < 0:
+        return None
+    return str(base_offset + offset - first_offset)
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:

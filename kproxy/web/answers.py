@@ -15,6 +15,7 @@ from kproxy.browse.tables.table import table_json
 from kproxy.html.causes import causes_json
 from kproxy.html.filter_fields import filter_fields
 from kproxy.html.frame_rows import lines_json, records_json, row_json, sides_json
+from kproxy.html.matching_records import record_test
 from kproxy.trace.formatting import safe, size
 from kproxy.version import __version__
 
@@ -90,7 +91,7 @@ def position(view: SessionView, row: int) -> int:
 def causes(session: BrowseSession, view: SessionView) -> list[dict[str, Any]]:
     """Return the ranked causes in the rows of a view."""
     matching = view.matching
-    return causes_json(session.overviews.findings if matching is None else matching.findings)
+    return causes_json(session.overviews.findings if matching is None else matching.findings, session)
 
 
 def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any] | None:
@@ -100,9 +101,10 @@ def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any
 
 
 def records(session: BrowseSession, view: SessionView, start: int, max_records: int) -> dict[str, Any]:
-    """Return records from the rows of a view, starting at a position.
+    """Return records from the rows of a view, starting at a position; with a filter, those that match it themselves.
 
-    ``exchanges`` are pairs of a row and its records; ``next`` is the position to continue at, null at the end.
+    ``exchanges`` are pairs of a row and its records; ``next`` is the position to continue at, null at the end. It is
+    not null, even without further rows, as long as rows are being read or filtered.
     """
     visible, index = view.visible, session.index
     deadline = time.perf_counter() + _RECORDS_S
@@ -113,10 +115,11 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
         position += 1
         if index.api[row - index.first] not in _RECORD_API_KEYS or (exchange := session.exchange(row)) is None:
             continue
-        if record_fields := records_json(exchange):
+        if record_fields := records_json(exchange, record_test(session, exchange, visible.filter)):
             exchanges.append([row_json(session, exchange, row), record_fields])
             count += sum(len(field["rows"]) for field in record_fields)
-    return {"exchanges": exchanges, "next": position if position < len(visible) else None}
+    is_growing = visible.is_behind or session.source.phase is SourcePhase.READING
+    return {"exchanges": exchanges, "next": position if position < len(visible) or is_growing else None}
 
 
 def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:

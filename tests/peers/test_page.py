@@ -23,6 +23,7 @@ from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
 from tests.kproxy.html.filters import lines, match_results, match_results_script, sample_texts
 from tests.kproxy.html.pages import page_of
+from tests.kproxy.html.test_matching_records import FILTERED
 from tests.peers.browser import BasicTab as Tab
 from tests.peers.browser import browser, executable
 from tests.peers.firefox import firefox, firefox_executable
@@ -310,6 +311,46 @@ def test_records_view_links_to_frames(tab: Tab, tmp_path: Path) -> None:
     assert "key-" in tab.run("document.querySelector('table.records tbody').textContent")
     tab.run("document.querySelector('table.records tbody a').click()")
     tab.until("document.querySelector('.head h2')?.textContent.includes('Produce')")
+
+
+def test_records_view_shows_only_matching_records(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce("gzip")), "--payloads")
+    for text, keys in FILTERED.items():
+        if text == "without-schema":
+            continue  # a page does not search bytes
+        tab.run(f"location.hash = '#/records?filter=' + encodeURIComponent({json.dumps(text)})")
+        shown = "[...document.querySelectorAll('table.records tbody tr')].map((row) => row.cells[3].innerText)"
+        keys_js = json.dumps(keys)
+        tab.until(f"document.getElementById('filter').value === {json.dumps(text)} &&"
+                  f" {shown}.map((text) => text.split('\\n')[0]).join() === {keys_js}.join()")  # fmt: skip
+        exchanges = "1 exchange" if keys else "0 exchanges"
+        tab.until(f"{COUNT} === '{len(keys)} record{'' if len(keys) == 1 else 's'} in {exchanges}'")
+
+
+def test_records_of_an_outdated_filter_are_not_added(tab: Tab, tmp_path: Path) -> None:
+    """The first filter is answered after the second."""
+    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
+    script = join_modules(MODULES[: MODULES.index("records_view.js") + 1])
+    shown = tab.run(f"""(async () => {{
+      {script}
+      const answered = {{}}, row = [0, 0, "c-1", "", "Produce"];
+      const cells = (key) => ["0", null, ["text", key, 3, null], ["null", ""], []];
+      const field = (key) => ({{ topic: "t", partition: 0, rows: [cells(key)] }});
+      const source = {{
+        state: {{ frames: 1 }},
+        query: ({{ text }}) => new Promise((answer) => {{ answered[text] = () => answer(text); }}),
+        records: async (query) => ({{ exchanges: [[row, [field(query)]]], next: null }}),
+      }};
+      const view = new records_view_js.RecordsView({{ source, say: () => {{}} }});
+      document.body.append(view.box);
+      const shows = ["old", "new"].map((filter) => view.show({{ filter, only: false }}, {{}}));
+      answered.new();
+      await shows[1];
+      answered.old();
+      await shows[0];
+      return [...view.body.rows].map((row) => row.cells[3].innerText);
+    }})()""")
+    assert shown == ["new"]
 
 
 def test_keys_move_through_the_fields(tab: Tab, tmp_path: Path) -> None:

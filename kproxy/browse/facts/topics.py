@@ -44,14 +44,49 @@ def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
     """Return labelled facts about a topic, with at most `max_items` readers, clients and partitions."""
     topics, key = session.overviews.topics, item.topic or item.topic_id or ""
     return [
-        ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
-        ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
-        ("written", _describe_traffic(item.produced, "requests")),
-        ("read", _describe_traffic(item.fetched, "responses")),
+        *_totals(item),
         ("lag", ", ".join(_describe_reader(reader) for reader in topics.readers(key)[:max_items])),
         ("delivery", _describe_delivery(item)),
         ("clients", "; ".join(_describe_client(client) for client in topics.clients(key)[:max_items])),
         ("by partition", "  ".join(_describe_partition(partition) for partition in topics.partitions(key)[:max_items])),
+        *_unread_and_errors(session, item, max_items),
+    ]
+
+
+def separate_facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
+    """Return the facts about a topic with one for each reader, client and partition, the largest first.
+
+    Readers and partitions are sorted by lag, clients by bytes. Of each, at most `max_items` are returned.
+    """
+    topics, key = session.overviews.topics, item.topic or item.topic_id or ""
+    clients = sorted(topics.clients(key), key=lambda client: -client.produced_bytes - client.fetched_bytes)
+    partitions = sorted(topics.partitions(key), key=_partition_size, reverse=True)
+    readers = topics.readers(key)[:max_items]
+    return [
+        *_totals(item),
+        *((f"lag of {_reader_name(reader)}", _describe_lag(reader)) for reader in readers),
+        ("delivery", _describe_delivery(item)),
+        *((f"client {_client_name(client)}", _describe_client_traffic(client)) for client in clients[:max_items]),
+        *((f"partition {entry.partition}", _describe_partition_traffic(entry)) for entry in partitions[:max_items]),
+        *_unread_and_errors(session, item, max_items),
+    ]
+
+
+def _partition_size(summary: PartitionSummary) -> tuple[int, int]:
+    return summary.lag or 0, summary.produced_bytes + summary.fetched_bytes
+
+
+def _totals(item: TopicSummary) -> Facts:
+    return [
+        ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
+        ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
+        ("written", _describe_traffic(item.produced, "requests")),
+        ("read", _describe_traffic(item.fetched, "responses")),
+    ]
+
+
+def _unread_and_errors(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
+    return [
         (
             "not read",
             ", ".join(
@@ -64,7 +99,15 @@ def facts(session: BrowseSession, item: TopicSummary, max_items: int) -> Facts:
 
 def _describe_reader(reader: ReaderLag) -> str:
     """Describe a reader, e.g. ``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
-    text = f"{'group ' if reader.is_group else ''}{reader.name} {reader.lag:,} (most {reader.lag_max:,})"
+    return f"{_reader_name(reader)} {_describe_lag(reader)}"
+
+
+def _reader_name(reader: ReaderLag) -> str:
+    return f"{'group ' if reader.is_group else ''}{reader.name}"
+
+
+def _describe_lag(reader: ReaderLag) -> str:
+    text = f"{reader.lag:,} (most {reader.lag_max:,})"
     if reader.age_ms is not None:
         text += f", {age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
     return text + (f", delivery {_describe_delivery(reader)}" if reader.delivery_us is not None else "")
@@ -84,22 +127,34 @@ def _describe_delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str
 
 def _describe_client(client: TopicClient) -> str:
     """Describe a client: ``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
+    return f"{_client_name(client)} {_describe_client_traffic(client)}".rstrip()
+
+
+def _client_name(client: TopicClient) -> str:
     group = f" (group {client.group})" if client.group else ""
+    return f"{client.client_id or '(none)'} at {client.host}{group}"
+
+
+def _describe_client_traffic(client: TopicClient) -> str:
     traffic = []
     if client.produced_requests:
         traffic.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")
     if client.fetched_responses:
         traffic.append(f"reads {client.fetched_records:,} records, {size(client.fetched_bytes)}")
-    return f"{client.client_id or '(none)'} at {client.host}{group} {', '.join(traffic)}".rstrip()
+    return ", ".join(traffic)
 
 
 def _describe_partition(summary: PartitionSummary) -> str:
     """Describe a partition, e.g. ``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
+    return f"[{summary.partition}] {_describe_partition_traffic(summary)}".rstrip()
+
+
+def _describe_partition_traffic(summary: PartitionSummary) -> str:
     texts = [f"{size(summary.produced_bytes)} in"] if summary.produced_bytes else []
     texts += [f"{size(summary.fetched_bytes)} out"] if summary.fetched_bytes else []
     texts += [f"lag {summary.lag:,}"] if summary.lag else []
     texts += [f"delivery {_describe_delivery(summary)}"] if summary.delivery_us is not None else []
-    return f"[{summary.partition}] {', '.join(texts)}".rstrip()
+    return ", ".join(texts)
 
 
 def _describe_unread(summary: PartitionSummary, now: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,19 @@ class TopicClient:
     fetched_bytes: int
     last_at: int
     last_row: int
+
+
+class GroupLag(NamedTuple):
+    """The lag of a group over its topics, in records, and the topic with the largest part of it."""
+
+    lag: int = 0
+    topic: str = ""
+    topic_lag: int = -1
+
+    def plus(self, topic: str, lag: int) -> GroupLag:
+        """Return the lag including that of another topic."""
+        largest = (topic, lag) if lag > self.topic_lag else (self.topic, self.topic_lag)
+        return GroupLag(self.lag + lag, *largest)
 
 
 @dataclass(frozen=True, slots=True)

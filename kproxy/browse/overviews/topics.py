@@ -7,7 +7,7 @@ import re
 from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.connections.addresses import ClientKey, client_of
 from kproxy.browse.overviews.deliveries import Deliveries
-from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
+from kproxy.browse.overviews.topic import GroupLag, PartitionSummary, ReaderLag, TopicClient, TopicSummary
 from kproxy.browse.overviews.topic_counts import (
     ClientState,
     PartitionState,
@@ -350,6 +350,17 @@ class TopicsOverview:
         """Return the lag of groups and of clients without a group, largest first."""
         state = self._find(topic)
         return [] if state is None else [reader.row(*key) for key, reader in self._current_readers(state)]
+
+    def group_lags(self) -> dict[str, GroupLag]:
+        """Return the lag of each group that has fetched, over its topics."""
+        lags: dict[str, GroupLag] = {}
+        for topic in self._topics.values():
+            for (name, is_group), reader in topic.readers.items():
+                if is_group:
+                    lags[name] = lags.get(name, GroupLag()).plus(
+                        topic.topic or topic.key.removeprefix("\0"), reader.lag
+                    )
+        return lags
 
     def _find(self, topic: str) -> TopicState | None:
         return self._topics.get(topic) or self._topics.get("\0" + topic)

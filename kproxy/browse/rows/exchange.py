@@ -49,3 +49,8 @@ class Exchange:
         if isinstance(self.event, FindingLine):
             findings.append(self.event)
         return findings
+
+
+def lines_of(exchange: Exchange) -> list[Line]:
+    """Return the lines of an exchange in order."""
+    return [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]

@@ -14,12 +14,13 @@ from kproxy.browse.fields.frames import body_of
 from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.store import Store
 from kproxy.filters import Filter
-from kproxy.trace.encoding import parse_line
+from kproxy.trace.encoding import as_mapping, parse_line
 from kproxy.trace.lines import (
     FRAME_LINES,
     CloseLine,
     FindingLine,
     GapLine,
+    Line,
     OpenLine,
     RequestLine,
     ResponseLine,
@@ -68,6 +69,11 @@ def row_matcher(
         return matches(_LineWithFrames(line, raw_lines) if searches_text else line)
 
     return matches_row
+
+
+def exchange_columns(lines: Sequence[Line]) -> Mapping[str, Any]:
+    """Return the columns of an exchange as a filter sees them: of the response, or else of the request."""
+    return reduce(_join_lines, map(as_mapping, lines))
 
 
 class _LineWithFrames(dict[str, Any]):

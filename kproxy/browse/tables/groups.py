@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dissectors.groups import Protocol, Stall
 from kproxy.browse.facts import groups as facts
 from kproxy.browse.facts.texts import names_and_counts
+from kproxy.browse.overviews.topic import GroupLag
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -36,9 +39,20 @@ _COLUMNS = (
 )
 
 
+#: Columns before "why it is stalled", as Fetch responses of groups show their lag; those of share groups do not.
+_LAG_COLUMNS = (
+    OverviewColumn("lag", ColumnKind.COUNT, "warning"),
+    OverviewColumn("largest lag", style="topic"),
+)
+_LAG_POSITION = 8
+
+
 def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of the groups that assign partitions to members."""
-    about = "Consumer groups: members, generations, and why a group makes no progress."
+    about = (
+        "Consumer groups: members, generations, and why a group makes no progress. Lag is in records, as the last Fetch"
+        " responses show it."
+    )
     return _table("Groups", about, session, view, share=False)
 
 
@@ -55,8 +69,19 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
         for row in facts.rows_in_view(session, view)
         if (row.protocol is Protocol.SHARE) == share
     ]
+    columns = _COLUMNS
+    if not share:
+        columns = *_COLUMNS[:_LAG_POSITION], *_LAG_COLUMNS, *_COLUMNS[_LAG_POSITION:]
+        lags = session.overviews.topics.group_lags()
+        rows = [replace(row, values=_values_with_lag(row, lags.get(row.key))) for row in rows]
     omitted_text = f"{overview.evicted:,} inactive groups are not listed" if overview.evicted else ""
-    return OverviewTable(title, about, _COLUMNS, rows, "-why it is stalled", omitted_text)
+    return OverviewTable(title, about, columns, rows, "-why it is stalled", omitted_text)
+
+
+def _values_with_lag(row: OverviewRow, group_lag: GroupLag | None) -> list[object]:
+    lag = None if group_lag is None else group_lag.lag
+    topic = f"{group_lag.topic} {group_lag.topic_lag:,}" if group_lag is not None and group_lag.lag else ""
+    return [*row.values[:_LAG_POSITION], lag, topic, *row.values[_LAG_POSITION:]]
 
 
 def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> OverviewRow:

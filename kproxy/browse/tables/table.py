@@ -104,7 +104,7 @@ def table_json(table: OverviewTable, numbers_by_row: dict[int, int] | None = Non
                 ],
                 "filter": row.filter,
                 "row": number(row.row),
-                "facts": [[label, safe(text)] for label, text in row.facts if text],
+                "facts": [[safe(label), safe(text)] for label, text in row.facts if text],
                 "marks": [
                     [label, mark_number]
                     for label, marked_row in row.marks

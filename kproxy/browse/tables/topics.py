@@ -66,7 +66,7 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
     ]
     filter_text = f"topic={quoted(item.topic)}" if item.topic is not None else f"topic_id={quoted(item.topic_id or '')}"
     marks = [("first", item.first_row), ("last", item.last_row)]
-    return OverviewRow(name, values, filter_text, facts=facts.facts(session, item, _MAX_SHOWN), marks=marks)
+    return OverviewRow(name, values, filter_text, facts=facts.separate_facts(session, item, _MAX_SHOWN), marks=marks)
 
 
 def _traffic_values(traffic: Traffic, *, live: bool) -> list[object]:

@@ -1,5 +1,6 @@
 /* The source of a page in one file: packed data in the page, filtered and sorted here. */
 import { asOne } from "./filter_match.js";
+import { matchingRecords } from "./matching_records.js";
 import { overTime } from "./over_time.js";
 import { queryOf } from "./query.js";
 import { quoted } from "./router.js";
@@ -72,7 +73,7 @@ export class EmbeddedSource {
         return sign * down * (one < other ? -1 : one > other ? 1 : 0) || a - b;
       });
     } else if (sign < 0) numbers.reverse();
-    return new EmbeddedQuery(this.rows, numbers);
+    return new EmbeddedQuery(this.rows, numbers, wanted);
   }
   async exchange(number) {
     const row = this.rows[number];
@@ -95,14 +96,14 @@ export class EmbeddedSource {
   async topicsOverTime({ text, only, parts }) { return { ...topicsOverTime(await (await this.query({ text, only })).all(Infinity), await this.lines(), parts), busy: false }; }
   async causes() { return this.data.causes; }
   async table(name) { return this.data.tables[name]; }
-  /** Records of the rows of a query from a position on: `{exchanges: [[row, sides]...], next}`; null at the end. */
+  /** Records of the rows of a query from a position on, those that match its filter: `{exchanges: [[row, sides]...], next}`; null at the end. */
   async records(query, from, most) {
-    const exchanges = [];
+    const exchanges = [], { wanted } = query, lines = wanted && wanted.readsRecords ? await this.lines() : [];
     let count = 0, at = from;
     for (; at < query.count && count < most; at++) {
       const row = query.row(at), place = this.data.places[row[NUMBER]];
       if (place < 0) continue;
-      const records = (await this.value("sides", place)).flatMap((side) => side ? side.records : []);
+      const records = matchingRecords(wanted, lines[row[NUMBER]], (await this.value("sides", place)).flatMap((side) => side ? side.records : []));
       count += records.reduce((sum, each) => sum + each.rows.length, 0);
       if (records.length) exchanges.push([row, records]);
     }
@@ -113,7 +114,7 @@ export class EmbeddedSource {
 }
 
 class EmbeddedQuery {
-  constructor(rows, numbers) { Object.assign(this, { rows, numbers, total: rows.length, busy: false }); }
+  constructor(rows, numbers, wanted) { Object.assign(this, { rows, numbers, wanted, total: rows.length, busy: false }); }
   get count() { return this.numbers.length; }
   row(position) { return this.rows[this.numbers[position]]; }
   async rowAt(position) { return this.row(position); }

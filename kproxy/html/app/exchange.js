@@ -81,7 +81,7 @@ const drawRecords = (fields, act) => {
   for (const { path, rows: records, more, problems } of fields) {
     made.append(el("h4", "", path), ...problems.map((problem) => el("p", "warning", problem)));
     for (const [offset, time, key, value, headers, field] of records) {
-      const at = el("div", "at", `offset ${offset}${time ? `  ${time}` : ""}`);
+      const at = el("div", "at", `${offset === null ? "offset unknown" : `offset ${offset}`}${time ? `  ${time}` : ""}`);
       at.addEventListener("click", () => act(field));
       const list = el("dl", "", el("dt", "", "key"), el("dd", "", drawPart(key)), el("dt", "", "value"), el("dd", "", drawPart(value)));
       for (const [name, part] of headers) list.append(el("dt", "", name), el("dd", "", drawPart(part)));

@@ -132,8 +132,10 @@ export const asOne = ([first, second]) => second === undefined ? first
   : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])],
     repeats: [...(first.repeats || []), ...(second.repeats || [])], body: [first.body, second.body] };
 
-/** Returns a function that tests a line, and whether the filter only searches for a text; throws `FilterError`. */
+const readsRecords = (node) => node.join ? node.terms.some(readsRecords) : Boolean(node.text) || node.field.kind === "record";
+
+/** Returns a function that tests a line, whether the filter only searches for a text, and whether it reads records; throws `FilterError`. */
 export const filterOf = (text) => {
   const node = new FilterParser(text).whole();
-  return { test: testOf(node), isText: Boolean(node.text) };
+  return { test: testOf(node), isText: Boolean(node.text), readsRecords: readsRecords(node) };
 };

@@ -3,7 +3,7 @@ import { FilterError } from "./filter_errors.js";
 import { filterOf } from "./filter_match.js";
 import { FIELDS, tokensOf } from "./filter_text.js";
 
-/** Returns `{test, isText}` of a filter, null if nothing is typed; throws `FilterError` if it is invalid. */
+/** Returns `{test, isText, readsRecords}` of a filter, null if nothing is typed; throws `FilterError` if it is invalid. */
 export const queryOf = (typed) => typed.trim() ? filterOf(typed.trim()) : null;
 /** Returns the message about an invalid filter, empty if it is valid. */
 export const problemOf = (text) => {

@@ -75,6 +75,31 @@ def _not_read_fact(*lines: Line, trace_end_s: float) -> str:
     return dict(row.facts)["not read"]
 
 
+def test_readers_clients_and_partitions_of_a_topic_are_separate_facts_the_largest_first() -> None:
+    heartbeats = [
+        request(number, api="Heartbeat", api_key=12, client_id=f"c-{number}", group_id=f"g-{number}", at=number)
+        for number in (1, 2)
+    ]
+    lines: list[Line] = list(heartbeats)
+    for number, partition, lag in ((1, 0, 5), (2, 1, 70)):
+        fetch = request(9 + number, at=9 + number, client_id=f"c-{number}")
+        fetched = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], records=1, lag=lag)
+        lines += [fetch, response(fetch, topics=[fetched])]
+    session = session_of(lines)
+    [topic] = TABLES["topics"](session, session.view).rows
+    labels = [label for label, _ in topic.facts]
+    assert labels[4:6] == ["lag of group g-2", "lag of group g-1"]
+    assert [label for label in labels if label.startswith("partition ")] == ["partition 1", "partition 0"]
+    assert sorted(label for label in labels if label.startswith("client ")) == [
+        "client c-1 at 10.0.0.1 (group g-1)",
+        "client c-2 at 10.0.0.1 (group g-2)",
+    ]
+    table = TABLES["groups"](session, session.view)
+    titles = [column.title for column in table.columns]
+    lags = {row.key: (row.values[titles.index("lag")], row.values[titles.index("largest lag")]) for row in table.rows}
+    assert lags == {"g-1": (5, "orders 5"), "g-2": (70, "orders 70")}
+
+
 def test_topics_show_partitions_that_nobody_reads() -> None:
     writes = [*_stored_batch(1, 0, 0), *_stored_batch(2, 1, 1), *_stored_batch(3, 1, 2)]
     fetch = request(4, at=3, topics=[TopicEntry("orders", partitions=[0])])

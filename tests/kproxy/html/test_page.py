@@ -140,9 +140,10 @@ def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
                               "partition_responses": [{"index": 0, "error_code": 0, "base_offset": 5}]}],
                               "throttle_time_ms": 0}, correlation_id=number)  # fmt: skip
     columns: dict[str, Any] = {"correlation_id": number, "topics": [TopicEntry(topic, partitions=[0])]}
+    assigned = columns | {"topics": [TopicEntry(topic, partitions=[0], offsets=[5])]}
     return [
         request_line(request_frame, client_id=topic, **columns),
-        response_line(response_frame, 0, 7, request_ts="2026-03-01T00:00:00.000000Z", latency_us=7, **columns),
+        response_line(response_frame, 0, 7, request_ts="2026-03-01T00:00:00.000000Z", latency_us=7, **assigned),
     ]
 
 
@@ -181,7 +182,7 @@ def test_page_shows_decoded_records() -> None:
     [record] = page.sides(0)[0]["records"]
     assert (record["topic"], record["partition"]) == ("orders", 0)
     [[offset, time, key, value, headers, field]] = record["rows"]
-    assert (offset, time, headers) == ("0", None, [])
+    assert (offset, time, headers) == ("5", None, [])  # the offset is that of the response
     assert (key[:2], value[:2]) == (["text", "orders"], ["json", '{\n  "a": 1\n}'])
     assert page.sides(0)[0]["fields"][field][1:3] == ["[0]", "record"]
 

@@ -24,7 +24,7 @@ from kproxy.web import answers, views
 from kproxy.web.access import AccessControl
 from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
-from tests.kproxy.browse.sessions import LinesSource, finding, request, response, session_of
+from tests.kproxy.browse.sessions import LinesSource, finding, request, response, session_of, session_of_capture
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.html.test_page import exchange
 
@@ -210,6 +210,61 @@ async def test_server_returns_records_and_downloads(client: Client) -> None:
     titles, row_text = text.splitlines()
     assert titles.startswith("time,connection,client,API,")
     assert ",Produce,v7,orders[0]," in row_text
+
+
+def test_cause_leads_to_the_frame_that_it_is_about() -> None:
+    """The finding is a line of its own, found when the request after the JoinGroup is missing."""
+    session = session_of_capture(CAPTURES / "join-group-never-synced.pcap.gz")
+    for cause in answers.causes(session, session.view):
+        found = session.exchange(cause["row"])
+        assert found is not None
+        assert found.frame is not None
+        assert cause["what"] == f"{found.frame.api} v{found.frame.api_version} request"
+
+
+def test_cause_without_a_known_frame_leads_to_its_finding() -> None:
+    lines = [line for line in lines_of(CAPTURES / "join-group-never-synced.pcap.gz") if line.kind != "request"]
+    session = session_of([line for line in lines if line.kind != "response"])
+    causes = answers.causes(session, session.view)
+    assert causes
+    for cause in causes:
+        found = session.exchange(cause["row"])
+        assert found is not None
+        assert found.event is not None
+        assert cause["what"] is None
+
+
+def test_records_of_produce_have_the_offsets_of_the_response() -> None:
+    session = session_of_capture(Path(__file__).parents[2] / "data" / "pcap" / "java-4.3.1.pcap.gz")
+    offsets: dict[str, dict[tuple[str, int, str], set[str]]] = {"Produce": {}, "Fetch": {}}
+    for row, fields in answers.records(session, session.view, 0, 500)["exchanges"]:
+        for field in fields:
+            for offset, _, _, value, *_ in field["rows"]:
+                key = field["topic"], field["partition"], value[1]
+                offsets[row[4]].setdefault(key, set()).add(offset)
+    common = offsets["Produce"].keys() & offsets["Fetch"].keys()
+    assert len(common) > 20
+    for key in common:  # a request with acks=0 has no response
+        assert (
+            offsets["Produce"][key] == {None} if "acks0" in key[2] else offsets["Produce"][key] & offsets["Fetch"][key]
+        )
+
+
+def test_offset_of_a_produce_record_is_null_without_a_response() -> None:
+    session = session_of(exchange("orders")[:1])
+    [[_, [field]]] = answers.records(session, session.view, 0, 500)["exchanges"]
+    assert field["rows"][0][0] is None
+
+
+def test_records_continue_until_all_rows_are_filtered() -> None:
+    session = session_of(exchange("orders"))
+    view = views.Views(session).view(views.RowQuery("key~orders or orders"))
+    assert view.visible.is_behind
+    assert answers.records(session, view, 0, 500) == {"exchanges": [], "next": 0}
+    while session.work(1):
+        pass
+    found = answers.records(session, view, 0, 500)
+    assert (len(found["exchanges"]), found["next"]) == (1, None)
 
 
 @pytest.mark.parametrize("lines", [[request(1, client_id='=HYPERLINK("x")')]])

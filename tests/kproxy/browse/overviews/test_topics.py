@@ -126,6 +126,21 @@ def test_clients_of_one_group_share_its_lag() -> None:
     }  # fmt: skip
 
 
+def test_lag_of_a_group_is_the_sum_over_its_topics() -> None:
+    heartbeats = [
+        request(number, api="Heartbeat", api_key=12, client_id=f"c-{number}", group_id=f"g-{number}")
+        for number in (1, 2)
+    ]
+    small, large = entry("a", bytes=1, records=1, lag=3), entry("b", bytes=1, records=1, lag=40)
+    lines = [
+        *heartbeats,
+        *fetch_exchange(3, small, large, client_id="c-1"),
+        *fetch_exchange(4, small, client_id="c-2"),
+        *fetch_exchange(5, large, client_id="other"),
+    ]
+    assert feed(TopicsOverview(), lines).group_lags() == {"g-1": (43, "b", 40), "g-2": (3, "a", 3)}
+
+
 def test_client_id_in_two_groups_belongs_to_neither() -> None:
     heartbeats = [request(n, api="Heartbeat", api_key=12, group_id=f"g-{n}") for n in (1, 2)]
     overview = feed(TopicsOverview(), [*heartbeats, *fetch_exchange(3, entry(bytes=1, lag=5))])
