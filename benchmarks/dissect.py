@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,12 @@ _ENOUGH_FRAMES: Final = 20_000
 
 def cpu_seconds(command: list[str], directory: Path = _HERE) -> float:
     """Return the CPU time of a command, user and system."""
+    usage = resources(command, directory)
+    return usage.ru_utime + usage.ru_stime
+
+
+def resources(command: list[str], directory: Path = _HERE) -> resource.struct_rusage:
+    """Run a command and return the resources that it used."""
     # Some of these variables stop Python from storing compiled modules or from buffering output.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with Path(os.devnull).open("wb") as devnull:
@@ -56,7 +63,7 @@ def cpu_seconds(command: list[str], directory: Path = _HERE) -> float:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):  # 1 means that there are findings
         raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
+    return usage
 
 
 def kproxy(options: list[str], captures: list[Path], directory: Path) -> float:
