@@ -57,14 +57,19 @@ _CAUSE_PHRASES = {
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
 _MAX_NAMED = 3
 
-_CLIENT_SESSION_HINT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
-#: The setting that limits the wait for a lost member, in protocols where it is not the client's.
-_WAIT_LIMIT_HINTS = {
-    Protocol.CONSUMER: "the broker's group.consumer.session.timeout.ms limits the wait (a static member gets its "
-    "partitions back when it restarts)",
-    Protocol.SHARE: "the broker's group.share.session.timeout.ms limits the wait, and share.record.lock.duration.ms "
-    "how long it keeps records",
-    Protocol.STREAMS: "the broker's group.streams.session.timeout.ms limits the wait",
+#: The setting after which a silent member is removed, in protocols where it is not the client's.
+_BROKER_SESSION_SETTINGS = {
+    Protocol.CONSUMER: "the broker's group.consumer.session.timeout.ms",
+    Protocol.SHARE: "the broker's group.share.session.timeout.ms",
+    Protocol.STREAMS: "the broker's group.streams.session.timeout.ms",
+}
+_CLIENT_SESSION_SETTING = "session.timeout.ms"
+
+_STATIC_MEMBER_HINT = " (a static member gets its partitions back when it restarts)"
+#: What a hint about the wait for a lost member adds.
+_WAIT_HINTS = {
+    Protocol.SHARE: ", and share.record.lock.duration.ms how long it keeps records",
+    Protocol.STREAMS: "",
 }
 
 
@@ -122,12 +127,17 @@ def exceeded_silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | No
     return limit if at - lane.heartbeat_at > limit else None
 
 
+def _session_setting(group: GroupHistory) -> str:
+    return _BROKER_SESSION_SETTINGS.get(group.protocol, _CLIENT_SESSION_SETTING)
+
+
 def silence_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """Yield the stall of a member whose heartbeats stopped."""
     if exceeded_silence_limit(group, lane, at) is None or any(
         request.at >= lane.heartbeat_at for request in lane.in_flight.values()
     ):
         return  # a member that waits for a response is not silent: see `unanswered_stalls`
+    unit = "tasks" if group.protocol is Protocol.STREAMS else "partitions"
     yield Stall(
         StallKind.SILENT,
         severity_after(at - lane.heartbeat_at),
@@ -136,7 +146,7 @@ def silence_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         f"{lane.label} has sent nothing for {elapsed(at - lane.heartbeat_at)}, after a heartbeat every "
         f"{elapsed(lane.interval)}; its connection is open, so its process is blocked",
         "find out what blocks the process (a debugger, garbage collection, a suspended container, no CPU); after "
-        "session.timeout.ms, other members get its partitions",
+        f"{_session_setting(group)}, other members get its {unit}",
         blamed=(lane.key,),
     )
 
@@ -165,7 +175,8 @@ def lost_stalls(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
         f"{elapsed(at - since)}: {_partitions_text(group, unread)}",
-        "check whether it was killed or crashed; " + _WAIT_LIMIT_HINTS.get(group.protocol, _CLIENT_SESSION_HINT),
+        f"check whether it was killed or crashed; {_session_setting(group)} limits the wait"
+        + _WAIT_HINTS.get(group.protocol, _STATIC_MEMBER_HINT),
         blamed=(lane.key,),
     )
 

@@ -86,6 +86,7 @@ def test_silent_share_member_at_an_old_epoch_is_reported_as_silent_or_lost(is_cl
         story.say(second, "b", "ShareGroupHeartbeat", generation_id=2)
     [stall] = story.stalls(60)
     assert (stall.kind, stall.blamed) == (kind, ("a" + TAIL,))
+    assert "the broker's group.share.session.timeout.ms" in stall.hint
 
 
 def test_member_at_an_old_epoch_is_blamed_for_keeping_partitions() -> None:
