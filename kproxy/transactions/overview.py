@@ -23,6 +23,8 @@ from kproxy.trace.lines import (
 from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan, TransactionStatus
 
 _MAX_TRANSACTIONS = 10_000
+#: The first version of AddPartitionsToTxn that only brokers send, e.g. to verify the transaction of a producer.
+_BROKER_VERSION = 4
 _MAX_PARTITIONS = 1_000
 #: Maximum number of transactions per transactional id that are kept for the timeline.
 MAX_SPANS = 500
@@ -167,7 +169,8 @@ class TransactionsOverview:
             return
         if ids[0] == history.producer_id and ids[1] < history.epoch:
             return  # the producer is fenced
-        self._update_client(history, line, at)
+        if line.api != "AddPartitionsToTxn" or (line.api_version or 0) < _BROKER_VERSION:
+            self._update_client(history, line, at)
         self._update_producer(history, ids[0], ids[1])
         if line.api == "EndTxn":
             history.commit_requested = line.committed

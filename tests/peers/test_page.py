@@ -484,6 +484,52 @@ def test_arrow_keys_reach_marks_and_enter_opens_them(tab: Tab, tmp_path: Path) -
     tab.until("document.body.dataset.view === 'frames' && !document.getElementById('detail').hidden")
 
 
+@pytest.mark.parametrize("width", [375, 1400])
+def test_axis_labels_are_not_cut(tab: Tab, tmp_path: Path, width: int) -> None:
+    show_page(tab, tmp_path, _JAVA, width=width)
+    tab.run("location.hash = '#/over-time'")
+    tab.until("document.querySelectorAll('.throughput').length > 2")
+    texts = "[...document.querySelectorAll('.charts svg text')]"
+    outside = f"{texts}.filter((text) => text.getBBox().x < 0).map((text) => text.textContent)"
+    assert tab.run(outside) == []
+    longest_label = "document.querySelector('.throughput .tick')"
+    assert tab.run(f"{longest_label}.textContent = '834.4 KB/s', {longest_label}.getBBox().x >= 0")
+    tab.until("[...document.querySelectorAll('h2')].some((each) => each.textContent.startsWith('Fetched by topic'))")
+    sections = "[...document.querySelectorAll('h2')].filter((each) => /^Throughput|by topic/.test(each.textContent))"
+    assert tab.run(f"{texts}.filter((text) => text.textContent.endsWith('/s')).length === {sections}.length")
+    assert "Highest: " in tab.run("document.querySelector('.charts').textContent")
+
+
+def test_ladder_leads_to_the_longest_wait(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/ladder'")
+    tab.until("document.querySelector('a.longest')")
+    name = tab.run("document.querySelector('a.longest').textContent")
+    tab.run("document.querySelector('a.longest').click()")
+    tab.until("document.querySelector('.ladder .chosen')")
+    assert name.split(",")[0] in tab.run("document.querySelector('.ladder .chosen').textContent")
+
+
+def test_another_view_shows_that_it_is_loading(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
+    tab.until(f"{COUNT} === '436 rows'")
+    for view, count in (("clients", "rows"), ("records", "records in"), ("over-time", "exchanges"), ("wrong", "")):
+        tab.run("window.counts = []; new MutationObserver(() => window.counts.push("
+                f"{COUNT})).observe(document.getElementById('count'), {{ childList: true }});"
+                f"location.hash = '#/{view}'")  # fmt: skip
+        tab.until(f"window.counts.length > 1 && {COUNT} !== 'loading …' && {COUNT}.includes('{count}')")
+        assert tab.run("window.counts[0]") == "loading …"
+
+
+def test_whole_table_header_sorts(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/topics'")
+    tab.until("document.querySelector('thead th button')")
+    widths = "[...document.querySelectorAll('thead th')].map((head) => head.clientWidth - head.firstChild.offsetWidth)"
+    assert max(tab.run(widths)) <= 1
+
+
 def test_swipe_selects_a_time_range(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA, width=375)
     tab.run("location.hash = '#/over-time?key=Fetch'")

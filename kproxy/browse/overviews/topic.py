@@ -96,16 +96,16 @@ class TopicClient:
 
 
 class GroupLag(NamedTuple):
-    """The lag of a group over its topics, in records, and the topic with the largest part of it."""
+    """The last lag of a group over its topics, in records; the highest it ever had in one of them, and which."""
 
     lag: int = 0
     topic: str = ""
-    topic_lag: int = -1
+    lag_max: int = -1
 
-    def plus(self, topic: str, lag: int) -> GroupLag:
+    def plus(self, topic: str, lag: int, lag_max: int) -> GroupLag:
         """Return the lag including that of another topic."""
-        largest = (topic, lag) if lag > self.topic_lag else (self.topic, self.topic_lag)
-        return GroupLag(self.lag + lag, *largest)
+        highest = (topic, lag_max) if lag_max > self.lag_max else (self.topic, self.lag_max)
+        return GroupLag(self.lag + lag, *highest)
 
 
 @dataclass(frozen=True, slots=True)

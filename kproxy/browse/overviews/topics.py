@@ -357,9 +357,8 @@ class TopicsOverview:
         for topic in self._topics.values():
             for (name, is_group), reader in topic.readers.items():
                 if is_group:
-                    lags[name] = lags.get(name, GroupLag()).plus(
-                        topic.topic or topic.key.removeprefix("\0"), reader.lag
-                    )
+                    topic_name = topic.topic or topic.key.removeprefix("\0")
+                    lags[name] = lags.get(name, GroupLag()).plus(topic_name, reader.lag, reader.lag_max)
         return lags
 
     def _find(self, topic: str) -> TopicState | None:

@@ -41,8 +41,9 @@ def over_time(
     Returns:
         ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
         ``bounds`` (us) of the latency levels; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
-        highest, in us; null if there are none), ``errors``, ``unanswered``; ``series`` by client and broker: ``names``,
-        ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
+        highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the part, latency and API of
+        the highest latency, null if there is none; ``series`` by client and broker: ``names``, ``values`` (bytes) of
+        each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
     rows = rows_in_view(index, visible)
@@ -71,6 +72,7 @@ def over_time(
     errors, unanswered = [0] * part_count, [0] * part_count
     latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
+    highest: tuple[int, int, int] | None = None  # negative latency, part, API key
     keys = {key for key in apis if not api or _api_label(key) == api}
     for number, row in enumerate(rows):
         if not number % _STEP:
@@ -90,6 +92,8 @@ def over_time(
         latency = index.latency[entry]
         if latency >= 0 and index.api[entry] in keys:
             latencies[part].append(latency)
+            if highest is None or -latency <= highest[0]:
+                highest = min(highest or (1, 0, 0), (-latency, part, index.api[entry]), key=_by_name)
             heat[part, max(0, bisect_right(BOUNDS, latency) - 1)] += 1
     percentiles: list[list[int] | None] = []
     for part_latencies in latencies:
@@ -103,6 +107,7 @@ def over_time(
         "bounds": BOUNDS,
         "heat": [[part, level, count] for (part, level), count in sorted(heat.items())],
         "percentiles": percentiles,
+        "highest": None if highest is None else [highest[1], -highest[0], _api_label(highest[2])],
         "errors": errors,
         "unanswered": unanswered,
         "series": {"client": _series(client_bytes, len(clients)), "broker": _series(broker_bytes, len(brokers))},
@@ -124,6 +129,11 @@ def completed_at(index: RowIndex, entry: int) -> int:
 
 def _api_label(api_key: int) -> str:
     return api_name(api_key) if api_key >= 0 else "?"
+
+
+def _by_name(candidate: tuple[int, int, int]) -> tuple[int, int, str]:
+    latency, part, api_key = candidate
+    return latency, part, _api_label(api_key)
 
 
 def _count_by_name(apis: Counter[int]) -> dict[str, int]:

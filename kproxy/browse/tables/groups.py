@@ -42,7 +42,8 @@ _COLUMNS = (
 #: Columns before "why it is stalled", as Fetch responses of groups show their lag; those of share groups do not.
 _LAG_COLUMNS = (
     OverviewColumn("lag", ColumnKind.COUNT, "warning"),
-    OverviewColumn("largest lag", style="topic"),
+    OverviewColumn("most lag", ColumnKind.COUNT, "dim"),
+    OverviewColumn("most lag in", style="dim"),
 )
 _LAG_POSITION = 8
 
@@ -50,8 +51,8 @@ _LAG_POSITION = 8
 def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of the groups that assign partitions to members."""
     about = (
-        "Consumer groups: members, generations, and why a group makes no progress. Lag is in records, as the last Fetch"
-        " responses show it."
+        "Consumer groups: members, generations, and why a group makes no progress. Lag is in records, as Fetch"
+        " responses show it; most lag is the highest in one topic."
     )
     return _table("Groups", about, session, view, share=False)
 
@@ -79,9 +80,10 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
 
 
 def _values_with_lag(row: OverviewRow, group_lag: GroupLag | None) -> list[object]:
-    lag = None if group_lag is None else group_lag.lag
-    topic = f"{group_lag.topic} {group_lag.topic_lag:,}" if group_lag is not None and group_lag.lag else ""
-    return [*row.values[:_LAG_POSITION], lag, topic, *row.values[_LAG_POSITION:]]
+    lags: list[object] = [None, None, ""]
+    if group_lag is not None:
+        lags = [group_lag.lag, group_lag.lag_max, group_lag.topic if group_lag.lag_max else ""]
+    return [*row.values[:_LAG_POSITION], *lags, *row.values[_LAG_POSITION:]]
 
 
 def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> OverviewRow:

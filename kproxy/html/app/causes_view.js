@@ -7,13 +7,13 @@ const SIGNS = { error: "✕", warning: "!", info: "i" };
 export class CausesView {
   constructor(app) {
     this.app = app;
-    this.box = attributes(el("div", "causes"), { tabindex: 0, role: "region", "aria-label": "What is wrong" });
+    this.box = attributes(el("div", "causes", el("p", "none", "loading …")), { tabindex: 0, role: "region", "aria-label": "What is wrong" });
   }
   async show(state) {
     const causes = this.causes = await this.app.source.causes(state.filter);
     const counts = ["error", "warning", "info"].map((level) => [causes.filter(({ severity }) => severity === level).length, level])
       .filter(([number]) => number).map(([number, level]) => level === "info" ? `${number} for information` : counted(number, level));
-    this.app.say(counts.join(", "));
+    this.app.say(counts.join(", "), this);
     const roots = causes.filter(({ follows }) => !follows);
     const nothing = el("p", "none", state.filter ? `Nothing wrong was found in what matches ${state.filter}.` : "Nothing wrong was found.");
     this.box.replaceChildren(el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing);

@@ -2,7 +2,7 @@
 import { attributes, shape } from "./elements.js";
 import { duration, time } from "./formats.js";
 
-const LEFT = 64, RIGHT = 46, TICKS = 20;
+const LEFT = 84, RIGHT = 46, TICKS = 20;
 const room = (width) => Math.max(120, width - LEFT - RIGHT);
 const link = (href, name, label, ...inside) => shape("a", { href, class: name, tabindex: -1, "aria-label": label }, ...inside);
 
@@ -17,16 +17,17 @@ const times = ({ from, width, parts }, pixels, y) => {
 
 /**
  * How many responses had which latency when, darker for more; median and p99 as lines.
+ * @param api the API whose responses they are, empty for all
  * @param filterOf returns the address of the frames of `(part from, part to, level from, level to)`, ends not included
  * @param go is called with the address of a part that was dragged
  */
-export const heatMap = (data, pixels, filterOf, go) => {
+export const heatMap = (data, pixels, api, filterOf, go) => {
   const { heat, bounds, percentiles, parts } = data, levels = heat.map(([, level]) => level), low = Math.max(0, Math.min(...levels) - 1), high = Math.max(...levels) + 2;
   const most = Math.max(...heat.map(([, , count]) => count)), cell = pixels < 620 ? 10 : 13, height = (high - low) * cell, wide = room(pixels) / parts;
   const x = (part) => LEFT + part * wide, y = (level) => height - (level - low) * cell, exact = (us) => y(2 * Math.log2(Math.max(us, 1)));
   const span = (level) => `${duration(bounds[level])} to ${duration(bounds[level + 1])}`;
   const marks = heat.map(([part, level, count]) => {
-    const label = `${count.toLocaleString("en")} × ${span(level)} at ${time(data.from + part * data.width, data.from)}`;
+    const label = `${count.toLocaleString("en")} × ${api ? `${api}, ` : ""}${span(level)}, answered at ${time(data.from + part * data.width, data.from)}`;
     return link(filterOf(part, part + 1, level, level + 1), "cell", label,
       shape("rect", { x: x(part), y: y(level + 1), width: Math.max(1.5, wide - 0.5), height: cell - 1, "fill-opacity": (0.22 + 0.78 * Math.log(count + 1) / Math.log(most + 1)).toFixed(3) }, shape("title", {}, label)));
   });
@@ -78,8 +79,8 @@ const select = (picture, brush, height, done) => {
   picture.addEventListener("click", (event) => { if (dragged) { event.preventDefault(); dragged = false; } }, true);
 };
 
-/** Bars over time, scaled to `most`; `hrefOf` returns the address of the frames of a part, `shown` a value as text, `scale` the highest one in the few pixels beside them. */
-export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, scale = shown, hasTimes = false }) => {
+/** Bars over time, scaled to `most`; `hrefOf` returns the address of the frames of a part, `shown` a value as text, `scale` the highest one in the few pixels beside them, if they have it. */
+export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, scale = shown, hasScale = true, hasTimes = false }) => {
   const height = 38, wide = room(pixels) / data.parts, whole = height + (hasTimes ? TICKS : 2);
   const marks = values.map((value, part) => {
     if (!value) return null;
@@ -87,5 +88,5 @@ export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, s
     return link(hrefOf(part), "column", text, shape("rect", { x: LEFT + part * wide, y: height - high, width: Math.max(1.5, wide - 0.5), height: high }, shape("title", {}, text)));
   });
   return shape("svg", { width: pixels, height: whole, viewBox: `0 0 ${pixels} ${whole}`, role: "group", "aria-label": label, class: `bars ${name}` },
-    shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: height, y2: height }), shape("text", { class: "tick", x: LEFT - 6, y: 12, "text-anchor": "end" }, scale(most)), marks, hasTimes ? times(data, pixels, height + 14) : null);
+    shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: height, y2: height }), hasScale ? shape("text", { class: "tick", x: LEFT - 6, y: 12, "text-anchor": "end" }, scale(most)) : null, marks, hasTimes ? times(data, pixels, height + 14) : null);
 };

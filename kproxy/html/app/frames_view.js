@@ -15,6 +15,8 @@ const COLUMNS = [
   ["what", "what", "minmax(120px, 3fr)", "", 0], ["size", "size", "68px", "size", 1000],
   ["latency", "latency", "78px", "latency", 0], ["wrong", "error / finding", "minmax(120px, 2.4fr)", "findings", 0],
 ];
+/** About a link to a server on loopback, without its token. */
+const ONLY_HERE = "It works in this browser, while this server runs. For others, use Markdown, or download the frame.";
 /** Orders that begin with the least; the others begin with the highest. */
 const RISING = ["time", "api", "client", "connection"];
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 24;
@@ -117,7 +119,7 @@ export class FramesView {
         query = await this.app.source.query({ text: state.filter, only: state.only, sort: state.sort });
       } catch (error) {
         this.asked = "";
-        if (this.query) { this.app.count(this.query); return; }
+        if (this.query) { this.app.count(this.query, this); return; }
         query = await this.app.source.query({ text: "", only: state.only, sort: state.sort });
         if (error.name !== "Error") announce(String(error.message));
       }
@@ -128,7 +130,7 @@ export class FramesView {
       this.fill();
       if (before && before.view === "frames") this.list.scrollTop = 0;
     } else if (!before || before.view !== "frames") this.redraw();
-    this.app.count(this.query);
+    this.app.count(this.query, this);
     if (state.row === undefined) this.close();
     else if (state.row !== this.opened || !before || before.view !== "frames") await this.open(state.row, state.at);
     else if (state.at && state.at !== this.pointed) this.point(state.at);
@@ -148,7 +150,7 @@ export class FramesView {
       const top = this.list.scrollTop;
       this.fill();
       this.list.scrollTop = follows ? this.scroller.inner.offsetHeight : top;
-      this.app.count(this.query);
+      this.app.count(this.query, this);
     } catch { /* the server is gone, which the header says */ } finally { this.refreshing = false; }
     if (this.again) { this.again = false; this.changed(); }
   }
@@ -218,7 +220,7 @@ export class FramesView {
     document.documentElement.dataset.opened = String(number);
   }
   header(exchange) {
-    const { row, lines } = exchange, [line] = lines, narrow = (text) => hashOf({ view: "frames", filter: text });
+    const { isLive } = this.app.source, { row, lines } = exchange, [line] = lines, narrow = (text) => hashOf({ view: "frames", filter: text });
     const facts = el("span", "grow", fullTime(row[TIME]), "  ·  ",
       line.connection_id ? anchor("", narrow(`connection=${quoted(line.connection_id)}`), line.connection_id) : null,
       line.connection_id ? [" (", anchor("", hashOf({ view: "ladder", filter: `connection=${quoted(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,
@@ -230,8 +232,8 @@ export class FramesView {
       : announce("the browser allows copying only on localhost or over https");
     const named = (name, title, inside, act) => attributes(button(name, inside, act), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${shortName(row[CONNECTION])} ${row[API] || row[KIND]} ${row[VERSION]}`.trim()), facts,
-      menu("copy ▾", "Copy this exchange", () => [["link", () => copy(location.href, "link")], ...copiesOf(exchange).map(([name, text]) => [name, () => copy(text, name)]),
-        ["download as JSON", () => save(`frame-${row[NUMBER] + 1}.json`, jsonOf(exchange), "application/json")], ...this.captures(row[NUMBER])]),
+      menu("copy ▾", "Copy this exchange", () => [["link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copiesOf(exchange).map(([name, text]) => [name, () => copy(text, name)]),
+        ["download as JSON", () => save(`frame-${row[NUMBER]}.json`, jsonOf(exchange), "application/json")], ...this.captures(row[NUMBER])]),
       named("previous", "previous (k)", "‹", () => this.move(-1)), named("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }
   selected(path) {
@@ -245,7 +247,7 @@ export class FramesView {
   }
   /** The item of a menu that saves the rows, or one exchange, as a capture; none without a server that makes it. */
   captures(number) {
-    const { source } = this.app, one = number !== undefined, name = one ? `frame-${number + 1}` : "kproxy-rows";
+    const { source } = this.app, one = number !== undefined, name = one ? `frame-${number}` : "kproxy-rows";
     const make = () => source.capture(this.query, number).then((made) => save(`${name}.pcapng`, made, "application/x-pcapng"), (error) => announce(error.message));
     return source.capture ? [[one ? "download as capture (pcapng)" : "rows as capture (pcapng)", make]] : [];
   }

@@ -28,9 +28,10 @@ class App {
   }
   get state() { return this.router.state; }
   go(changes, how) { this.router.go(changes, how); }
-  say(text) { $("count").textContent = text; }
-  count(query) {
-    this.say(query.count === query.total ? counted(query.total, "row") : `${query.count.toLocaleString("en")} of ${counted(query.total, "row")}${query.busy ? " so far" : ""}`);
+  /** Says how much is shown, unless another view is shown by now. */
+  say(text, view) { if (!view || view.box.isConnected) $("count").textContent = text; }
+  count(query, view) {
+    this.say(query.count === query.total ? counted(query.total, "row") : `${query.count.toLocaleString("en")} of ${counted(query.total, "row")}${query.busy ? " so far" : ""}`, view);
   }
   view(name) {
     if (!this.views.has(name)) {
@@ -52,10 +53,11 @@ class App {
     $("only-label").hidden = !["frames", "records", "ladder", "over-time"].includes(state.view);
     if (other) {
       $("view").replaceChildren(view.box);
+      this.say("loading …");
       document.body.dataset.view = state.view;
       document.title = `${VIEWS.find(([name]) => name === state.view)[1]} – kproxy ${this.source.info.names.slice(0, 2).join(", ")}`;
     }
-    await view.show(state, other ? null : before).catch((error) => announce(error.message));
+    await view.show(state, other ? null : before).catch((error) => { this.say(""); announce(error.message); });
     if (state.view === "frames" && other && document.activeElement === document.body) view.list.focus({ preventScroll: true });
   }
   emptiness(query) {

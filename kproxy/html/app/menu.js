@@ -3,7 +3,7 @@ import { attributes, button, el } from "./elements.js";
 
 let last = 0;
 
-/** @param items returns pairs of a name and an action, or elements, when the menu opens */
+/** @param items returns pairs of a name and an action, maybe with a title, or elements, when the menu opens */
 export const menu = (name, title, items) => {
   const list = attributes(el("div", "menu-list"), { role: "menu", id: `menu-${++last}` });
   list.hidden = true;
@@ -16,7 +16,7 @@ export const menu = (name, title, items) => {
     if (!list.hidden) { close(true); return; }
     list.replaceChildren(...items().map((item) => {
       if (item instanceof Node) return item;
-      return attributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem" });
+      return attributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
     }));
     list.hidden = false;
     attributes(opener, { "aria-expanded": true });

@@ -12,7 +12,7 @@ const FIELDS = { client: "client_id", broker: "server" };
 export class OverTimeView {
   constructor(app) {
     this.app = app;
-    this.about = el("p", "about dim", "Responses by the time when they came. Every mark leads to its frames; drag over the latencies to select some.");
+    this.about = el("p", "about dim", "An exchange belongs to the time of its response; lists show when its request was sent. Every mark leads to its frames; drag over the latencies to select some.");
     this.api = attributes(el("select", ""), { "aria-label": "API" });
     this.api.addEventListener("change", () => this.app.go({ key: this.api.value || undefined }));
     this.charts = el("div", "charts");
@@ -52,14 +52,14 @@ export class OverTimeView {
   }
   draw(pixels) {
     const { data } = this, { apis, errors, unanswered, series, parts } = data, { key } = this.app.state, total = apis.reduce((sum, [, count]) => sum + count, 0);
-    this.app.say(`${total.toLocaleString("en")} exchanges${data.busy ? " so far" : ""}`);
+    this.app.say(`${total.toLocaleString("en")} exchanges${data.busy ? " so far" : ""}`, this);
     if (!total) { this.charts.replaceChildren(el("p", "none", ...this.app.emptiness({ total: this.app.source.state.rows, busy: data.busy }))); return; }
     const names = apis.map(([name]) => name);
     if (key && !names.includes(key)) names.push(key);
     this.api.replaceChildren(...["", ...names].map((name) => { const option = el("option", "", name || "all APIs"); option.value = name; option.selected = name === (key || ""); return option; }));
     const terms = (low, high) => [key ? `api=${quoted(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
     const sections = [el("h2", "", "Latency of ", this.api, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
-    if (data.heat.length) sections.push(heatMap(data, pixels, (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.figures());
+    if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.figures());
     else sections.push(el("p", "none", "No response with a known latency."));
     const rows = [["Errors", errors, "errors", "error"], ["No response yet, or never", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));
     for (const [title, values, name, term] of rows) {
@@ -71,8 +71,8 @@ export class OverTimeView {
       sections.push(el("h2", "", `Throughput by ${by}`, others ? el("span", "dim", ` the busiest ${named.length}; ${others.toLocaleString("en")} more`) : null));
       named.forEach((name, at) => {
         const term = name ? `${FIELDS[by]}=${quoted(name)}` : `not ${FIELDS[by]}`;
-        sections.push(el("h3", "", anchor("", this.frames(0, parts, term), name || "(without a name)")),
-          bars(data, values[at], { most, pixels, name: "throughput", label: `Throughput of ${name}`, hasTimes: at === named.length - 1, hrefOf: (part) => this.frames(part, part + 1, term), shown: rate }));
+        sections.push(el("h3", "", anchor("", this.frames(0, parts, term), name || "(without a name)"), el("span", "dim", ` up to ${rate(Math.max(...values[at]))}`)),
+          bars(data, values[at], { most, hasScale: !at, pixels, name: "throughput", label: `Throughput of ${name}`, hasTimes: at === named.length - 1, hrefOf: (part) => this.frames(part, part + 1, term), shown: rate }));
       });
     }
     this.charts.replaceChildren(...sections, ...this.topicSections(pixels));
@@ -83,8 +83,8 @@ export class OverTimeView {
     if (!topics) return [el("p", "dim", "Topics are counted …")];
     const { parts, width, series, lag } = topics, others = (named, count) => count ? el("span", "dim", ` the highest ${named.length}; ${count.toLocaleString("en")} more`) : null;
     const chart = (name, title, values, at, terms, options) => [
-      el("h3", "", anchor("", this.framesOf(topics, 0, parts, ...terms), title)),
-      bars(topics, values[at], { pixels, label: `${options.what} of ${title}`, name, hasTimes: at === values.length - 1, hrefOf: (part) => this.framesOf(topics, part, part + 1, ...terms, ...options.more(values[at][part])), ...options })];
+      el("h3", "", anchor("", this.framesOf(topics, 0, parts, ...terms), title), el("span", "dim", ` up to ${options.shown(Math.max(...values[at]))}`)),
+      bars(topics, values[at], { pixels, hasScale: !at, label: `${options.what} of ${title}`, name, hasTimes: at === values.length - 1, hrefOf: (part) => this.framesOf(topics, part, part + 1, ...terms, ...options.more(values[at][part])), ...options })];
     for (const [direction, { names, values, others: more }] of Object.entries(series)) {
       const most = Math.max(1, ...values.flat()), what = direction === "produced" ? "Produced" : "Fetched";
       const side = direction === "produced" ? "api=Produce" : "(api=Fetch or api=ShareFetch)";
@@ -99,10 +99,8 @@ export class OverTimeView {
   }
   /** The latencies in words: what a reader without the picture needs, too. */
   figures() {
-    const { percentiles, from, width } = this.data, found = percentiles.map((each, part) => each && [part, ...each]).filter(Boolean);
-    const [part, , , highest] = found.reduce((a, b) => b[3] > a[3] ? b : a), { key } = this.app.state;
-    const href = this.frames(part, part + 1, key ? `api=${quoted(key)}` : null, `latency>=${highest}us`);
-    return el("p", "dim", "Highest: ", anchor("", href, duration(highest)), ` at ${instant(from + part * width).slice(11, 23)} UTC.`);
+    const { highest: [part, us, api], from, width } = this.data, href = this.frames(part, part + 1, `api=${quoted(api)}`, `latency>=${us}us`);
+    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${duration(us)}`), `, answered at about ${instant(from + part * width).slice(11, 23)} UTC.`);
   }
   downloads() {
     const { data } = this, { names, values } = data.series.client;

@@ -50,7 +50,7 @@ export class RecordsView {
     }
     this.frames += exchanges.length;
     this.next = next;
-    this.app.say(`${counted(this.rows.length, "record")} in ${counted(this.frames, "exchange")}${next === null ? "" : " so far"}`);
+    this.app.say(`${counted(this.rows.length, "record")} in ${counted(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
   }
   addRecord(row, topic, partition, [offset, at, key, value, headers]) {
     this.rows.push({ time: at || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, part]) => `${name}=${part[1]}`).join(" "), frame: row[NUMBER] });

@@ -79,7 +79,7 @@ export class TableView {
     if (rows.length > this.most) {
       body.append(el("tr", "", attributes(el("td", "", button("more", `show ${(rows.length - this.most).toLocaleString("en")} more`, () => { this.most += 2000; this.draw(this.app.state); })), { colspan: columns.length })));
     }
-    this.app.say(`${rows.length.toLocaleString("en")} ${rows.length === 1 ? "row" : "rows"}`);
+    this.app.say(`${rows.length.toLocaleString("en")} ${rows.length === 1 ? "row" : "rows"}`, this);
     this.drawFacts(rows.find((row) => row.key === state.key));
   }
   row(row, columns, state) {

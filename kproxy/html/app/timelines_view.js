@@ -43,7 +43,7 @@ export class TimelinesView {
   redraw() { if (this.data && this.box.isConnected) redrawn(this.charts, () => this.draw(this.scrolling.clientWidth - 24)); }
   draw(pixels) {
     const { from, to, timelines } = this.data, scale = (pixels - 12) / Math.max(1, to - from), x = (us) => 6 + (us - from) * scale;
-    this.app.say(counted(timelines.length, NOUNS[this.name]));
+    this.app.say(counted(timelines.length, NOUNS[this.name]), this);
     this.legend.replaceChildren(...LEGEND[this.name].map(([kind, title]) => el("span", "", shape("svg", { width: 26, height: HIGH, "aria-hidden": "true" }, this.mark([6e6, 18e6, kind, title, null], (us) => us / 1e6, 0)), title)));
     if (!timelines.length) { this.charts.replaceChildren(el("p", "none", `No ${KINDS[this.name].toLowerCase()} here${this.app.state.filter ? `: nothing matches ${this.app.state.filter}` : ""}.`)); return; }
     const ticks = Math.max(1, Math.floor(pixels / 160)), height = 16;

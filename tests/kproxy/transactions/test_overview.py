@@ -81,6 +81,18 @@ def test_outcome_depends_on_how_the_transaction_ends(ending: str, expected: str)
     assert outcomes(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + ending) == [expected]
 
 
+def test_verification_by_a_broker_does_not_change_the_client() -> None:
+    verification = """
+9> as AddPartitionsManager-client-1 AddPartitionsToTxn v4 {"transactions": [{"transactional_id": "pay",
+   "producer_id": 1, "producer_epoch": 0, "verify_only": true, "topics": [{"name": "t", "partitions": [0]}]}]}
+9< {"error_code": 0, "results_by_transaction": [{"transactional_id": "pay", "topic_results": [{"name": "t",
+   "results_by_partition": [{"partition_index": 0}]}]}]}
+"""
+    pay = row(init("pay", 1, 0, 1) + verification, "pay")
+    assert (pay.client_id, pay.producer_id) == ("pay-client", 1)
+    assert row(verification, "pay").client_id == ""
+
+
 def test_fenced_producer_starts_no_transaction() -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
     assert outcomes(story) == ["fenced"]

@@ -137,8 +137,9 @@ def test_lag_of_a_group_is_the_sum_over_its_topics() -> None:
         *fetch_exchange(3, small, large, client_id="c-1"),
         *fetch_exchange(4, small, client_id="c-2"),
         *fetch_exchange(5, large, client_id="other"),
+        *fetch_exchange(6, entry("b", bytes=1, records=1, lag=2), client_id="c-1"),
     ]
-    assert feed(TopicsOverview(), lines).group_lags() == {"g-1": (43, "b", 40), "g-2": (3, "a", 3)}
+    assert feed(TopicsOverview(), lines).group_lags() == {"g-1": (5, "b", 40), "g-2": (3, "a", 3)}
 
 
 def test_client_id_in_two_groups_belongs_to_neither() -> None:
