@@ -152,9 +152,10 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
     directory = tmp_path / "kproxy-trace"
     assert are_complete(directory), sorted(directory.rglob("*"))
     lines = read_trace(directory)
-    gaps = [line for line in lines if line["kind"] == "gap"]
-    assert sum(int(str(line["bytes"])) for line in gaps if line["connection_id"]) >= len(REQUEST), gaps
-    assert lines[-1]["kind"] == "close"
+    # On a busy machine, the inspector may not have seen the connection yet: then the gap is not of this connection.
+    assert sum(int(str(line["bytes"])) for line in lines if line["kind"] == "gap") >= len(REQUEST), lines
+    opened, closed = ([line["connection_id"] for line in lines if line["kind"] == kind] for kind in ("open", "close"))
+    assert closed == opened
 
 
 @pytest.mark.slow
