@@ -70,7 +70,7 @@ def _table(title: str, about: str, session: BrowseSession, view: SessionView, *,
         for row in facts.rows_in_view(session, view)
         if (row.protocol is Protocol.SHARE) == share
     ]
-    columns = _COLUMNS
+    columns: tuple[OverviewColumn, ...] = _COLUMNS
     if not share:
         columns = *_COLUMNS[:_LAG_POSITION], *_LAG_COLUMNS, *_COLUMNS[_LAG_POSITION:]
         lags = session.overviews.topics.group_lags()
