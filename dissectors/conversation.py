@@ -97,14 +97,6 @@ class Conversation:
         judged = self.tick(at=at)
         return judged + [self._judge(event) for event in self.connection.close(at=at)]
 
-    def give_up_frames(self, *, at: int) -> list[Judged]:
-        """Judge the incomplete frame of each direction, assuming that its remaining bytes will not arrive."""
-        return [
-            self._judge(self.connection.incomplete_frame(direction, at=at))
-            for direction in Direction
-            if self.connection.is_within_frame(direction)
-        ]
-
     def _judge(self, event: Event) -> Judged:
         self.state.observe(event)
         return Judged(event, rules.check(event, self.state))
