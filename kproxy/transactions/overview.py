@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, EvictionCountingDict
 from dissectors.error_counts import ErrorCounts
-from dissectors.messages.transaction_facts import APIS
+from dissectors.messages.transaction_facts import APIS, BROKER_ADD_PARTITIONS_SINCE
 from kproxy.trace.lines import (
     FRAME_LINES,
     CloseLine,
@@ -23,8 +23,6 @@ from kproxy.trace.lines import (
 from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan, TransactionStatus
 
 _MAX_TRANSACTIONS = 10_000
-#: The first version of AddPartitionsToTxn that only brokers send, e.g. to verify the transaction of a producer.
-_BROKER_VERSION = 4
 _MAX_PARTITIONS = 1_000
 #: Maximum number of transactions per transactional id that are kept for the timeline.
 MAX_SPANS = 500
@@ -169,7 +167,7 @@ class TransactionsOverview:
             return
         if ids[0] == history.producer_id and ids[1] < history.epoch:
             return  # the producer is fenced
-        if line.api != "AddPartitionsToTxn" or (line.api_version or 0) < _BROKER_VERSION:
+        if line.api != "AddPartitionsToTxn" or (line.api_version or 0) < BROKER_ADD_PARTITIONS_SINCE:
             self._update_client(history, line, at)
         self._update_producer(history, ids[0], ids[1])
         if line.api == "EndTxn":
