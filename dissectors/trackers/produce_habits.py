@@ -23,7 +23,7 @@ ACKS_0: Final = Limit("requests", 100, "requests", "so many Produce requests in 
 ACKS_1: Final = Limit("requests", 100, "requests", "a connection has sent so many Produce requests with acks=1")
 ACKS_ALL: Final = Limit("requests", 1000, "requests", "a connection has sent so many Produce requests with acks=all")
 SKEW: Final = Limit("share", 80, "%", "one partition gets at least this share of a topic's records", 1)
-SKEW_RECORDS: Final = Limit("records", 1000, "records", "of so many that a connection sends in a row", 2)
+SKEW_RECORDS: Final = Limit("records", 1000, "records", "of so many or more that a connection sends in a row", 2)
 
 #: The number of batches from which a sample is compressed, and the largest sample (bytes).
 _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
@@ -34,7 +34,7 @@ _NO_PARTITION: Final[tuple[str, int | None]] = ("", None)
 
 #: A topic with fewer partitions in use is not skewed.
 _MIN_PARTITIONS = 3
-#: The number of windows for which records are counted until that many partitions are in use.
+#: The number of windows for which records are counted before counting starts again.
 _MAX_WINDOWS = 10
 
 
@@ -96,7 +96,7 @@ class ProduceHabits:
         self.skew: Skew | None = None
         self._total = 0
         self._next_checkpoint = -1
-        self._records, self._skew_size = 0, -1
+        self._records, self._next_skew_check = 0, -1
         self._counts: dict[tuple[str, int | None], int] = {}
 
     def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
@@ -133,7 +133,7 @@ class ProduceHabits:
         if self._total >= self._next_checkpoint:
             self._flag_checkpoint(connection)
         self._records += count
-        if self._records >= self._skew_size:
+        if self._records >= self._next_skew_check:
             self._check_skew(connection)
         if self.skew is not None:
             connection.flags |= _IRREGULAR
@@ -150,10 +150,10 @@ class ProduceHabits:
 
     def _check_skew(self, connection: ConnectionState) -> None:
         """Check whether one partition got most of the records that the latest requests wrote to its topic."""
-        if self._skew_size < 0:
-            self._skew_size = int(connection.run.limit(SKEW_RECORDS))
-            if self._records < self._skew_size:
-                return
+        size = int(connection.run.limit(SKEW_RECORDS))
+        if self._records < size:
+            self._next_skew_check = size
+            return
         totals: Counter[str] = Counter()
         for (topic, _), records in self._counts.items():
             totals[topic] += records
@@ -162,10 +162,11 @@ class ProduceHabits:
         total = totals[topic]
         if partition_count >= _MIN_PARTITIONS and records * 100 >= total * connection.run.limit(SKEW):
             self.skew = Skew(topic, partition, records, total, partition_count)
-        elif partition_count < _MIN_PARTITIONS and self._records < _MAX_WINDOWS * self._skew_size:
-            return  # clients fill one partition after another
+        elif self._records < _MAX_WINDOWS * size:  # the partitions with few records may come first, or after the others
+            self._next_skew_check = self._records + size
+            return
         self._counts.clear()
-        self._records = 0
+        self._records, self._next_skew_check = 0, size
 
     def _count_single(self, topic_partition: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
         self._singles += 1

@@ -265,6 +265,14 @@ def test_key_skew_is_found_with_one_request_per_partition() -> None:
     assert len(rule_messages(["rule H006:records=9", *reversed(separate_requests)], "H006")) == 1
 
 
+def test_key_skew_is_found_when_the_other_partitions_get_their_records_first() -> None:
+    # librdkafka sends what it had queued before it knew the partitions, an equal number of requests to each.
+    [balanced], [hot] = skewed_produce(2, 2), skewed_produce(8, 1, partitions=1)
+    assert rule_messages(["rule H006:records=6", balanced, hot], "H006") == []
+    [message] = rule_messages(["rule H006:records=6", balanced, hot, hot], "H006")
+    assert "sent 18 of 22 records to t[0]" in message
+
+
 def create_producers(count: int, pause: str) -> list[str]:
     connections = [
         [f"open {number} client=10.0.0.9:{number}", f'{number}> InitProducerId v4 {{"transactional_id": null}}',
