@@ -43,13 +43,15 @@ def visible_crashes(printed: str) -> Iterator[str]:
 def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
     """Report connections whose frames and gaps in the trace do not cover exactly the relayed bytes.
 
-    A reset may cut off a frame, which then has no line. A gap for lines that could not be written has no byte count; in
-    that case, no more frames may be missing than it reports as lost. Lines that were being written when the inspector
-    was killed may be both in the trace and in a gap.
+    A reset, or the end of the relay, may cut off a frame, which then has no line: only whole frames are counted. A gap
+    for lines that could not be written has no byte count; in that case, no more frames may be missing than it reports
+    as lost. Lines that were being written when the inspector was killed may be both in the trace and in a gap.
     """
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     gaps: Counter[tuple[str, str]] = Counter()
+    gap_frames: Counter[tuple[str, str]] = Counter()
     relayed: dict[tuple[str, str], int] = {}
+    relayed_frames: dict[tuple[str, str], int] = {}
     missing_frames = lost_lines = 0
     restarted = False
     for line in lines:
@@ -60,17 +62,25 @@ def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
             missing_frames -= 1
         elif kind == "gap" and connection:
             gaps[connection, line["direction"]] += line["bytes"]
+            gap_frames[connection, line["direction"]] += line.get("frames", 0)
             missing_frames -= line.get("frames", 0)
         elif kind == "gap" and "could not be written" in reason:
             lost_lines += line["frames"]
         elif kind == "close":
             missing_frames += line.get("requests", 0) + line.get("responses", 0)
-            for direction in ("request", "response") if line.get("how") != "reset" else ():
-                relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
+            for direction in ("request", "response"):
+                if line.get("how") in ("reset", "proxy ended"):
+                    relayed_frames[connection, direction] = line.get(f"{direction}s", 0)
+                else:
+                    relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
     if lost_lines:
         if missing_frames > lost_lines and not restarted:
             yield f"{missing_frames} frames are missing in the trace, but only {lost_lines} lines are reported as lost"
         return
+    for key, count in relayed_frames.items():
+        traced = len(frames[key]) + gap_frames[key]
+        if traced < count:
+            yield f"{count} {key[1]}s of {key[0]} were relayed, but the trace has {traced}"
     for key, size in relayed.items():
         traced = gaps[key] + sum(
             min(length, size - offset) for offset, length in frames[key]

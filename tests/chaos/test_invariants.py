@@ -52,7 +52,12 @@ def test_bytes_in_neither_a_frame_nor_a_gap_are_found() -> None:
     assert (
         list(unaccounted_bytes([*frames, close | {"response_bytes": 6}])) == []
     )  # the connection was closed within a frame
-    assert list(unaccounted_bytes([*frames, close | {"how": "reset"}])) == []
+    for how in ("reset", "proxy ended"):
+        cut = close | {"how": how, "requests": 2, "responses": 2}
+        assert list(unaccounted_bytes([*frames, cut])) == []
+        assert list(unaccounted_bytes([*frames, cut | {"responses": 3}])) == [
+            "3 responses of c were relayed, but the trace has 2"
+        ]
     assert list(unaccounted_bytes(frames)) == []
 
 

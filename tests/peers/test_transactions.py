@@ -20,27 +20,41 @@ from tests.peers.proxy import Proxy
 from tests.peers.trace import all_findings, read_lines
 
 kafka_client = pytest.importorskip("confluent_kafka")
+AdminClient = pytest.importorskip("confluent_kafka.admin").AdminClient
 
 pytestmark = pytest.mark.peers
 
 SECONDS = 30
 
 
-@pytest.fixture(params=["built-in", *RELEASES])
-def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Proxy]:
-    """Run a proxy in front of the built-in broker or of real Kafka."""
+@pytest.fixture(scope="module", params=["built-in", *RELEASES])
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka | None]:
+    """Yield a real broker of each release, or None for kproxy's own."""
     if request.param == "built-in":
-        running_proxy = Proxy(None, tmp_path, "--topic", "t:2", "-q")
-        yield running_proxy
-        running_proxy.kill_all()
+        yield None
         return
     if reason := missing():
         pytest.skip(reason)
-    kafka = Kafka(request.param, tmp_path / "kafka", {}, {"num.partitions": "2"})
-    running_proxy = Proxy(kafka.direct, tmp_path, "--advertise", "-q")
+    broker = Kafka(request.param, tmp_path_factory.mktemp("kafka"), {}, {"num.partitions": "2"})
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def proxy(kafka: Kafka | None, tmp_path: Path) -> Iterator[Proxy]:
+    """Run a proxy in front of the broker; delete the topic afterwards."""
+    upstream = ("--advertise",) if kafka else ("--topic", "t:2")
+    running_proxy = Proxy(kafka and kafka.direct, tmp_path, *upstream, "-q")
     yield running_proxy
     running_proxy.kill_all()
-    kafka.kill()
+    if kafka:
+        delete_topic(kafka)
+
+
+def delete_topic(kafka: Kafka) -> None:
+    admin = AdminClient({"bootstrap.servers": "{}:{}".format(*kafka.direct), "log_level": 0})
+    admin.delete_topics(["t"])["t"].result(SECONDS)
+    until("the topic is deleted", lambda: "t" not in admin.list_topics(timeout=SECONDS).topics)
 
 
 def producer(proxy: Proxy, **settings: Any) -> Any:
@@ -57,7 +71,7 @@ def consumer(proxy: Proxy, **settings: Any) -> Any:
     consumer = kafka_client.Consumer(
         {
             "bootstrap.servers": proxy.bootstrap,
-            "group.id": "g",
+            "group.id": f"g-{proxy.address[1]}",  # Kafka keeps the offsets of a deleted topic for a while
             "client.id": "reader",
             "auto.offset.reset": "earliest",
             "log_level": 0,

@@ -40,7 +40,7 @@ elif ENGINE == "embedded":
         importlib.import_module("pyspark.sql.connect")
 
 #: Files that take longest and run first, so that no test process is still busy long after the others.
-_LONGEST = {"test_elsewhere", "test_planted"}
+_LONGEST = {"test_elsewhere", "test_engines"}
 _CAPTURES = Path(__file__).parents[3] / "captures"
 
 

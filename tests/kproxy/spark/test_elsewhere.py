@@ -1,7 +1,7 @@
 """Spark runs elsewhere: in a cluster of a master and a worker on loopback, and in a Spark Connect server.
 
 The cluster's executors and the server are separate processes that receive kproxy as a zip file. The tests are in
-one file because all of them compare their results with those of this process for the same inputs.
+one file because all of them compare their results with those of this machine for the same inputs.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from kproxy.filters import parse
 from kproxy.spark import jobs
 from kproxy.spark.filter_columns import where
 from kproxy.spark.ingest.convert import read_table
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark.spark_processes import (
     JAVA_OPTIONS,
     LocalResult,
     analyze,
     analyze_locally,
-    check_tables,
+    convert_elsewhere,
+    kproxy_files,
     python_without_kproxy,
     spark_process,
     write_inputs,
 )
+
+pytest.importorskip("pysail")
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +43,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local_result(spark: SparkSession, inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalResult:
-    """Return the results of this process for the inputs."""
-    return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local") / "table")
+    """Return the results of this machine for the inputs."""
+    return analyze_locally(spark, inputs, tmp_path_factory.mktemp("local"))
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,14 @@ def test_two_executors_produce_the_same_tables_as_one_process(
     options = ["--master", cluster.master]
     for name, value in settings.items():
         options += ["--conf", f"{name}={value}"]
-    check_tables(cluster.python, options, spark, inputs, local_result, tmp_path)
+    table = convert_elsewhere(cluster.python, options, spark, inputs, local_result, tmp_path)
+
+    page, output_dir = tmp_path / "report.html", tmp_path / "out"
+    options += [*kproxy_files(tmp_path), "--html", str(page), "--job", "findings", "--out", str(output_dir)]
+    result = analyze(cluster.python, *options, table)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert ParsedPage(page.read_text()).data == local_result.data | {"paths": str(table)}
+    assert spark.read.parquet(f"{output_dir}/findings").count() == local_result.row_count("findings")
 
     executors = [path.name for path in cluster.work.glob("app-*/*") if (path / "stderr").exists()]
     assert sorted(executors) == ["0", "0", "1", "1"]  # both executors, for each of the two commands
@@ -125,7 +136,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_server_produces_the_same_tables_as_one_process(
     server: Server, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
-    check_tables(server.python, ["--master", server.url], spark, inputs, local_result, tmp_path)
+    options = ["--master", server.url]
+    table = convert_elsewhere(server.python, options, spark, inputs, local_result, tmp_path)
+    # The embedded engine has all tables computed in the same way, through Spark Connect.
+    jobs_options = [word for name in ("latency", "findings", "rebalances") for word in ("--job", name)]
+    commands = (options, table), (["--engine", "embedded"], local_result.table)
+    on_server, on_this_machine = (
+        analyze(server.python, *engine, *jobs_options, "--format", "json", path) for engine, path in commands
+    )
+    assert (on_server.returncode, on_server.stderr) == (0, "")
+    assert on_server.stdout == on_this_machine.stdout
+    assert on_server.stdout.count("\n") > 50
 
 
 def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession, local_result: LocalResult) -> None:
