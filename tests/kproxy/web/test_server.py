@@ -8,6 +8,7 @@ import json
 import logging
 import re
 import socket
+from collections import defaultdict
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Any
@@ -236,12 +237,16 @@ def test_cause_without_a_known_frame_leads_to_its_finding() -> None:
 
 def test_records_of_produce_have_the_offsets_of_the_response() -> None:
     session = session_of_capture(Path(__file__).parents[2] / "data" / "pcap" / "java-4.3.1.pcap.gz")
-    offsets: dict[str, dict[tuple[str, int, str], set[str]]] = {"Produce": {}, "Fetch": {}}
-    for row, fields in answers.records(session, session.view, 0, 500)["exchanges"]:
-        for field in fields:
-            for offset, _, _, value, *_ in field["rows"]:
-                key = field["topic"], field["partition"], value[1]
-                offsets[row[4]].setdefault(key, set()).add(offset)
+    offsets: dict[str, dict[tuple[str, int, str], set[str]]] = defaultdict(dict)
+    position: int | None = 0
+    while position is not None:  # each answer takes a limited time
+        answer = answers.records(session, session.view, position, 500)
+        position = answer["next"]
+        for row, fields in answer["exchanges"]:
+            for field in fields:
+                for offset, _, _, value, *_ in field["rows"]:
+                    key = field["topic"], field["partition"], value[1]
+                    offsets[row[4]].setdefault(key, set()).add(offset)
     common = offsets["Produce"].keys() & offsets["Fetch"].keys()
     assert len(common) > 20
     for key in common:  # a request with acks=0 has no response
