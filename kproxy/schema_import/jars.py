@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from dissectors.schemas.importer.lines import numbers
 from kproxy.errors import UserError
 
 #: Jars with message definitions, or with enums that `Facts.java` reads. Not every release has all of them.
@@ -24,6 +25,8 @@ COMPONENTS = (
 )
 #: Jars that `Served.java` reads.
 BROKER_COMPONENTS = ("kafka-clients", "kafka-server-common")
+#: The first release with this component. Maven ends at the first missing jar, so each one costs a run of it.
+_FIRST_RELEASES = {"kafka-server-common": (3, 0)}
 _LOGGING = ("slf4j-api", "1.7.36")  # Kafka's classes do not load without it
 _GROUPS = {"slf4j-api": "org.slf4j"}
 _ABSENT = re.compile(r"org\.apache\.kafka:([\w-]+):jar:([\w.-]+) (?:was not found )?in ")
@@ -67,7 +70,9 @@ def fetch_jars(
     Raises:
         UserError: Maven is missing, the network fails, or a release does not exist.
     """
-    artifacts = {_LOGGING, *((component, release) for release in releases for component in components)}
+    artifacts = {_LOGGING}
+    for release in releases:
+        artifacts |= {(name, release) for name in components if numbers(release) >= _FIRST_RELEASES.get(name, ())}
     while missing := _copy_artifacts(sorted(artifacts), directory):
         if missing[0] == "kafka-clients" or missing not in artifacts:
             raise UserError(f"Maven cannot find {missing[0]} {missing[1]}: check the Kafka release")
