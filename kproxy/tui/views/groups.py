@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 
 from dissectors.groups import GroupStatus, Protocol, Stall
 from kproxy.browse.facts import groups
+from kproxy.browse.overviews.topic import GroupLag
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.lexer import quoted
 from kproxy.groups import GroupRow, GroupView
@@ -53,6 +54,7 @@ class GroupsView(OverviewView[GroupRow]):
         TableColumn("rebalances", 10, right=True, drop=2),
         TableColumn("longest", 8, right=True, drop=4),
         TableColumn("commits", 8, right=True, drop=3),
+        TableColumn("lag", 8, right=True, drop=6),
         TableColumn("why it is stalled", 20, grow=5, drop=1),
     )
     orders: ClassVar = (
@@ -69,6 +71,7 @@ class GroupsView(OverviewView[GroupRow]):
     def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "groups")
         self._timeline = Timeline()
+        self._lags: dict[str, GroupLag] = {}
 
     def compose(self) -> ComposeResult:
         """Create the table of groups, the timeline, and the text."""
@@ -78,6 +81,7 @@ class GroupsView(OverviewView[GroupRow]):
 
     def items(self) -> list[GroupRow]:
         """See `OverviewView`."""
+        self._lags = self.session.overviews.topics.group_lags()
         return groups.rows_in_view(self.session, self.session.view)
 
     def omitted_items(self) -> tuple[int, str]:
@@ -100,8 +104,14 @@ class GroupsView(OverviewView[GroupRow]):
             count_cell(item.rebalances),
             [(duration((item.longest_rebalance_ns or 0) // 1000) if item.longest_rebalance_ns else "", "")],
             count_cell(item.commits),
+            self._lag_cell(item),
             _stall_cell(worst) if worst is not None else [],
         ]
+
+    def _lag_cell(self, item: GroupRow) -> Cell:
+        """Return the records that the group has not fetched, as Fetch responses show them."""
+        lag = self._lags.get(item.group)
+        return [] if lag is None else [(f"{lag.lag:,}", "warning" if lag.lag else "dim")]
 
     def update_text(self) -> None:
         """Show the timeline of the group under the cursor, and its stalls."""

@@ -10,12 +10,12 @@ from kproxy.browse.facts.texts import downsample
 from kproxy.browse.overviews import connections
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.lines import FindingLine
+from kproxy.trace.lines import FindingLine, TopicEntry
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.overview import OverviewView, sparkline
 from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
-from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture
+from tests.kproxy.browse.sessions import finding, request, response, session_of, session_of_capture
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import lines_of_story
 from tests.kproxy.transactions.told_transactions import STORY
@@ -112,6 +112,17 @@ async def test_groups_show_the_cause_of_recent_generations() -> None:
         screen_text = text(pilot)
         assert "generation 1" in screen_text
         assert "joined" in screen_text
+
+
+async def test_groups_show_the_lag_that_fetch_responses_show() -> None:
+    heartbeat = request(1, api="Heartbeat", api_key=12, client_id="c", group_id="billing")
+    fetch = request(2, client_id="c")
+    orders = TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9], records=1, lag=1234)
+    session = session_of([heartbeat, response(heartbeat), fetch, response(fetch, topics=[orders])])
+    async with running(session, (160, 40)) as pilot:
+        await press(pilot, "5")
+        [row] = [line.split() for line in text(pilot).splitlines() if "billing" in line]
+        assert row == ["billing", "classic", "unknown", "1,234"]
 
 
 async def test_timeline_links_to_frames() -> None:
