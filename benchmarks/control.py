@@ -110,7 +110,7 @@ def view(ready: Connection, port: int, spool: Path) -> None:
     async def main() -> None:
         proxy = await asyncio.to_thread(find, str(port))
         async with connect(proxy.path) as client:
-            await client.ask("watch", frames=True, backlog=True)
+            await client.request("watch", frames=True, backlog=True)
             ready.send(0)
             with spool.open("wb") as file:
                 async for line in client:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kproxy.client.ask import send_request
 from kproxy.client.connection import BrokerConnection
 from kproxy.client.request import api_of
+from kproxy.client.sending import send_request
 from kproxy.client.versions import fetch_versions, newest_version
 from kproxy.proxy.address import TcpAddress
 

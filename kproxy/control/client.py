@@ -128,7 +128,7 @@ class ControlClient(asyncio.Protocol):
             self._transport.resume_reading()
         self._loop.call_later(_BEAT_S, self._check_silence)
 
-    async def ask(self, do: str, **fields: Any) -> dict[str, Any]:
+    async def request(self, do: str, **fields: Any) -> dict[str, Any]:
         """Send a request and return the reply.
 
         Raises:

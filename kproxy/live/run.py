@@ -165,7 +165,7 @@ async def _relay(
         stack.enter_context(inspector_watch)
         if sample is not None:
             say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
-        upstream.announce(relay, stop.ask if options.stop_with_stdin else None)
+        upstream.announce(relay, stop.request if options.stop_with_stdin else None)
         if options.watch_command is not None and sys.stderr.isatty():
             say(f"watch it with: {options.watch_command}")
         if options.reload is not None:

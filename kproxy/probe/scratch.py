@@ -39,8 +39,8 @@ class ScratchTopic:
     ) -> dict[str, Any]:
         """Append batches, and return the partition in the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
-        response = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
-                                  transactional_id=transactional_id)  # fmt: skip
+        response = await self.request("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
+                                      transactional_id=transactional_id)  # fmt: skip
         return _only_partition(response, "responses", "partition_responses")
 
     async def fetch(
@@ -56,7 +56,7 @@ class ScratchTopic:
         """Read from an offset, and return the partition in the response."""
         partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes,
                      "current_leader_epoch": current_leader_epoch}  # fmt: skip
-        response = await self.ask(
+        response = await self.request(
             "Fetch", 11, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,
             isolation_level=isolation_level, topics=[{"topic": self.name, "partitions": [partition]}],
         )  # fmt: skip
@@ -65,7 +65,7 @@ class ScratchTopic:
     async def offset(self, timestamp: int, at_most: int = 7, current_leader_epoch: int = -1) -> dict[str, Any]:
         """Send ListOffsets for a timestamp, in version `at_most` or below, and return the partition in the response."""
         partition = {"partition_index": 0, "current_leader_epoch": current_leader_epoch, "timestamp": timestamp}
-        response = await self.ask(
+        response = await self.request(
             "ListOffsets", at_most, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
         )
         return _only_partition(response, "topics", "partitions")
@@ -73,13 +73,13 @@ class ScratchTopic:
     async def topic_id(self, version: int = 12) -> str:
         """Return the topic's id, as this version of Metadata returns it."""
         self.target.version("Metadata", version)
-        response = await self.ask("Metadata", version, topics=[{"name": self.name}])
+        response = await self.request("Metadata", version, topics=[{"name": self.name}])
         topic_id: str = response.body["topics"][0]["topic_id"]
         return topic_id
 
-    async def ask(self, api: str, at_most: int, **values: object) -> BrokerResponse:
+    async def request(self, api: str, at_most: int, **values: object) -> BrokerResponse:
         """Send a request to the leader, in the newest version up to `at_most`."""
-        return await self.target.ask(self.connection, api, min(at_most, self.target.version(api)), **values)
+        return await self.target.request(self.connection, api, min(at_most, self.target.version(api)), **values)
 
 
 def batch(*values: bytes, **settings: object) -> bytes:
@@ -106,7 +106,7 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
     async with target.connection() as connection:
         version = min(6, target.version("CreateTopics"))
         topic_request = {"name": name, "num_partitions": 1, "replication_factor": 1}
-        create_response = await target.ask(
+        create_response = await target.request(
             connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic_request]
         )
         if code := create_response.body["topics"][0]["error_code"]:
@@ -133,8 +133,8 @@ async def create_topic(
     """Try to create a topic, and return the error code. A topic that is created nevertheless is deleted."""
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
     version = min(6, target.version("CreateTopics"))
-    response = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
-                                validate_only=validate_only)  # fmt: skip
+    response = await target.request(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
+                                    validate_only=validate_only)  # fmt: skip
     if [topic["name"] for topic in response.body["topics"]] != [name]:
         raise response.failure("the response does not have exactly the topic of the request")
     code: int = response.body["topics"][0]["error_code"]
@@ -156,14 +156,14 @@ async def delete_topic(target: Target, name: str) -> None:
     """Delete a topic by its name."""
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
-        await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
+        await target.request(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
 
 
 async def _find_leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
     """Wait until the partition has a leader, and return the target with the leader's address."""
     deadline = time.monotonic() + _CREATION_TIMEOUT_S
     while True:
-        response = await target.ask(
+        response = await target.request(
             connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}]
         )
         topic_entry = next((entry for entry in response.body["topics"] if entry["name"] == topic), None)
@@ -199,7 +199,7 @@ async def send_when_ready(
     """Repeat a request until the coordinator has loaded: on a new cluster, the first request creates its topic."""
     deadline = time.monotonic() + _CREATION_TIMEOUT_S
     while True:
-        response = await target.ask(connection, api, version, **values)
+        response = await target.request(connection, api, version, **values)
         if response.body["error_code"] not in _LOADING or time.monotonic() > deadline:
             return response
         await asyncio.sleep(_POLL_S)

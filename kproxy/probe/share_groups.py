@@ -42,9 +42,9 @@ class ShareGroupMember:
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
         """Acquire records, waiting for them if necessary, and return the delivery count by offset."""
-        response = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
-                                  max_records=100, batch_size=100,
-                                  topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
+        response = await self.request("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20,
+                                      max_records=100, batch_size=100,
+                                      topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
         expect(response.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
         deliveries: dict[int, int] = {}
@@ -61,7 +61,7 @@ class ShareGroupMember:
 
     async def acknowledge(self, first: int, last: int, acknowledge_type: int) -> int:
         """Acknowledge the records from `first` to `last`, and return the error code of the partition."""
-        response = await self.ask("ShareAcknowledge", topics=self.partition(
+        response = await self.request("ShareAcknowledge", topics=self.partition(
             {"first_offset": first, "last_offset": last, "acknowledge_types": [acknowledge_type]}
         ))  # fmt: skip
         expect(response.body["error_code"], Error.NONE, f"ShareAcknowledge with session epoch {self.epoch}")
@@ -72,13 +72,13 @@ class ShareGroupMember:
     async def end(self) -> None:
         """End the session, which releases the records that are still acquired."""
         self.epoch = END
-        response = await self.ask("ShareAcknowledge")
+        response = await self.request("ShareAcknowledge")
         expect(response.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
 
-    async def ask(self, api: str, **values: object) -> BrokerResponse:
+    async def request(self, api: str, **values: object) -> BrokerResponse:
         """Send a request in the member's share session."""
         session = {"group_id": self.group, "member_id": self.id, "share_session_epoch": self.epoch}
-        return await self.topic.ask(api, _VERSION, **session | values)
+        return await self.topic.request(api, _VERSION, **session | values)
 
     def partition(self, *acknowledged_batches: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the topic with its partition, as ShareFetch and ShareAcknowledge name it."""
@@ -139,7 +139,7 @@ async def joined_members(target: Target, topic: str, members: int = 1) -> AsyncI
             for member in member_ids:
                 await heartbeat(coordinator, connection, group, member, END)
             version = min(2, coordinator.version("DeleteGroups"))
-            await coordinator.ask(connection, "DeleteGroups", version, groups_names=[group])
+            await coordinator.request(connection, "DeleteGroups", version, groups_names=[group])
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:

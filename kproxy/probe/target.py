@@ -117,7 +117,7 @@ class Target:
         chosen_version = self.version(api) if version is None else version
         return ClientRequest(kafka_api, chosen_version, values).frame(connection.next_correlation_id(), self.client_id)
 
-    async def ask(
+    async def request(
         self, connection: BrokerConnection, api: str, version: int | None = None, **values: object
     ) -> BrokerResponse:
         """Send a request and receive its response, which must decode and have the same correlation id."""
@@ -165,7 +165,7 @@ class Target:
         """Check, on another connection, that the broker has survived what a check sent."""
         async with self.connection() as connection:
             try:
-                await self.ask(connection, "ApiVersions", 0)
+                await self.request(connection, "ApiVersions", 0)
             except CheckFailed as error:
                 raise CheckFailed(f"the broker does not survive it: on another connection, {error}") from None
 

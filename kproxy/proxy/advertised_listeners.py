@@ -174,7 +174,7 @@ class AdvertisedListeners:
         if broker.bound is None:
             return None
         if self._options.names is not None:
-            return self._options.names.place(broker.address.node_id, bootstrap.port)
+            return self._options.names.advertised_address(broker.address.node_id, bootstrap.port)
         return self._advertised_host(broker.bound, local_host), broker.bound.port
 
     def _find_or_add_broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
@@ -214,7 +214,7 @@ class AdvertisedListeners:
         upstream = TcpAddress(address.host, address.port)
         template = replace(bootstrap.listener, upstream=upstream)
         if self._options.names is not None:
-            advertised = TcpAddress(*self._options.names.place(address.node_id, bootstrap.port))
+            advertised = TcpAddress(*self._options.names.advertised_address(address.node_id, bootstrap.port))
             self._report(BrokerListening(address.node_id, str(upstream), str(advertised)))
             return BoundListener(template, bootstrap=bootstrap)
         failure = "all ports are taken"

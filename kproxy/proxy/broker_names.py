@@ -28,7 +28,7 @@ class BrokerNames:
         expression = re.escape(prefix) + rf"(0|[1-9]\d{{0,{_MAX_DIGITS - 1}}})" + re.escape(suffix) + r"\.?"
         object.__setattr__(self, "_expression", re.compile(expression, re.ASCII | re.IGNORECASE))
 
-    def place(self, node_id: int, port: int) -> tuple[str, int]:
+    def advertised_address(self, node_id: int, port: int) -> tuple[str, int]:
         """Return the advertised host and port of a broker; `port` is that of the bootstrap listener."""
         return self.pattern.replace(PLACEHOLDER, str(node_id)), self.port or port
 

@@ -52,7 +52,7 @@ class StopRequest(asyncio.Event):
         self.gently = False
         self.at_once = asyncio.Event()
 
-    def ask(self, *, gently: bool = False) -> None:
+    def request(self, *, gently: bool = False) -> None:
         """Request the stop; a second request means to stop at once."""
         if self.is_set():
             self.at_once.set()
@@ -63,7 +63,7 @@ class StopRequest(asyncio.Event):
         """Let Ctrl-C and SIGTERM set this event from now on."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, partial(self.ask, gently=number == signal.SIGTERM))
+            loop.add_signal_handler(number, partial(self.request, gently=number == signal.SIGTERM))
 
     @staticmethod
     def release_signals() -> None:

@@ -262,7 +262,7 @@ def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> No
             client.sendall(frame)
             assert client.recv(65536)
         proxy.wait_for_message("health and metrics on ")
-        address = re.search(r"http://([^:]+):(\d+)", proxy.said[-1])
+        address = re.search(r"http://([^:]+):(\d+)", proxy.printed[-1])
         assert address
         with socket.create_connection((address[1], int(address[2])), timeout=10) as http:
             http.sendall(b"GET /\x1b[2J\xc2\x9b\x7f<script> HTTP/1.1\r\nHost: x\x1b\r\n\r\n")

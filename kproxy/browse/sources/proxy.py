@@ -93,7 +93,7 @@ class ProxySource(Source):
         client.on_listeners = lambda: self._show_listeners(client.greeting)
         client.on_late = self._add_late_response
         client.watch_silence(self._show_silence)
-        await client.ask("watch", frames=True, payloads=True, backlog=not is_same or restarted)
+        await client.request("watch", frames=True, payloads=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
         self._greeting = greeting

@@ -70,7 +70,7 @@ async def _created_acl(target: Target, connection: BrokerConnection, pattern: in
            "host": "192.0.2.1", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip
     creation = {"resource_pattern_type" if key == "pattern_type" else key: value for key, value in acl.items()}
     version = min(_VERSION, target.version("CreateAcls", _VERSION))
-    response = await target.ask(connection, "CreateAcls", version, creations=[creation])
+    response = await target.request(connection, "CreateAcls", version, creations=[creation])
     if len(response.body["results"]) != 1:
         raise response.failure("the response does not have exactly one result")
     code = response.body["results"][0]["error_code"]
@@ -85,7 +85,7 @@ async def _created_acl(target: Target, connection: BrokerConnection, pattern: in
 
 async def _delete_acl(target: Target, connection: BrokerConnection, name: str) -> BrokerResponse:
     version = min(_VERSION, target.version("DeleteAcls", _VERSION))
-    response = await target.ask(connection, "DeleteAcls", version, filters=[_acl_filter(name, _ANY)])
+    response = await target.request(connection, "DeleteAcls", version, filters=[_acl_filter(name, _ANY)])
     expect(response.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
     return response
 
@@ -101,7 +101,7 @@ async def _expect_described(
 
     response = await poll_until(
         target,
-        lambda: target.ask(connection, "DescribeAcls", version, **values),
+        lambda: target.request(connection, "DescribeAcls", version, **values),
         lambda answer: described_acls(answer) == expected,
     )
     expect(response.body["error_code"], Error.NONE, "DescribeAcls")

@@ -20,7 +20,7 @@ async def brokers(target: Target) -> None:
     Clients connect to these addresses for everything that follows.
     """
     async with target.connection() as connection:
-        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
+        response = await target.request(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
         brokers = response.body["brokers"]
         if not brokers:
             raise response.failure("Metadata lists no broker")
@@ -40,7 +40,7 @@ async def unknown_topic(target: Target) -> None:
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(9, target.version("Metadata", 4))
-        response = await target.ask(
+        response = await target.request(
             connection, "Metadata", version, topics=[{"name": name}], allow_auto_topic_creation=False
         )
         [topic] = response.body["topics"] or [{"error_code": -1, "name": None}]
@@ -59,7 +59,7 @@ async def unknown_topic_id(target: Target) -> None:
     async with target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
         topics = [{"topic_id": unknown_id, "name": None}]
-        response = await target.ask(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
+        response = await target.request(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
         if len(response.body["topics"]) != 1:
             raise response.failure("the response does not have exactly the topic of the request")
         expect(response.body["topics"][0]["error_code"], Error.UNKNOWN_TOPIC_ID, "Metadata of an unknown topic id")
@@ -72,7 +72,7 @@ async def no_topics(target: Target) -> None:
     In version 0 it means all topics. Clients that only want the brokers rely on the difference.
     """
     async with target.connection() as connection:
-        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
+        response = await target.request(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
         if response.body["topics"]:
             raise response.failure(f"an empty array of topics returns {len(response.body['topics'])} topics")
 
@@ -84,7 +84,7 @@ async def all_topics(target: Target) -> None:
     Consumers that subscribe to a pattern, and tools that list topics, ask this way.
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
-        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
+        response = await target.request(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
         if topic.name not in {topic["name"] for topic in response.body["topics"]}:
             raise CheckFailed(f"the topic {topic.name} is missing among all topics")
 
@@ -97,9 +97,9 @@ async def topic_id(target: Target) -> None:
     """
     async with scratch_topic(target) as topic, target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
-        response_by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
+        response_by_name = await target.request(connection, "Metadata", version, topics=[{"name": topic.name}])
         expected_id = response_by_name.body["topics"][0]["topic_id"]
-        response_by_id = await target.ask(
+        response_by_id = await target.request(
             connection, "Metadata", version, topics=[{"topic_id": expected_id, "name": None}]
         )
         topics = response_by_id.body["topics"]

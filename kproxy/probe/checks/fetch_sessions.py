@@ -40,8 +40,8 @@ async def unknown_session(target: Target) -> None:
     """
     version = min(_NEWEST_VERSION, target.version("Fetch", _FIRST_VERSION))
     async with target.connection() as connection:
-        response = await target.ask(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
-                                    session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
+        response = await target.request(connection, "Fetch", version, max_wait_ms=0, max_bytes=1000,
+                                        session_id=_UNKNOWN_SESSION, session_epoch=1)  # fmt: skip
         expect(response.body["error_code"], Error.FETCH_SESSION_ID_NOT_FOUND, "Fetch with an unknown session id")
 
 
@@ -70,6 +70,6 @@ async def _begin_session(topic: ScratchTopic) -> int:
 
 
 async def _fetch(topic: ScratchTopic, session_id: int, epoch: int, **values: object) -> BrokerResponse:
-    return await topic.ask("Fetch", _NEWEST_VERSION, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20,
-                           session_id=session_id,
-                           session_epoch=epoch, **values)  # fmt: skip
+    return await topic.request("Fetch", _NEWEST_VERSION, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20,
+                               session_id=session_id,
+                               session_epoch=epoch, **values)  # fmt: skip

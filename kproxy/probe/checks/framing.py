@@ -97,9 +97,9 @@ async def garbage(target: Target) -> None:
     Port scanners and health checks send such bytes to every port.
     """
     async with target.connection() as other_connection:
-        await target.ask(other_connection, "ApiVersions", 0)
+        await target.request(other_connection, "ApiVersions", 0)
         await _check_closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
-        await target.ask(other_connection, "ApiVersions", 0)
+        await target.request(other_connection, "ApiVersions", 0)
 
 
 @check("framing/truncated-request", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
@@ -122,7 +122,7 @@ async def half_close(target: Target) -> None:
     Otherwise, connections whose clients have gone stay open.
     """
     async with target.connection() as connection:
-        await target.ask(connection, "ApiVersions", 0)
+        await target.request(connection, "ApiVersions", 0)
         connection.end()
         await target.expect_close(connection, "the client's FIN")
 

@@ -30,10 +30,10 @@ class _Member:
     generation: int
     instance: str | None
 
-    async def ask(self, api: str, **values: object) -> BrokerResponse:
+    async def request(self, api: str, **values: object) -> BrokerResponse:
         """Send a request about the group."""
         self.target.version(api, _VERSIONS[api])
-        return await self.target.ask(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
+        return await self.target.request(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
 
     async def heartbeat(self, **overrides: object) -> int:
         """Send a heartbeat with some fields overridden, and return the error code."""
@@ -42,7 +42,7 @@ class _Member:
             "member_id": self.id,
             "group_instance_id": self.instance,
         } | overrides
-        code: int = (await self.ask("Heartbeat", **values)).body["error_code"]
+        code: int = (await self.request("Heartbeat", **values)).body["error_code"]
         return code
 
 
@@ -55,7 +55,7 @@ async def illegal_generation(target: Target) -> None:
     async with _stable_group(target) as member:
         code = await member.heartbeat(generation_id=member.generation + 7)
         expect(code, Error.ILLEGAL_GENERATION, "Heartbeat with another generation")
-        sync_response = await member.ask("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
+        sync_response = await member.request("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
         expect(sync_response.body["error_code"], Error.ILLEGAL_GENERATION, "SyncGroup with another generation")
         expect(await member.heartbeat(), Error.NONE, "Heartbeat with the group's generation")
 
@@ -72,8 +72,10 @@ async def fenced_commits(target: Target) -> None:
             (member.generation, "nobody", Error.UNKNOWN_MEMBER_ID),
         ):
             partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
-            response = await member.ask("OffsetCommit", generation_id_or_member_epoch=generation, member_id=member_id,
-                                        topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
+            response = await member.request(
+                "OffsetCommit", generation_id_or_member_epoch=generation, member_id=member_id,
+                topics=[{"name": topic.name, "partitions": [partition]}],
+            )  # fmt: skip
             code = response.body["topics"][0]["partitions"][0]["error_code"]
             expect(code, expected, f"OffsetCommit of generation {generation} by {member_id!r}")
 
@@ -172,15 +174,15 @@ async def _stable_group(target: Target, instance: str | None = None) -> AsyncIte
             coordinator, connection, group, response.body["member_id"], response.body["generation_id"], instance
         )
         assignment = {"member_id": member.id, "assignment": b"all"}
-        sync_response = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
-                                         group_instance_id=instance, assignments=[assignment])  # fmt: skip
+        sync_response = await member.request("SyncGroup", generation_id=member.generation, member_id=member.id,
+                                             group_instance_id=instance, assignments=[assignment])  # fmt: skip
         expect(sync_response.body["error_code"], Error.NONE, "SyncGroup")
         try:
             yield member
         finally:
             leaving_member = {"member_id": "" if instance else member.id, "group_instance_id": instance}
             with suppress(CheckFailed):  # the error of the check is more important
-                await member.ask("LeaveGroup", members=[leaving_member])
+                await member.request("LeaveGroup", members=[leaving_member])
                 await _delete_group(coordinator, connection, group)
 
 
@@ -196,6 +198,6 @@ async def _join_group(
 
 async def _delete_group(target: Target, connection: BrokerConnection, group: str) -> int:
     version = min(1, target.version("DeleteGroups"))
-    response = await target.ask(connection, "DeleteGroups", version, groups_names=[group])
+    response = await target.request(connection, "DeleteGroups", version, groups_names=[group])
     code: int = response.body["results"][0]["error_code"]
     return code

@@ -120,12 +120,12 @@ async def committed_offsets(target: Target) -> None:
     coordinator = await find_coordinator(target, group)
     async with scratch_topic(target) as topic, coordinator.connection() as connection:
         partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
-        response = await coordinator.ask(connection, "OffsetCommit", min(7, coordinator.version("OffsetCommit")),
+        response = await coordinator.request(connection, "OffsetCommit", min(7, coordinator.version("OffsetCommit")),
                                          group_id=group, generation_id_or_member_epoch=-1, member_id="",
                                          retention_time_ms=-1,
                                          topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
         expect(response.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
-        response = await coordinator.ask(connection, "OffsetFetch", min(7, coordinator.version("OffsetFetch")),
+        response = await coordinator.request(connection, "OffsetFetch", min(7, coordinator.version("OffsetFetch")),
                                          group_id=group,
                                          topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
         partitions = {partition["partition_index"]: partition for partition in response.body["topics"][0]["partitions"]}
@@ -133,7 +133,7 @@ async def committed_offsets(target: Target) -> None:
             raise response.failure(f"offset 42 with metadata 'note' is returned as {partitions[0]}")
         if partitions[1]["committed_offset"] != -1 or partitions[1]["error_code"]:
             raise response.failure("a partition without a committed offset does not return -1 without an error")
-        await coordinator.ask(
+        await coordinator.request(
             connection, "DeleteGroups", min(2, coordinator.version("DeleteGroups")), groups_names=[group]
         )
 
@@ -172,14 +172,14 @@ async def consumer_protocol(target: Target) -> None:
         assignment = response.body["assignment"]
         if not assignment or [topic["partitions"] for topic in assignment["topic_partitions"]] != [[0]]:
             raise response.failure(f"the only member is assigned {assignment} instead of partition 0 of its topic")
-        leave_response = await coordinator.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group,
-                                               member_id=member, member_epoch=-1)  # fmt: skip
+        leave_response = await coordinator.request(connection, "ConsumerGroupHeartbeat", version, group_id=group,
+                                                   member_id=member, member_epoch=-1)  # fmt: skip
         expect(leave_response.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
         if leave_response.body["member_epoch"] != -1:
             raise leave_response.failure(
                 f"a member that leaves gets epoch {leave_response.body['member_epoch']} instead of -1"
             )
-        await coordinator.ask(
+        await coordinator.request(
             connection, "DeleteGroups", min(2, coordinator.version("DeleteGroups")), groups_names=[group]
         )
 
@@ -227,7 +227,7 @@ async def _sync_group(
     assignments: list[dict[str, Any]] = [
         {"member_id": member_id, "assignment": data} for member_id, data in member_assignments.items()
     ]
-    response = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
+    response = await target.request(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
                                 generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "SyncGroup")
     return response
@@ -238,7 +238,7 @@ async def _wait_for_rebalance(
 ) -> None:
     """Send heartbeats until one returns REBALANCE_IN_PROGRESS."""
     for _ in range(50):
-        response = await target.ask(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
+        response = await target.request(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
                                     generation_id=generation, member_id=member)  # fmt: skip
         if response.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
             return
@@ -248,6 +248,6 @@ async def _wait_for_rebalance(
 
 
 async def _leave_group(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
-    response = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
+    response = await target.request(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
                                 member_id=member)  # fmt: skip
     expect(response.body["error_code"], Error.NONE, "LeaveGroup")

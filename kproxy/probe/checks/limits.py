@@ -59,7 +59,7 @@ async def unicode_ids(target: Target) -> None:
     group = target.new_name("größe ☃ 𝄞")
     async with target.connection() as connection:
         version = min(4, target.version("DescribeGroups"))
-        response = await target.ask(connection, "DescribeGroups", version, groups=[group])
+        response = await target.request(connection, "DescribeGroups", version, groups=[group])
         group_ids = [group["group_id"] for group in response.body["groups"]]
         if group_ids != [group]:
             raise response.failure(f"the group id {group!r} is returned as {group_ids}")

@@ -96,7 +96,7 @@ async def not_leader(target: Target) -> None:
     Only this error makes clients refresh their metadata.
     """
     async with scratch_topic(target) as topic:
-        response = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
+        response = await topic.request("Metadata", 9, topics=[{"name": topic.name}])
         replicas = response.body["topics"][0]["partitions"][0]["replica_nodes"]
         other_brokers = [broker for broker in response.body["brokers"] if broker["node_id"] not in replicas]
         if not other_brokers:

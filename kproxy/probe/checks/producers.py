@@ -140,7 +140,7 @@ async def transactions(target: Target) -> None:
             open_result = await topic.fetch(isolation_level=1)
             if (stable := open_result["last_stable_offset"]) != 2 * number:
                 raise CheckFailed(f"the last stable offset of an open transaction is {stable} instead of {2 * number}")
-            end_response = await coordinator.ask(connection, "EndTxn", min(3, coordinator.version("EndTxn")),
+            end_response = await coordinator.request(connection, "EndTxn", min(3, coordinator.version("EndTxn")),
                                                  transactional_id=transactional_id, committed=committed,
                                                  **producer)  # fmt: skip
             expect(end_response.body["error_code"], Error.NONE, "EndTxn")
@@ -177,8 +177,8 @@ async def _add_partition(
     }
     for _ in range(_RETRIES):
         version = min(3, target.version("AddPartitionsToTxn"))
-        response = await target.ask(connection, "AddPartitionsToTxn", version, **values,
-                                    v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
+        response = await target.request(connection, "AddPartitionsToTxn", version, **values,
+                                        v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
         code: int = response.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
         if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
             break

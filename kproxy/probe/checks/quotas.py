@@ -36,7 +36,7 @@ async def no_throttle(target: Target) -> None:
             try:
                 async with target.connection() as connection:
                     version = target.version(api.name)
-                    response = await target.ask(connection, api.name, version, **harmless_values(api, version))
+                    response = await target.request(connection, api.name, version, **harmless_values(api, version))
             except (CheckFailed, CheckSkipped):
                 continue  # other checks report this
             if response.body.get("throttle_time_ms"):
@@ -88,7 +88,7 @@ async def produce(target: Target) -> None:
         values = {"acks": -1, "timeout_ms": 10_000,
                   "topic_data": [{"name": topic.name, "partition_data": [{"index": 0, "records": data}]}]}  # fmt: skip
         await _expect_throttled(topic.target, client, "Produce", 9, values)
-        other_response = await topic.ask("Produce", 9, **values)
+        other_response = await topic.request("Produce", 9, **values)
         if other_response.body["throttle_time_ms"]:
             raise other_response.failure("another client id is throttled, too")
 
@@ -120,7 +120,8 @@ async def _expect_throttled(
     async def send_timed() -> tuple[BrokerResponse, float]:
         async with limited_target.connection() as connection:  # brokers do not read from a throttled one
             started_at = time.monotonic()
-            return await limited_target.ask(connection, api, version, **values), 1000 * (time.monotonic() - started_at)
+            response = await limited_target.request(connection, api, version, **values)
+            return response, 1000 * (time.monotonic() - started_at)
 
     response, elapsed_ms = await poll_until(target, send_timed, lambda timed: timed[0].body["throttle_time_ms"] > 0)
     throttle_ms = response.body["throttle_time_ms"]
@@ -153,7 +154,7 @@ async def _alter_quotas(
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in quotas.items()]
     entry = {"entity": [{"entity_type": "client-id", "entity_name": client}], "ops": ops}
     version = min(1, target.version("AlterClientQuotas"))
-    response = await target.ask(connection, "AlterClientQuotas", version, entries=[entry], **values)
+    response = await target.request(connection, "AlterClientQuotas", version, entries=[entry], **values)
     if len(response.body["entries"]) != 1:
         raise response.failure("the response does not have exactly the entry of the request")
     return response
@@ -172,7 +173,7 @@ async def _expect_described(
 
     response = await poll_until(
         target,
-        lambda: target.ask(connection, "DescribeClientQuotas", version, components=[component], strict=True),
+        lambda: target.request(connection, "DescribeClientQuotas", version, components=[component], strict=True),
         lambda answer: described_quotas(answer) == expected,
     )
     expect(response.body["error_code"], Error.NONE, "DescribeClientQuotas")

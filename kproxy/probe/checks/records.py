@@ -120,7 +120,7 @@ async def no_acks(target: Target) -> None:
         partition = {"index": 0, "records": batch(b"unacknowledged")}
         values = {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": topic.name, "partition_data": [partition]}]}
         topic.connection.send(target.frame(topic.connection, "Produce", version, **values))
-        await target.ask(topic.connection, "ApiVersions", 0)  # fails if it gets the response to Produce
+        await target.request(topic.connection, "ApiVersions", 0)  # fails if it gets the response to Produce
         if values_of((await topic.fetch())["records"]) != [b"unacknowledged"]:
             raise CheckFailed("the record is not stored")
 
@@ -133,7 +133,7 @@ async def unknown_topic(target: Target) -> None:
     """
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     async with target.connection() as connection:
-        response = await target.ask(
+        response = await target.request(
             connection, "Fetch", min(11, target.version("Fetch")), max_wait_ms=0, max_bytes=1000,
             topics=[{"topic": target.new_name("missing"), "partitions": [partition]}],
         )  # fmt: skip

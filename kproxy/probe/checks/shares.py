@@ -153,7 +153,7 @@ async def session_epochs(target: Target) -> None:
             (replace(member, id=new_member_id()), 1, Error.SHARE_SESSION_NOT_FOUND),
         ):
             for api in ("ShareFetch", "ShareAcknowledge"):
-                response = await replace(requester, epoch=epoch).ask(api)
+                response = await replace(requester, epoch=epoch).request(api)
                 expect(response.body["error_code"], expected, f"{api} with session epoch {epoch}")
 
 
@@ -165,7 +165,7 @@ async def first_acknowledge(target: Target) -> None:
     """
     async with share_group(target) as [member]:
         member.epoch = BEGIN
-        response = await member.ask("ShareAcknowledge")
+        response = await member.request("ShareAcknowledge")
         expect(response.body["error_code"], Error.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge with session epoch 0")
 
 

@@ -73,7 +73,7 @@ async def produce(target: Target) -> None:
     async with scratch_topic(target) as topic:
         for topic_id, expected in ((await topic.topic_id(), Error.NONE), (_random_id(), Error.UNKNOWN_TOPIC_ID)):
             data = {"topic_id": topic_id, "partition_data": [{"index": 0, "records": batch(b"x")}]}
-            response = await topic.ask("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
+            response = await topic.request("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
             partition = _only_partition(response, topic_id, "partition_responses")
             expect(partition["error_code"], expected, "Produce by topic id")
         if values_of((await topic.fetch())["records"]) != [b"x"]:
@@ -90,8 +90,8 @@ async def delete(target: Target) -> None:
     async with scratch_topic(target) as topic, target.connection() as connection:
         topic_id = await topic.topic_id()
         for requested_id, expected in ((_random_id(), Error.UNKNOWN_TOPIC_ID), (topic_id, Error.NONE)):
-            answer = await target.ask(connection, "DeleteTopics", version, timeout_ms=10_000,
-                                      topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
+            answer = await target.request(connection, "DeleteTopics", version, timeout_ms=10_000,
+                                          topics=[{"name": None, "topic_id": requested_id}])  # fmt: skip
             [response] = answer.body["responses"] or [{"topic_id": None}]
             if response["topic_id"] != requested_id:
                 raise answer.failure("the response does not have the topic id of the request")
@@ -112,7 +112,7 @@ async def recreated_topic(target: Target) -> None:
     async with target.connection() as connection:
         await poll_until(
             target,
-            lambda: target.ask(
+            lambda: target.request(
                 connection, "Metadata", 9, topics=[{"name": old_topic.name}], allow_auto_topic_creation=False
             ),
             lambda answer: bool(answer.body["topics"][0]["error_code"]),
@@ -126,8 +126,8 @@ async def recreated_topic(target: Target) -> None:
 
 async def _fetch(topic: ScratchTopic, topic_id: str) -> BrokerResponse:
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-    return await topic.ask("Fetch", _FETCH, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20,
-                           topics=[{"topic_id": topic_id, "partitions": [partition]}])  # fmt: skip
+    return await topic.request("Fetch", _FETCH, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20,
+                               topics=[{"topic_id": topic_id, "partitions": [partition]}])  # fmt: skip
 
 
 def _only_partition(response: BrokerResponse, topic_id: str, name: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ async def validate_only(target: Target) -> None:
     async with target.connection() as connection:
         code = await create_topic(target, connection, name, 1, 1, validate_only=True)
         expect(code, Error.NONE, "CreateTopics")
-        response = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 4)),
+        response = await target.request(connection, "Metadata", min(9, target.version("Metadata", 4)),
                                     topics=[{"name": name}], allow_auto_topic_creation=False)  # fmt: skip
         if response.body["topics"][0]["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION:
             await delete_topic(target, name)
@@ -73,7 +73,7 @@ async def add_partitions(target: Target) -> None:
     async with scratch_topic(target) as topic, target.connection() as connection:
         for count, expected in ((1, Error.INVALID_PARTITIONS), (3, Error.NONE)):
             topic_request = {"name": topic.name, "count": count, "assignments": None}
-            response = await target.ask(
+            response = await target.request(
                 connection, "CreatePartitions", version, topics=[topic_request], timeout_ms=10_000
             )
             expect(response.body["results"][0]["error_code"], expected, f"CreatePartitions of 1 to {count}")
@@ -88,7 +88,9 @@ async def delete_unknown_topic(target: Target) -> None:
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
-        delete_response = await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
+        delete_response = await target.request(
+            connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000
+        )
         if [response["name"] for response in delete_response.body["responses"]] != [name]:
             raise delete_response.failure("the response does not have exactly the topic of the request")
         code = delete_response.body["responses"][0]["error_code"]

@@ -108,7 +108,7 @@ async def _check_rejected(target: Target, key: int, version: int) -> None:
 async def _send_api_versions(target: Target, version: int) -> BrokerResponse:
     async with target.connection() as connection:
         values = {"client_software_name": "kproxy", "client_software_version": "1"} if version > 2 else {}
-        return await target.ask(connection, "ApiVersions", version, **values)
+        return await target.request(connection, "ApiVersions", version, **values)
 
 
 def _api_name(key: int) -> str:

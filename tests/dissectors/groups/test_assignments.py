@@ -16,7 +16,7 @@ def add_heartbeat(
     story: Story, at: float, client: str, epoch: int, *partitions: int, api: str = SHARE, joins: bool = False
 ) -> None:
     """Add a heartbeat whose response holds the epoch and, if any are given, the member's partitions of a topic."""
-    request = story.ask(at, client, api, generation_id=0 if joins else epoch)
+    request = story.request(at, client, api, generation_id=0 if joins else epoch)
     topics = [TopicEntry("jobs", "T-id", list(partitions))] if partitions else []
     story.answer(request, at + 0.001, generation_id=epoch, topics=topics)
 

@@ -17,9 +17,9 @@ def causes(story: Story, now: float) -> list[str]:
 
 def let_both_join(story: Story, at: float, generation: int, first: str, second: str) -> None:
     """Let one client join; the other learns of it and rejoins, and both get their assignments."""
-    requests = [story.ask(at, first, "JoinGroup")]
+    requests = [story.request(at, first, "JoinGroup")]
     story.say(at + 0.1, second, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
-    requests.append(story.ask(at + 0.2, second, "JoinGroup"))
+    requests.append(story.request(at + 0.2, second, "JoinGroup"))
     for request in requests:
         story.answer(request, at + 0.3, generation_id=generation)
     story.synced(at + 0.4, first, second, generation=generation)

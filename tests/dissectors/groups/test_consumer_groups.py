@@ -49,7 +49,7 @@ def test_member_labels_are_short(client: str, member: str, expected_label: str) 
 def test_coordinator_lookup_and_membership_share_a_lane() -> None:
     story = Story()
     story.say(0, "a", "FindCoordinator", member=None)
-    join_request = story.ask(1, "a", "JoinGroup", member=None)
+    join_request = story.request(1, "a", "JoinGroup", member=None)
     [joining_lane] = story.view(1.5).lanes
     assert (joining_lane.member.label, joining_lane.member.member_id, joining_lane.member.state) == (
         "a",
@@ -84,8 +84,8 @@ def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None
     """When librdkafka restarts, it sends Heartbeat and JoinGroup at the same time, both without a member id."""
     story = Story()
     story.joined(0, "a")
-    heartbeat = story.ask(1, "a", "Heartbeat", member=None, generation_id=1)
-    join = story.ask(1, "a", "JoinGroup", member=None)
+    heartbeat = story.request(1, "a", "Heartbeat", member=None, generation_id=1)
+    join = story.request(1, "a", "JoinGroup", member=None)
     story.answer(heartbeat, 1.1, error="UNKNOWN_MEMBER_ID")
     story.answer(join, 1.2, error="MEMBER_ID_REQUIRED", member_id="a-2")
     old_lane, new_lane = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
@@ -100,7 +100,7 @@ def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None
 def test_member_id_on_two_connections_has_a_single_lane() -> None:
     story = Story()
     story.joined(0, "a")
-    join_request = story.ask(1, "b", "JoinGroup", member=None)
+    join_request = story.request(1, "b", "JoinGroup", member=None)
     story.answer(join_request, 2, member_id="a" + TAIL, generation_id=2)
     [lane] = story.view(3).lanes
     assert [event.kind for event in lane.transitions] == [EventKind.JOIN, EventKind.SYNC, EventKind.JOIN]
@@ -117,9 +117,9 @@ def test_client_that_only_commits_is_not_a_member() -> None:
 def test_rebalances_between_generations_are_counted() -> None:
     story = Story()
     story.joined(0, "a")
-    first_join = story.ask(5, "b", "JoinGroup")
+    first_join = story.request(5, "b", "JoinGroup")
     story.say(6, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
-    second_join = story.ask(6.5, "a", "JoinGroup")
+    second_join = story.request(6.5, "a", "JoinGroup")
     for join_request in (first_join, second_join):
         story.answer(join_request, 6.6, generation_id=2)
     story.synced(6.7, "a", "b", generation=2)
@@ -152,7 +152,7 @@ def test_return_of_a_static_member_does_not_count_as_a_rebalance() -> None:
 def test_requests_of_a_closed_connection_end_unanswered() -> None:
     story = Story()
     story.joined(0, "a")
-    story.ask(1, "a", "OffsetCommit", generation_id=1)
+    story.request(1, "a", "OffsetCommit", generation_id=1)
     story.close_connection(2, "a", by="server")
     [lane] = story.view(3).lanes
     [commit] = lane.recurring
@@ -163,7 +163,7 @@ def test_requests_of_a_closed_connection_end_unanswered() -> None:
 def test_missed_requests_do_not_end_requests_in_flight() -> None:
     story = Story()
     story.joined(0, "a")
-    heartbeat = story.ask(1, "a", "Heartbeat", generation_id=1)
+    heartbeat = story.request(1, "a", "Heartbeat", generation_id=1)
     story.lines.append(make_gap("n-a", "request", at=BEGAN + 2 * SECOND))
     story.answer(heartbeat, 3)
     [lane] = story.view(4).lanes
@@ -234,7 +234,7 @@ def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.Mo
 
 def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:
     story = Story()
-    join_request = story.ask(0, "a", "JoinGroup")
+    join_request = story.request(0, "a", "JoinGroup")
     groups = feed(GroupsOverview(), [*story.lines, make_gap(join_request.connection_id, at=BEGAN + SECOND)])
     view = groups.view(join_request.group_id or "", BEGAN + 2 * SECOND)
     assert view is not None

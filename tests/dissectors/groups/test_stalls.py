@@ -45,7 +45,7 @@ def test_two_addresses_of_one_broker_do_not_count_as_a_move() -> None:
 def test_finding_in_a_frame_of_the_group_is_reported_as_a_stall() -> None:
     story = Story()
     finding_entry = FindingEntry("L003", "field-misplaced", "error", "throttle_time_ms stands last\x1b", hint="first")
-    join_request = story.ask(0, "a", "JoinGroup")
+    join_request = story.request(0, "a", "JoinGroup")
     story.answer(
         join_request, 0.1, generation_id=1, findings=[finding_entry, FindingEntry("K001", "x", "info", "so what")]
     )

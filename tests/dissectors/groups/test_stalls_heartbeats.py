@@ -26,7 +26,7 @@ def test_stall_ends_when_heartbeats_resume() -> None:
 
 def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
     story = two_members()
-    heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
+    heartbeat = story.request(11, "a", "Heartbeat", generation_id=1)
     story.send_heartbeats(11, 20, "b")
     [stall] = story.stalls(20)
     assert (stall.kind, stall.waiting) == (StallKind.UNANSWERED, ("a" + TAIL,))
@@ -40,7 +40,7 @@ def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
 def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> None:
     story = Story()
     story.joined(0, "a")
-    story.ask(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
+    story.request(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
     getattr(story, event)(2, "b")
     story.send_heartbeats(3, 20, "a")
     assert story.stalls(20) == []
@@ -48,7 +48,7 @@ def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> No
 
 def test_missed_lines_excuse_missing_heartbeats() -> None:
     story = two_members()
-    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.request(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
     story.send_heartbeats(11, 40, "b")
     assert story.stalls(40) == []
@@ -63,7 +63,7 @@ def test_missed_lines_of_all_connections_excuse_silence() -> None:
 
 def test_connection_with_a_reused_id_has_ended() -> None:
     story = two_members()
-    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.request(10, "a", "Heartbeat", generation_id=1)
     story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
     story.say(21, "a", "OffsetFetch", member=None)
     story.send_heartbeats(10, 40, "b")

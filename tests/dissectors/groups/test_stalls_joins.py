@@ -23,7 +23,7 @@ def test_stall_of_a_waiting_join_names_the_missing_member_and_the_reason(reason:
     story = two_members(until=10 if reason != "quiet" else 2)
     if reason == "killed":
         story.close_connection(10.2, "b")
-    story.ask(11, "a", "JoinGroup")
+    story.request(11, "a", "JoinGroup")
     if reason == "told":
         story.send_heartbeats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
     at, blamed, waiting = 17, ("b" + TAIL,), ("a" + TAIL,)
@@ -38,7 +38,7 @@ def test_join_waits_for_an_unused_member_id() -> None:
     story = Story()
     story.joined(0, "a")
     story.say(1, "z", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED")
-    story.ask(2, "a", "JoinGroup")
+    story.request(2, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
     assert "the member id that z got 9.0 s earlier" in stall.text
@@ -47,7 +47,7 @@ def test_join_waits_for_an_unused_member_id() -> None:
 
 def test_join_may_wait_without_a_visible_missing_member() -> None:
     story = Story()
-    story.ask(0, "a", "JoinGroup")
+    story.request(0, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert "no member visible here is missing" in stall.text
     assert "group.initial.rebalance.delay.ms" in stall.hint
@@ -55,7 +55,7 @@ def test_join_may_wait_without_a_visible_missing_member() -> None:
 
 def test_join_answered_within_seconds_is_not_a_stall() -> None:
     story = two_members(until=16)
-    join_request = story.ask(10, "c", "JoinGroup")
+    join_request = story.request(10, "c", "JoinGroup")
     assert kinds(story.stalls(14)) == []
     story.answer(join_request, 14, generation_id=2)
     assert kinds(story.stalls(15)) == []
@@ -63,7 +63,7 @@ def test_join_answered_within_seconds_is_not_a_stall() -> None:
 
 def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
     story = two_members()
-    story.ask(10, "c", "JoinGroup")
+    story.request(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
     story.send_heartbeats(13, 20, "a", "b", generation=2)
     [stall] = story.stalls(20)
@@ -73,10 +73,10 @@ def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
 
 def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
     story = Story()
-    leader_join, follower_join = (story.ask(0, client, "JoinGroup") for client in "ab")
+    leader_join, follower_join = (story.request(0, client, "JoinGroup") for client in "ab")
     story.answer(leader_join, 0.1, generation_id=1, size=LEADER)
     story.answer(follower_join, 0.1, generation_id=1)
-    sync_request = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    sync_request = story.request(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
     assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
     assert "it is the leader" in stall.text
@@ -93,7 +93,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
 
 def test_stall_of_a_missing_sync_has_the_code_of_its_rule() -> None:
     story = Story()
-    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
+    story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1)
     story.add_finding(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
     [stall] = story.stalls(61)
     assert (stall.kind, stall.codes, stall.severity) == (StallKind.SYNC_MISSING, ("S013",), "error")
@@ -102,8 +102,8 @@ def test_stall_of_a_missing_sync_has_the_code_of_its_rule() -> None:
 
 def test_sync_waits_for_an_invisible_leader() -> None:
     story = Story()
-    story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
-    sync_request = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    story.answer(story.request(0, "b", "JoinGroup"), 0.1, generation_id=1)
+    sync_request = story.request(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
     assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
     assert "the leader, which is not visible here, has not sent the assignment" in stall.text
@@ -114,8 +114,8 @@ def test_sync_waits_for_an_invisible_leader() -> None:
 
 def test_coordinator_that_withholds_the_assignment_is_blamed() -> None:
     story = Story()
-    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
-    story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
+    story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
+    story.request(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
     [stall] = story.stalls(8)
     assert stall.kind is StallKind.SYNC_WAITS
     assert "has sent the assignment, but the coordinator does not respond" in stall.text
@@ -134,8 +134,8 @@ def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> 
 
 def test_rebalance_whose_end_was_missed_is_over() -> None:
     story = two_members()
-    story.ask(10, "a", "JoinGroup")
-    story.ask(10, "b", "JoinGroup")
+    story.request(10, "a", "JoinGroup")
+    story.request(10, "b", "JoinGroup")
     story.misses(11, None)
     story.send_heartbeats(12, 40, "a", "b", generation=2)
     view = story.view(40)
@@ -145,7 +145,7 @@ def test_rebalance_whose_end_was_missed_is_over() -> None:
 def test_member_that_keeps_joining_is_in_a_join_loop() -> None:
     story = Story()
     for second in range(5):
-        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+        story.answer(story.request(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
         story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
     [stall] = story.stalls(5)
     assert (stall.kind, stall.since, stall.until) == (StallKind.JOIN_LOOP, BEGAN, None)
@@ -162,7 +162,7 @@ def test_member_that_keeps_joining_is_in_a_join_loop() -> None:
 def test_client_with_a_new_member_id_for_each_join_is_in_a_join_loop() -> None:
     story = Story()
     for number in range(5):
-        join_request = story.ask(number, "a", "JoinGroup", member=None)
+        join_request = story.request(number, "a", "JoinGroup", member=None)
         story.answer(join_request, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
     [stall] = story.stalls(4.5)
     assert (stall.kind, stall.waiting) == (StallKind.JOIN_LOOP, ("a-4",))

@@ -50,7 +50,7 @@ def test_member_that_reconnects_is_not_lost() -> None:
     story = two_members()
     story.close_connection(10.2, "b")
     story.send_heartbeats(11, 13, "a")
-    story.ask(13.5, "b", "Heartbeat", generation_id=1)
+    story.request(13.5, "b", "Heartbeat", generation_id=1)
     assert not [stall for stall in story.stalls(13.6) if stall.kind is StallKind.LOST]
 
 
@@ -89,7 +89,7 @@ def test_client_with_a_new_member_id_after_a_refusal_is_not_lost() -> None:
     for error, lost_count in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
         story = two_members()
         story.say(10, "a", "SyncGroup", **({"error": error} if error else {}), generation_id=1)
-        story.answer(story.ask(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
+        story.answer(story.request(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
         for second in range(11, 20):
             story.say(second, "b", "Heartbeat", generation_id=1)
         lost_stalls = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]

@@ -49,7 +49,7 @@ class Story:
         self.group = group
         self._ids = count(1)
 
-    def ask(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
+    def request(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
         """Add a request from member `who`; `member` is its member id, derived from its name by default."""
         line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._member_columns(who, member), **more})
         self.lines.append(line)
@@ -70,11 +70,11 @@ class Story:
     ) -> None:  # fmt: skip
         """Add a request and, a millisecond later, its response, which has generation `response_generation` if given."""
         generation = {} if response_generation is None else {"generation_id": response_generation}
-        self.answer(self.ask(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
+        self.answer(self.request(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
     def joined(self, at: float, *members: str, generation: int = 1) -> None:
         """Let all members join, the first as the leader, and receive their assignments."""
-        joins = [self.ask(at, member, "JoinGroup") for member in members]
+        joins = [self.request(at, member, "JoinGroup") for member in members]
         for position, join in enumerate(joins):
             self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
         self.synced(at + 0.002, *members, generation=generation)
@@ -82,7 +82,7 @@ class Story:
     def synced(self, at: float, *members: str, generation: int = 1) -> None:
         """Let all members send SyncGroup, the first as the leader, and receive their assignments."""
         syncs = [
-            self.ask(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
+            self.request(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
             for position, member in enumerate(members)
         ]
         for sync in syncs:

@@ -42,9 +42,9 @@ def healthy_group(story: Story) -> None:
 @case(40)
 def member_ignores_the_rebalance(story: Story) -> None:
     start_two_members(story)
-    waiting_join = story.ask(11, "a", "JoinGroup")
+    waiting_join = story.request(11, "a", "JoinGroup")
     story.send_heartbeats(11.5, 30, "b", error="REBALANCE_IN_PROGRESS")
-    late_join = story.ask(30, "b", "JoinGroup")
+    late_join = story.request(30, "b", "JoinGroup")
     for join in (waiting_join, late_join):
         story.answer(join, 30.1, generation_id=2)
     story.synced(30.2, "a", "b", generation=2)
@@ -54,28 +54,28 @@ def member_ignores_the_rebalance(story: Story) -> None:
 @case(17)
 def member_is_silent_during_a_join(story: Story) -> None:
     start_two_members(story)
-    story.ask(11, "a", "JoinGroup")
+    story.request(11, "a", "JoinGroup")
 
 
 @case(30)
 def member_is_killed_during_a_join(story: Story) -> None:
     start_two_members(story)
     story.close_connection(10.2, "b")
-    story.answer(story.ask(11, "a", "JoinGroup"), 21, generation_id=2)
+    story.answer(story.request(11, "a", "JoinGroup"), 21, generation_id=2)
     story.synced(21.1, "a", generation=2)
     story.send_heartbeats(22, 30, "a", generation=2)
 
 
 @case(10)
 def first_member_joins(story: Story) -> None:
-    story.ask(0, "a", "JoinGroup")
+    story.request(0, "a", "JoinGroup")
 
 
 @case(16)
 def join_is_answered_soon(story: Story) -> None:
     start_two_members(story, 10)
-    first_join = story.ask(10, "c", "JoinGroup")
-    other_joins = [story.ask(11, member, "JoinGroup") for member in "ab"]
+    first_join = story.request(10, "c", "JoinGroup")
+    other_joins = [story.request(11, member, "JoinGroup") for member in "ab"]
     for join in (first_join, *other_joins):
         story.answer(join, 14.9, generation_id=2)
     story.synced(15, "a", "b", "c", generation=2)
@@ -84,17 +84,17 @@ def join_is_answered_soon(story: Story) -> None:
 @case(20)
 def member_is_left_out(story: Story) -> None:
     start_two_members(story)
-    story.ask(10, "c", "JoinGroup")
+    story.request(10, "c", "JoinGroup")
     story.joined(12, "a", "b", generation=2)
     story.send_heartbeats(13, 20, "a", "b", generation=2)
 
 
 @case(16)
 def leader_does_not_sync(story: Story) -> None:
-    a, b = (story.ask(0, member, "JoinGroup") for member in "ab")
+    a, b = (story.request(0, member, "JoinGroup") for member in "ab")
     story.answer(a, 0.1, generation_id=1, size=LEADER)
     story.answer(b, 0.1, generation_id=1)
-    sync = story.ask(0.2, "b", "SyncGroup", generation_id=1)
+    sync = story.request(0.2, "b", "SyncGroup", generation_id=1)
     story.synced(12, "a")
     story.answer(sync, 12.002)
     story.send_heartbeats(13, 16, "a", "b")
@@ -102,19 +102,19 @@ def leader_does_not_sync(story: Story) -> None:
 
 @case(61)
 def member_does_not_sync(story: Story) -> None:
-    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1)
+    story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1)
 
 
 @case(21)
 def leader_is_not_seen(story: Story) -> None:
-    story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
-    story.answer(story.ask(0.2, "b", "SyncGroup", generation_id=1), 20)
+    story.answer(story.request(0, "b", "JoinGroup"), 0.1, generation_id=1)
+    story.answer(story.request(0.2, "b", "SyncGroup", generation_id=1), 20)
 
 
 @case(8)
 def coordinator_keeps_the_assignment(story: Story) -> None:
-    story.answer(story.ask(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
-    story.ask(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
+    story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
+    story.request(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
 
 
 @case(22)
@@ -135,7 +135,7 @@ def heartbeats_stop_and_come_back(story: Story) -> None:
 @case(30)
 def heartbeat_is_answered_late(story: Story) -> None:
     start_two_members(story)
-    heartbeat = story.ask(11, "a", "Heartbeat", generation_id=1)
+    heartbeat = story.request(11, "a", "Heartbeat", generation_id=1)
     story.send_heartbeats(11, 21, "b")
     story.answer(heartbeat, 21)
     story.send_heartbeats(22, 30, "a", "b")
@@ -144,7 +144,7 @@ def heartbeat_is_answered_late(story: Story) -> None:
 @case(40)
 def bytes_are_missing(story: Story) -> None:
     start_two_members(story)
-    story.ask(10, "a", "Heartbeat", generation_id=1)
+    story.request(10, "a", "Heartbeat", generation_id=1)
     story.misses(11, "a")
     story.send_heartbeats(11, 40, "b")
 
@@ -177,7 +177,7 @@ def member_leaves(story: Story) -> None:
 @case(8)
 def member_joins_endlessly(story: Story) -> None:
     for second in range(5):
-        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+        story.answer(story.request(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
         story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
     story.joined(6, "a", generation=6)
 
@@ -185,7 +185,7 @@ def member_joins_endlessly(story: Story) -> None:
 @case(6)
 def three_joins_are_not_endless(story: Story) -> None:
     for second in range(3):
-        story.answer(story.ask(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
+        story.answer(story.request(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
     story.synced(4, "a", generation=3)
 
 

@@ -52,7 +52,7 @@ class RunningBroker:
         print(command, file=self.process.stdin, flush=True)
         return self.read_stderr_line().rstrip("\n")
 
-    def ask(self, api: str, version: int, body: dict[str, Any], broker: int = 0) -> Any:
+    def request(self, api: str, version: int, body: dict[str, Any], broker: int = 0) -> Any:
         """Send a request; return the body of the response."""
         api_info = schemas.api_by_name(api)
         assert api_info is not None
@@ -87,7 +87,7 @@ def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Pa
     with running_broker(tmp_path, "--topic", "orders:3", "--kafka", "2.8") as kproxy:
         [port] = kproxy.ports
         assert (kproxy.release, kproxy.servers) == ("2.8", [f"localhost:{port}"])
-        metadata = kproxy.ask("Metadata", 9, {"topics": [{"name": "orders"}]})
+        metadata = kproxy.request("Metadata", 9, {"topics": [{"name": "orders"}]})
         out, err = kproxy.end()
         assert kproxy.process.returncode == 0
     assert [(broker["host"], broker["port"]) for broker in metadata["brokers"]] == [("localhost", port)]
@@ -99,7 +99,7 @@ def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Pa
 
 def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
     def leader(broker_index: int) -> int:
-        [topic] = kproxy.ask("Metadata", 9, {"topics": [{"name": "t"}]}, broker_index)["topics"]
+        [topic] = kproxy.request("Metadata", 9, {"topics": [{"name": "t"}]}, broker_index)["topics"]
         [partition] = topic["partitions"]
         return int(partition["leader_id"])
 
@@ -138,12 +138,12 @@ def test_stop_and_start_are_idempotent_and_all_brokers_can_be_down(tmp_path: Pat
         assert [kproxy.enter("start 1"), kproxy.enter("start 1")] == ["broker 1 is up"] * 2
         assert [kproxy.enter("stop 1"), kproxy.enter("stop 2")] == ["broker 1 is down", "broker 2 is down"]
         assert kproxy.enter("start 1") == "broker 1 is up"
-        assert kproxy.ask("Metadata", 9, {"topics": []})["controller_id"] == 1
+        assert kproxy.request("Metadata", 9, {"topics": []})["controller_id"] == 1
 
 
 def produce(kproxy: RunningBroker, partition: int, records: bytes) -> dict[str, Any]:
     """Produce records to a partition of topic t; return the response for that partition."""
-    response_body = kproxy.ask(
+    response_body = kproxy.request(
         "Produce", 9,
         {"acks": -1, "timeout_ms": 1000, "topic_data": [
             {"name": "t", "partition_data": [{"index": partition, "records": records}]}
@@ -161,8 +161,8 @@ def test_data_directory_survives_a_restart(tmp_path: Path) -> None:
         assert produce(kproxy, 1, data)["error_code"] == 0
         kproxy.end()
     with running_broker(tmp_path, *options) as kproxy:
-        [topic] = kproxy.ask("Metadata", 9, {"topics": None})["topics"]
-        [response] = kproxy.ask(
+        [topic] = kproxy.request("Metadata", 9, {"topics": None})["topics"]
+        [response] = kproxy.request(
             "Fetch", 11,
             {"replica_id": -1, "max_bytes": 1 << 20, "topics": [
                 {"topic": "t", "partitions": [{"partition": 1, "fetch_offset": 0, "partition_max_bytes": 1 << 20}]}

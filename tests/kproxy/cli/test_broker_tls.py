@@ -49,7 +49,7 @@ class Client:
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._socket = sock
 
-    def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
+    def request(self, api: str, version: int, body: dict[str, Any]) -> Any:
         """Send a request; return the body of the response."""
         api_info = schemas.api_by_name(api)
         assert api_info is not None
@@ -69,9 +69,9 @@ class Client:
 
     def log_in(self, user: str, password: str) -> int:
         """Log in with PLAIN; return the error code."""
-        assert self.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
+        assert self.request("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
         token = f"\0{user}\0{password}".encode()
-        return int(self.ask("SaslAuthenticate", 2, {"auth_bytes": token})["error_code"])
+        return int(self.request("SaslAuthenticate", 2, {"auth_bytes": token})["error_code"])
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> Non
         [port] = kproxy.ports
         with connect(kproxy, client_context(ca)) as client:
             assert client.log_in("alice", "sesame") == 0
-            [broker] = client.ask("Metadata", 9, {"topics": []})["brokers"]
+            [broker] = client.request("Metadata", 9, {"topics": []})["brokers"]
             assert (broker["host"], broker["port"]) == ("localhost", port)
         with connect(kproxy, client_context(ca)) as client:
             assert client.log_in("alice", "wrong-sesame") == 58
@@ -120,10 +120,10 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
             messages = [kproxy.read_stderr_line() for _ in range(6)]  # the list of commands comes first
             assert "restart kproxy to change --detail, --fsync" in messages[1]
             assert sum(line.startswith("listening on ") for line in messages) == 4
-            early_client.ask("ApiVersions", 0, {})
+            early_client.request("ApiVersions", 0, {})
             for node in (0, 1):
                 with connect(kproxy, client_context(renewed_files), node) as client:
-                    client.ask("ApiVersions", 0, {})
+                    client.request("ApiVersions", 0, {})
         config_file.write_text("upstream-tls = true")
         kproxy.process.send_signal(signal.SIGHUP)
         assert "--upstream-tls cannot be used with the built-in broker" in kproxy.read_stderr_line()
@@ -144,11 +144,11 @@ def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Pa
             tls = client_context(ca)
             tls.load_cert_chain(certificate, key)
             with connect(kproxy, tls) as client:
-                [topic] = client.ask("Metadata", 9, {"topics": [{"name": "orders"}]})["topics"]
+                [topic] = client.request("Metadata", 9, {"topics": [{"name": "orders"}]})["topics"]
                 codes.append(topic["error_code"])
         assert codes == [0, FORBIDDEN]
         with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca)) as client:
-            client.ask("Metadata", 9, {"topics": []})
+            client.request("Metadata", 9, {"topics": []})
         kproxy.end()
     lines = read_trace(tmp_path / "kproxy-trace")
     findings = [(line["code"], str(line["message"])) for line in lines if line["kind"] == "finding"]
@@ -188,20 +188,20 @@ def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
     with running_broker(tmp_path, "--brokers", 3, *tls_options(ca)) as kproxy:
         for node in range(3):
             with connect(kproxy, client_context(ca), node) as client:
-                brokers = client.ask("Metadata", 9, {"topics": []})["brokers"]
+                brokers = client.request("Metadata", 9, {"topics": []})["brokers"]
                 assert [(broker["host"], broker["port"]) for broker in brokers] == [
                     ("localhost", port) for port in kproxy.ports
                 ]
         assert "commands: " in kproxy.read_stderr_line()
         assert kproxy.enter("stop 2") == "broker 2 is down"
         with pytest.raises((ssl.SSLError, ConnectionError)), connect(kproxy, client_context(ca), 1) as client:
-            client.ask("Metadata", 9, {"topics": []})
+            client.request("Metadata", 9, {"topics": []})
         assert kproxy.read_stderr_line().startswith(
             f"kproxy: upstream localhost:{kproxy.ports[1]} is unreachable: connection refused"
         )
         assert kproxy.enter("start 2") == "broker 2 is up"
         with connect(kproxy, client_context(ca), 1) as client:
-            assert len(client.ask("Metadata", 9, {"topics": []})["brokers"]) == 3
+            assert len(client.request("Metadata", 9, {"topics": []})["brokers"]) == 3
         kproxy.end()
     open_lines = [line for line in read_trace(tmp_path / "kproxy-trace") if line["kind"] == "open"]
     assert [line["server"] for line in open_lines] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]

@@ -50,7 +50,7 @@ def limit_descriptors(proxy: Proxy, descriptor_count: int | None) -> None:
     resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptor_count or hard_limit, hard_limit))
 
 
-def ask(client: socket.socket, frame: bytes = REQUEST) -> bytes:
+def response_to(client: socket.socket, frame: bytes = REQUEST) -> bytes:
     client.sendall(frame)
     return read_frame(client)
 
@@ -69,7 +69,7 @@ def advertised_ports(client: socket.socket, broker: Broker, *ports: int) -> list
     """Return the ports that the client receives if the broker lists brokers with these ports."""
     brokers = [{"node_id": number, "host": "127.0.0.1", "port": port} for number, port in enumerate(ports, 1)]
     broker.answer = response("Metadata", 9, {"brokers": brokers}, correlation_id=7)
-    brokers_in_response = read_response(ask(client, METADATA_REQUEST), 3, 9).body["brokers"]
+    brokers_in_response = read_response(response_to(client, METADATA_REQUEST), 3, 9).body["brokers"]
     broker.answer = ANSWER
     return [entry["port"] for entry in brokers_in_response]
 
@@ -91,13 +91,13 @@ def test_descriptors_are_reserved_for_everything_but_clients(
             return stack.enter_context(tls_context.wrap_socket(plain, server_hostname="localhost")) if tls else plain
 
         first = connect()
-        assert ask(first) == ANSWER
+        assert response_to(first) == ANSWER
         limit_descriptors(proxy, 120)
         clients = [first]
         late_answers: list[bytes] = []
 
         def wait_for_an_answer() -> None:
-            late_answers.append(ask(connect()))
+            late_answers.append(response_to(connect()))
 
         with ExitStack() as guard:
             thread = threading.Thread(target=wait_for_an_answer)
@@ -110,7 +110,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
             assert str(http.health()[1]["status"]).startswith("cannot accept connections")
             thread.start()
             # The reserve still allows a listener for a broker and another inspector.
-            assert ask(first) == ANSWER
+            assert response_to(first) == ANSWER
             [port] = advertised_ports(first, broker, other.port)
             assert port != other.port
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
             for client in clients[1:]:
                 client.close()
         assert late_answers == [ANSWER]
-        assert ask(connect(port)) == ANSWER
+        assert response_to(connect(port)) == ANSWER
         until(lambda: http.health()[0] == 200)
         other.stop()
         _, err = proxy.end()
@@ -128,7 +128,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
 
 def test_proxy_recovers_after_running_out_of_descriptors(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
-        assert ask(first) == ANSWER
+        assert response_to(first) == ANSWER
         limit_descriptors(proxy, 3)
         with proxy.connect() as waiting, socket.create_connection(("127.0.0.1", http.port), timeout=20) as probe:
             waiting.sendall(REQUEST)
@@ -137,7 +137,7 @@ def test_proxy_recovers_after_running_out_of_descriptors(tmp_path: Path, broker:
             assert advertised_ports(first, broker, other.port) == [other.port]  # no listener could be opened
             os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
             proxy.wait_for_message("it could not be started: too many open files")
-            assert ask(first) == ANSWER
+            assert response_to(first) == ANSWER
             limit_descriptors(proxy, None)
             assert read_frame(waiting) == ANSWER
             with probe.makefile("rb") as stream:

@@ -30,11 +30,11 @@ class ServingProxy:
         self.proxy = proxy
         assert proxy.process.stderr is not None
         for line in proxy.process.stderr:
-            proxy.said.append(line)
+            proxy.printed.append(line)
             if line.startswith("health and metrics on http://"):
                 self.port = int(line.rpartition(":")[2])
                 return
-        raise AssertionError("".join(proxy.said))
+        raise AssertionError("".join(proxy.printed))
 
     def get(self, path: str) -> tuple[int, str]:
         client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -89,7 +89,7 @@ def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broke
         thread = threading.Thread(target=scrape)
         thread.start()
         for _ in range(30):
-            served.proxy.ask(20)
+            served.proxy.send_requests(20)
         until(lambda: served.metrics().get(frames) == 600)
         stopped.set()
         thread.join()
@@ -130,7 +130,7 @@ def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker
                 connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
         with ThreadPoolExecutor(40) as threads:
             scrapes = [threads.submit(served.metrics) for _ in range(200)]
-            served.proxy.ask(50)
+            served.proxy.send_requests(50)
             assert all(scrape.result() for scrape in scrapes)
         for connection in slow_connections:
             connection.close()
@@ -155,7 +155,7 @@ def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker:
             os.kill(process, signal.SIGKILL)
         until(lambda: served.health()[1]["inspector"] == "stopped")  # although nothing is relayed
         assert served.health()[0] == 200
-        served.proxy.ask(3)
+        served.proxy.send_requests(3)
         until(lambda: served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 3 * len(REQUEST))
         metrics = served.metrics()
         assert metrics["kproxy_inspector_up", ()] == 0
@@ -166,14 +166,14 @@ def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker:
 def test_restarted_inspector_counts_from_0(tmp_path: Path, broker: Broker) -> None:
     frames = ("kproxy_frames_total", ("ApiVersions", "response"))
     with serving(tmp_path, broker.port) as served:
-        served.proxy.ask(5)
+        served.proxy.send_requests(5)
         until(lambda: served.metrics().get(frames) == 5)
         [spawner] = children(served.proxy.process.pid)
         [inspector] = children(spawner)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: served.metrics()["kproxy_inspector_restarts_total", ()] == 1)
         assert served.health()[1]["inspector"] == "running"
-        served.proxy.ask(3)
+        served.proxy.send_requests(3)
         until(lambda: served.metrics().get(frames) == 3)
         assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(REQUEST)
 
@@ -222,7 +222,7 @@ def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, b
         assert body.startswith("/metrics needs the extra 'metrics' of kproxy")
         assert body.count("\n") == 1
         assert served.health()[0] == 200
-        served.proxy.ask()
+        served.proxy.send_requests()
         _, err = served.proxy.end()
         assert served.proxy.process.returncode == 0
     [warning] = [line for line in err.splitlines() if line.startswith("kproxy: ")]
@@ -269,7 +269,7 @@ def test_notifies_the_service_manager_of_every_step(tmp_path: Path, broker: Brok
             ) as proxy:
                 ready_message = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
                 assert manager.recv(4096).decode() == ready_message
-                proxy.ask()  # clients are served once the manager is notified
+                proxy.send_requests()  # clients are served once the manager is notified
                 config_file.write_text("listen = ['127.0.0.1:0'\n")  # invalid TOML: the relay keeps its configuration
                 proxy.process.send_signal(signal.SIGHUP)
                 reloading = manager.recv(4096).decode().split("\n")

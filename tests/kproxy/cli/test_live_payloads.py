@@ -102,13 +102,13 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
 
                 until(is_decoded)
                 proxy.wait_for_message("health and metrics on http://")
-                [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.said))
+                [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.printed))
                 with RawViewer(control) as viewer:
                     assert viewer.read_line()["payloads"]
-                    viewer.ask(do="watch", payloads=True, frames=True)
+                    viewer.send_requests(do="watch", payloads=True, frames=True)
                     exchange(produce("cards", b"planted"))
                     watched = next(line for line in iter(viewer.read_line, {}) if "cards" in str(line))
-                    control_output = json.dumps(viewer.ask(do="connections"))
+                    control_output = json.dumps(viewer.send_requests(do="connections"))
                     viewer.send(do="watch", backlog=True, payloads=True, frames=True)
                     control_output += str(viewer.read_line())
                     control_output += str(next(line for line in iter(viewer.read_line, {}) if "cards" in str(line)))
@@ -134,7 +134,7 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
     assert {value["problem"] for value in record_values(lines)[-len(hanging_frames) :]} == {
         "its schema is not fetched yet"
     }
-    assert b"planted" not in (out + control_output + "".join(proxy.said)).encode() + b"".join(
+    assert b"planted" not in (out + control_output + "".join(proxy.printed)).encode() + b"".join(
         file.read_bytes() for file in trace_files(trace)
     )
 

@@ -54,7 +54,7 @@ def test_full_disk_is_reported_everywhere(tmp_path: Path, broker: Broker, option
     with serving(tmp_path, broker.port, "--trace", "t", *options) as served:
         assert trace_health(served) == (200, "written", 0)
         limit_file_size(served.proxy, 0)
-        served.proxy.ask(3)
+        served.proxy.send_requests(3)
         served.proxy.wait_for_message("trace stopped: t: File too large; traffic is still relayed")
         until(lambda: trace_health(served) == (200, "not written: File too large", 8))
         until(
@@ -75,7 +75,7 @@ def test_full_disk_is_reported_everywhere(tmp_path: Path, broker: Broker, option
 def test_trace_resumes_once_the_disk_has_space_but_is_incomplete(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port, "--trace", "t", program=("-c", FAST_RETRY)) as served:
         limit_file_size(served.proxy, 0)
-        served.proxy.ask()
+        served.proxy.send_requests()
         served.proxy.wait_for_message("trace stopped")
         until(lambda: trace_health(served)[2] == 4)
         limit_file_size(served.proxy, UNLIMITED)
@@ -91,14 +91,14 @@ def test_trace_resumes_once_the_disk_has_space_but_is_incomplete(tmp_path: Path,
 def test_removed_directory_is_recreated_and_reported(tmp_path: Path, broker: Broker) -> None:
     directory = tmp_path / "t"
     with serving(tmp_path, broker.port, "--trace", "t") as served:
-        served.proxy.ask()
+        served.proxy.send_requests()
         until(lambda: len(read_trace(directory)) == 4)
         shutil.rmtree(directory)
         served.proxy.wait_for_message("was deleted: 4 lines are lost; the trace continues in t, in a new file")
         until(lambda: trace_metrics(served).get("kproxy_gap_frames_total") == 4)
         assert trace_metrics(served)["kproxy_trace_writing"] == 1
         assert trace_health(served) == (200, "written", 4)
-        served.proxy.ask()
+        served.proxy.send_requests()
         _, err = served.proxy.end()
     assert served.proxy.process.returncode == 4
     assert (gaps(directory), len(read_trace(directory))) == ([4], 5)
@@ -111,11 +111,11 @@ def test_inspector_restarts_without_its_directory(tmp_path: Path, broker: Broker
     with serving(tmp_path, broker.port, "--trace", "t") as served:
         directory.rmdir()
         directory.write_text("")
-        served.proxy.ask()
+        served.proxy.send_requests()
         until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 4))
         os.kill(*inspectors(served.proxy.process.pid), signal.SIGKILL)
         served.proxy.wait_for_message("the inspector runs again")
-        served.proxy.ask()
+        served.proxy.send_requests()
         until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 9))  # including a gap line
         directory.unlink()
         _, err = served.proxy.end()
@@ -126,11 +126,11 @@ def test_inspector_restarts_without_its_directory(tmp_path: Path, broker: Broker
 
 def test_moved_directory_loses_no_lines_and_summary_names_both_directories(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port, "--trace", "t") as served:
-        served.proxy.ask()
+        served.proxy.send_requests()
         until(lambda: len(read_trace(tmp_path / "t")) == 4)
         (tmp_path / "t").rename(tmp_path / "moved")
         served.proxy.wait_for_message("the trace continues in t")
-        served.proxy.ask()
+        served.proxy.send_requests()
         _, err = served.proxy.end()
     assert served.proxy.process.returncode == 0, err
     assert [len(read_trace(tmp_path / name)) for name in ("moved", "t")] == [4, 4]
@@ -139,6 +139,6 @@ def test_moved_directory_loses_no_lines_and_summary_names_both_directories(tmp_p
 
 def test_no_trace_omits_trace_health_and_metrics(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port, "--no-trace") as served:
-        served.proxy.ask()
+        served.proxy.send_requests()
         assert trace_health(served) == (200, None, None)
         assert not {name for name, _ in served.metrics() if name.startswith("kproxy_trace")}

@@ -63,29 +63,29 @@ class Proxy:
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.port = 0
 
     def wait_until_listening(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said.append(line)
+            self.printed.append(line)
             if match := re.match(r"listening on 127\.0\.0\.1:(\d+) -> ", line):
                 self.port = int(match[1])
                 return
-        raise AssertionError("".join(self.said))
+        raise AssertionError("".join(self.printed))
 
     def wait_for_message(self, text: str) -> None:
         assert self.process.stderr is not None
-        while text not in "".join(self.said):
+        while text not in "".join(self.printed):
             line = self.process.stderr.readline()
-            assert line, "".join(self.said)
-            self.said.append(line)
+            assert line, "".join(self.printed)
+            self.printed.append(line)
 
     def connect(self, source: str = "") -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10, source_address=(source, 0))
 
-    def ask(self, times: int = 1) -> None:
+    def send_requests(self, times: int = 1) -> None:
         with self.connect() as client:
             for _ in range(times):
                 client.sendall(REQUEST)
@@ -100,7 +100,7 @@ class Proxy:
         """Send a signal; return all of standard output and standard error."""
         self.process.send_signal(signal_number)
         out, err = self.process.communicate(timeout=20)
-        return out, "".join(self.said) + err
+        return out, "".join(self.printed) + err
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def until(condition: object, seconds: float = 10) -> None:
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, signal_number: int) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
-        proxy.ask(3)
+        proxy.send_requests(3)
         out, err = proxy.end(signal_number)
         assert proxy.process.returncode == 0
     kinds = [line["kind"] for line in read_trace(tmp_path / "kproxy-trace")]
@@ -174,7 +174,7 @@ def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, signal
 
 def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
-        proxy.ask(5)
+        proxy.send_requests(5)
         until(lambda: len(read_trace(tmp_path / "kproxy-trace")) >= 11)
         proxy.process.send_signal(signal.SIGKILL)
         until(lambda: are_complete(tmp_path / "kproxy-trace"))
@@ -185,7 +185,7 @@ def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path:
 
 def test_json_on_standard_output_equals_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--json", "--detail", "full") as proxy:
-        proxy.ask()
+        proxy.send_requests()
         out, _ = proxy.end()
     assert [json.loads(line) for line in out.splitlines()] == read_trace(tmp_path / "kproxy-trace")
     assert json.loads(out.splitlines()[2])["body"]["api_keys"][0]["max_version"] == 4
@@ -193,7 +193,7 @@ def test_json_on_standard_output_equals_the_trace(tmp_path: Path, broker: Broker
 
 def test_verbose_fields_are_shown_but_are_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-v") as proxy:
-        proxy.ask()
+        proxy.send_requests()
         out, _ = proxy.end()
     assert "max_version: 4" in out
     assert all("body" not in line for line in read_trace(tmp_path / "kproxy-trace"))
@@ -201,7 +201,7 @@ def test_verbose_fields_are_shown_but_are_not_in_a_summary_trace(tmp_path: Path,
 
 def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-f", "kind=response") as proxy:
-        proxy.ask(2)
+        proxy.send_requests(2)
         out, _ = proxy.end()
     assert len(out.splitlines()) == 2
     assert len(read_trace(tmp_path / "kproxy-trace")) == 6
@@ -256,7 +256,7 @@ def test_bug_in_one_frame_stops_neither_the_trace_nor_the_inspector(tmp_path: Pa
     program = ["-c", BUGGY.format(BUGS[bug])]
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", program=program) as proxy:
         for _ in range(3):
-            proxy.ask()
+            proxy.send_requests()
         out, err = proxy.end()
         assert proxy.process.returncode == 0, err
     lines = read_trace(tmp_path / "kproxy-trace")
@@ -296,7 +296,7 @@ def test_missing_request_is_reported_while_there_is_no_traffic(tmp_path: Path) -
 
 def test_no_trace_writes_no_files(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--no-trace", "-q") as proxy:
-        proxy.ask()
+        proxy.send_requests()
         out, _ = proxy.end()
     assert out == ""
     assert list(tmp_path.iterdir()) == []
@@ -307,7 +307,7 @@ def test_closed_standard_output_does_not_stop_the_trace(tmp_path: Path, broker: 
         assert proxy.process.stdout is not None
         proxy.process.stdout.close()
         for _ in range(3):
-            proxy.ask()
+            proxy.send_requests()
         until(lambda: len(read_trace(tmp_path / "kproxy-trace")) == 12)
         proxy.process.send_signal(signal.SIGINT)
         assert proxy.process.wait(20) == 0
@@ -381,7 +381,7 @@ def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, b
             client.connect(str(tmp_path / "k.sock"))
             client.sendall(REQUEST)
             assert client.recv(65536) == ANSWER
-        proxy.ask()
+        proxy.send_requests()
         proxy.end()
     lines = read_trace(tmp_path / "kproxy-trace")
     assert len({line["connection_id"] for line in lines}) == 2
@@ -390,7 +390,7 @@ def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, b
 
 def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
-        proxy.ask(2)
+        proxy.send_requests(2)
         proxy.end()
     assert are_complete(tmp_path / "kproxy-trace", ".zst")
     command = [sys.executable, "-m", "kproxy", "dissect", "--json", *trace_files(tmp_path / "kproxy-trace")]
@@ -402,7 +402,7 @@ def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -
     config_file = tmp_path / "kproxy.toml"
     config_file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')
     with running(tmp_path, "--config-file", str(config_file), listen=()) as proxy:
-        proxy.ask()
+        proxy.send_requests()
         with socket.create_server(("127.0.0.1", 0)) as free_port_socket:
             port = free_port_socket.getsockname()[1]
         for config, message in (

@@ -71,7 +71,7 @@ def broker() -> Iterator[Broker]:
     broker.stop()
 
 
-def ask(client: socket.socket, request_count: int = 1) -> None:
+def send_requests(client: socket.socket, request_count: int = 1) -> None:
     for _ in range(request_count):
         client.sendall(REQUEST)
         received = b""
@@ -91,7 +91,7 @@ def wait_until_inspected(proxy: Proxy, directory: Path, *, connections: int) -> 
     """Make connections; wait until they are traced completely and the state is stored."""
     previous = count_closes(directory)
     for _ in range(connections):
-        proxy.ask()
+        proxy.send_requests()
     until(lambda: count_closes(directory) >= previous + connections)
     time.sleep(0.05)
 
@@ -130,19 +130,19 @@ def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Brok
         proxy.connect() as busy,
         proxy.connect() as idle,
     ):
-        ask(busy, 3)
-        ask(idle)
+        send_requests(busy, 3)
+        send_requests(idle)
         wait_until_inspected(proxy, trace, connections=1)
         kill_inspector(proxy)
         until(lambda: not inspectors(proxy.process.pid))
-        ask(busy, 5)
+        send_requests(busy, 5)
         busy.sendall(REQUEST[:7])
-        proxy.ask()
+        proxy.send_requests()
         wait_until_restarted(proxy, trace)
         busy.sendall(REQUEST[7:])
         assert busy.recv(65536) == ANSWER
-        ask(busy)
-        ask(idle, 2)
+        send_requests(busy)
+        send_requests(idle, 2)
         busy.close()
         idle.close()
         wait_until_inspected(proxy, trace, connections=1)
@@ -191,7 +191,7 @@ def test_inspector_restarts_after_repeated_kills_under_load(
     def send_requests(client: socket.socket, pause_s: float) -> None:
         try:
             while not is_over.is_set():
-                ask(client, 5)  # compares every byte
+                send_requests(client, 5)  # compares every byte
                 time.sleep(pause_s)
         except BaseException as error:  # noqa: BLE001  # shown by the test
             errors.append(error)
@@ -251,10 +251,10 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
         for failure_count in range(1, 7):
             until(lambda: set(inspectors(proxy.process.pid)) - earlier_inspectors)
             earlier_inspectors.update(inspectors(proxy.process.pid))
-            proxy.ask(2)
+            proxy.send_requests(2)
             until(lambda failure_count=failure_count: count_failures(trace) == failure_count)  # type: ignore[misc]
         until(lambda: all(state(child) == "Z" for child in children(proxy.process.pid)))
-        proxy.ask(3)
+        proxy.send_requests(3)
         _, err = proxy.end()
         assert proxy.process.returncode == 4
     messages = [line for line in err.splitlines()[1:] if line.startswith("kproxy: ")]
@@ -276,11 +276,11 @@ def test_inspector_that_fails_repeatedly_is_not_restarted(
 def test_proxy_ends_while_a_restart_is_pending(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy, proxy.connect() as client:
-        ask(client)
+        send_requests(client)
         wait_until_inspected(proxy, trace, connections=1)
         kill_inspector(proxy)
         until(lambda: not inspectors(proxy.process.pid))
-        ask(client, 2)
+        send_requests(client, 2)
         started_at = time.monotonic()
         _, err = proxy.end()
         assert time.monotonic() - started_at < 5
@@ -324,7 +324,7 @@ def test_stopped_inspector_is_not_restarted(tmp_path: Path, broker: Broker) -> N
         wait_until_inspected(proxy, trace, connections=1)
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
-        proxy.ask(3)
+        proxy.send_requests(3)
         time.sleep(1.5)
         assert inspectors(proxy.process.pid) == [inspector]
         os.kill(inspector, signal.SIGCONT)
@@ -344,7 +344,7 @@ def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: 
         wait_until_inspected(proxy, trace, connections=1)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: state(inspector) == "Z")
-        proxy.ask(3)
+        proxy.send_requests(3)
         _, err = proxy.end()
         assert proxy.process.returncode == 4
     assert err.count("the inspector stopped") == 1
@@ -355,7 +355,7 @@ def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: 
 def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--sample", "30%") as proxy:
         for _ in range(60):
-            proxy.ask(2)
+            proxy.send_requests(2)
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     lines = read_trace(tmp_path / "kproxy-trace")

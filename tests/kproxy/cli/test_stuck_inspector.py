@@ -76,7 +76,7 @@ def start_proxy(
     ) as proxy:
         inspector_count = int(args[args.index("--inspectors") + 1]) if "--inspectors" in args else 1
         if program == PLAIN:
-            proxy.ask()
+            proxy.send_requests()
             until(lambda: is_written(tmp_path / "kproxy-trace"))  # so that the inspector knows the connection
         until(lambda: len(descendants(proxy.process.pid)) == (2 if inspector_count == 1 else 2 + inspector_count))
         processes = descendants(proxy.process.pid)
@@ -95,7 +95,7 @@ def descendants(pid: int) -> list[int]:
 
 def keep_busy(proxy: Proxy) -> None:
     """Send a request through the relay, and wait until the inspector is busy with it."""
-    proxy.ask()
+    proxy.send_requests()
     until(lambda: Path(f"/proc/{proxy.process.pid}/cwd/busy").exists())
 
 
@@ -107,14 +107,14 @@ def stop_inspector(proxy: Proxy) -> None:
     """Stop the inspector, then send a request."""
     [inspector] = inspectors(proxy.process.pid)
     os.kill(inspector, signal.SIGSTOP)
-    proxy.ask()
+    proxy.send_requests()
 
 
 def stop_workers(proxy: Proxy) -> None:
     [inspector] = inspectors(proxy.process.pid)
     for worker in children(inspector):
         os.kill(worker, signal.SIGSTOP)
-    proxy.ask()
+    proxy.send_requests()
 
 
 STUCK = [
@@ -237,12 +237,12 @@ def test_reports_where_the_inspector_is_stuck_and_when_it_continues(
 ) -> None:
     with start_proxy(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
         proxy.wait_for_message("health and metrics on ")
-        url = re.findall(r"http://\S+", "".join(proxy.said))[-1]
+        url = re.findall(r"http://\S+", "".join(proxy.printed))[-1]
         assert get_json(f"{url}/healthz")["inspector"] == "running"
         block_inspector(proxy)
         proxy.wait_for_message(NOT_RESPONDING)
         if program == BUSY:
-            assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.said[-1]), proxy.said
+            assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.printed[-1]), proxy.printed
         health = get_json(f"{url}/healthz")
         assert (health["status"], health["inspector"]) == ("ok", "not responding")
         assert health["inspector_lag_s"] >= 0.9
@@ -278,7 +278,7 @@ def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_pat
         [inspector] = inspectors(proxy.process.pid)
         os.kill(inspector, signal.SIGSTOP)
         proxy.wait_for_message(NOT_RESPONDING)
-        assert sum(NOT_RESPONDING in line for line in proxy.said) == 1
+        assert sum(NOT_RESPONDING in line for line in proxy.printed) == 1
         os.kill(inspector, signal.SIGCONT)
         proxy.wait_for_message("responds again")
         _, err = proxy.end()

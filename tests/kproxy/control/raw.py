@@ -35,7 +35,7 @@ class RawViewer:
             return {}
         return json.loads(raw) if raw else {}
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def request(self, **request: Any) -> dict[str, Any]:
         """Send a request, skip the trace lines before its reply, and return the reply."""
         self.send(**request)
         while "kind" in (line := self.read_line()):

@@ -95,7 +95,7 @@ async def test_replies_between_lines_reach_their_callers(path: Path) -> None:
 
     async with fake_proxy(path, serve), connect(path) as client:
         watch_reply, connections_reply = await asyncio.gather(
-            client.ask("watch", frames=True), client.ask("connections")
+            client.request("watch", frames=True), client.request("connections")
         )
         assert (watch_reply["watching"], connections_reply["connections"]) == (True, [])
         assert [await anext(client) for _ in range(3)] == [line(1), line(2), line(3)]
@@ -112,7 +112,7 @@ async def test_error_in_a_reply_is_raised_by_the_call(path: Path) -> None:
     async with fake_proxy(path, serve), connect(path) as client:
         for _ in range(2):
             with pytest.raises(ControlError, match=r"^no command 'dance'$"):
-                await client.ask("dance")
+                await client.request("dance")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_times_out_on_a_silent_proxy(path: Path, monkeypatch: pytest.Monke
     async with fake_proxy(path, send_pieces(HELLO, keep_open=True)), connect(path) as client:
         monkeypatch.setattr(client_module, "_TIMEOUT_S", 0.02)  # only now, since the greeting may take longer
         with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
-            await client.ask("connections")
+            await client.request("connections")
     async with fake_proxy(path, send_pieces(keep_open=True)):
         with pytest.raises(ControlError, match="the proxy does not respond"):
             async with connect(path):
@@ -170,7 +170,7 @@ async def test_reason_of_the_disconnect_follows_the_lines(path: Path) -> None:
             with pytest.raises(ControlError, match="the viewer read nothing for 60 s"):
                 await anext(client)
         with pytest.raises(ControlError, match="the viewer read nothing for 60 s"):
-            await client.ask("connections")
+            await client.request("connections")
 
 
 @pytest.mark.parametrize("data", [b"rubbish\n", b"[1]\n", b'{"id":1,\n', b"x" * 3000])
@@ -188,9 +188,9 @@ async def test_pending_and_later_calls_fail_when_the_proxy_ends(path: Path) -> N
 
     async with fake_proxy(path, serve), connect(path) as client:
         with pytest.raises(ControlError, match="the proxy has ended"):
-            await client.ask("connections")
+            await client.request("connections")
         with pytest.raises(ControlError, match="the proxy has ended"):
-            await client.ask("connections")
+            await client.request("connections")
 
 
 async def test_unread_lines_pause_the_proxy_but_do_not_delay_replies(
@@ -220,7 +220,7 @@ async def test_unread_lines_pause_the_proxy_but_do_not_delay_replies(
         await wait_until_held(client)
         assert client._buffered < 500_000
         assert last_number < count - 1
-        assert (await client.ask("connections"))["connections"] == []
+        assert (await client.request("connections"))["connections"] == []
         assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
         assert client._buffered == 0
 

@@ -43,7 +43,7 @@ def test_session_on_the_page_matches_a_real_proxy(tmp_path: Path) -> None:
             with RawViewer(find(str(proxy.port)).path) as watcher:
                 watcher.read_line()
                 while (
-                    not (connections := watcher.ask(id=1, do="connections")["connections"])
+                    not (connections := watcher.request(id=1, do="connections")["connections"])
                     or not connections[0]["in_flight"]
                 ):
                     pass

@@ -58,7 +58,7 @@ def test_socket_is_created_at_the_given_path(tmp_path: Path, sockets: Path, upst
 def test_no_control_disables_the_socket(tmp_path: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream, "--no-control") as proxy:
         assert list_proxies() == []
-        proxy.ask()
+        proxy.send_requests()
 
 
 def test_proxy_runs_without_a_socket_if_the_directory_is_not_private(
@@ -69,7 +69,7 @@ def test_proxy_runs_without_a_socket_if_the_directory_is_not_private(
     directory = tmp_path / f"kproxy-{os.geteuid()}"
     directory.mkdir(0o755)
     with running_proxy(tmp_path, *upstream) as proxy:
-        proxy.ask()
+        proxy.send_requests()
         _, err = proxy.end()
         assert proxy.process.returncode == 0
     assert err.splitlines()[0] == (
@@ -107,13 +107,13 @@ def test_viewers_are_told_that_the_inspector_failed(tmp_path: Path, sockets: Pat
         for _ in range(6):
             with RawViewer(find(str(proxy.port)).path) as viewer:
                 viewer.read_line()
-                viewer.ask(id=1, do="watch")
-                proxy.ask()
+                viewer.request(id=1, do="watch")
+                proxy.send_requests()
                 lines = viewer.read_rest()
             assert [line["kind"] for line in lines][-3:] == ["open", "request", "gap"]
             assert lines[-1]["reason"] == "the inspector failed: later traffic is missing"
         until(lambda: not list(sockets.iterdir()))
-        proxy.ask()
+        proxy.send_requests()
 
 
 def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
@@ -122,7 +122,7 @@ def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: 
         [path] = sockets.iterdir()
         with RawViewer(path) as viewer:
             first_greeting = viewer.read_line()
-            viewer.ask(id=1, do="watch")
+            viewer.request(id=1, do="watch")
             client.sendall(REQUEST)
             assert {viewer.read_line()["kind"] for _ in range(2)} <= {"open", "request", "response"}
             [inspector] = inspectors(proxy.process.pid)
@@ -130,10 +130,10 @@ def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: 
             assert viewer.read_rest() == []
         with RawViewer(path) as viewer:  # the greeting comes from the new inspector
             second_greeting = viewer.read_line()
-            until(lambda: len(viewer.ask(id=1, do="connections")["connections"]) == 1)
-            viewer.ask(id=2, do="watch", backlog=True)
+            until(lambda: len(viewer.request(id=1, do="connections")["connections"]) == 1)
+            viewer.request(id=2, do="watch", backlog=True)
             lines = [viewer.read_line() for _ in range(2)]
-            assert viewer.ask(id=3, do="stop") == {"id": 3, "stopping": True}
+            assert viewer.request(id=3, do="stop") == {"id": 3, "stopping": True}
         assert proxy.process.wait(10) == 4
     assert (first_greeting["restarts"], second_greeting["restarts"]) == (0, 1)
     assert first_greeting["started"] == second_greeting["started"]

@@ -58,7 +58,7 @@ class ServerLoop:
         self.run_pending()
         return viewer
 
-    def ask(self, viewer: RawViewer, **request: Any) -> dict[str, Any]:
+    def request(self, viewer: RawViewer, **request: Any) -> dict[str, Any]:
         viewer.send(**request)
         self.run_pending()
         return viewer.read_line()
@@ -76,13 +76,13 @@ def test_frames_are_built_only_while_a_viewer_requests_them(loop: ServerLoop) ->
     with loop.connect_viewer() as first, loop.connect_viewer() as second:
         assert first.read_line()["pid"] == second.read_line()["pid"] == 4711
         assert not loop.inspector.frames
-        loop.ask(first, do="watch", frames=True)
-        loop.ask(second, do="watch", frames=True)
-        loop.ask(first, do="watch")
+        loop.request(first, do="watch", frames=True)
+        loop.request(second, do="watch", frames=True)
+        loop.request(first, do="watch")
         assert loop.inspector.frames
-        loop.ask(second, do="unwatch")
+        loop.request(second, do="unwatch")
         assert not loop.inspector.frames
-        loop.ask(second, do="watch", frames=True)
+        loop.request(second, do="watch", frames=True)
         assert loop.inspector.frames
     loop.run_pending()
     loop.server.tick()
@@ -94,7 +94,7 @@ def test_viewers_that_do_not_watch_receive_no_lines(loop: ServerLoop) -> None:
         viewer.read_line()
         loop.server.publish(SharedLine(CLOSE))
         loop.server.flush()
-        assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
+        assert loop.request(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
 
 def test_most_urgent_causes_are_listed_first(loop: ServerLoop) -> None:
@@ -103,12 +103,12 @@ def test_most_urgent_causes_are_listed_first(loop: ServerLoop) -> None:
         loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[finding_entry]))
     with loop.connect_viewer() as viewer:
         viewer.read_line()
-        reply = loop.ask(viewer, id=1, do="causes")
+        reply = loop.request(viewer, id=1, do="causes")
         assert (reply["id"], reply["found"]) == (1, 2)
         listed = [(cause["code"], cause["hint"], cause["count"], cause["connections"]) for cause in reply["causes"]]
         assert listed == [("L005", "change it", 1, 1), ("L010", "change it", 1, 1)]
-        assert [cause["code"] for cause in loop.ask(viewer, do="causes", most=1)["causes"]] == ["L005"]
-        assert "most" in loop.ask(viewer, do="causes", most=-1)["error"]
+        assert [cause["code"] for cause in loop.request(viewer, do="causes", most=1)["causes"]] == ["L005"]
+        assert "most" in loop.request(viewer, do="causes", most=-1)["error"]
 
 
 def test_viewers_receive_only_the_columns_that_they_request(loop: ServerLoop) -> None:
@@ -117,7 +117,7 @@ def test_viewers_receive_only_the_columns_that_they_request(loop: ServerLoop) ->
     for options in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
         with loop.connect_viewer() as viewer:
             viewer.read_line()
-            loop.ask(viewer, do="watch", **options)
+            loop.request(viewer, do="watch", **options)
             for line in (full_line, CLOSE):
                 loop.server.publish(SharedLine(line))
             loop.server.flush()
@@ -135,9 +135,9 @@ def test_bug_in_a_command_disconnects_only_its_viewer(loop: ServerLoop, monkeypa
     monkeypatch.setitem(commands.COMMANDS, "break", Broken)
     with loop.connect_viewer() as first, loop.connect_viewer() as second:
         first.read_line(), second.read_line()
-        assert loop.ask(first, do="break") == {"error": "KeyError: 'nothing'; this is a bug in kproxy"}
+        assert loop.request(first, do="break") == {"error": "KeyError: 'nothing'; this is a bug in kproxy"}
         assert first.read_rest() == []
-        assert "connections" in loop.ask(second, do="connections")
+        assert "connections" in loop.request(second, do="connections")
 
 
 def test_viewer_is_accepted_later_if_file_descriptors_run_out(
@@ -166,7 +166,7 @@ def test_viewer_is_accepted_later_if_file_descriptors_run_out(
 def test_relay_that_has_ended_cannot_be_stopped(loop: ServerLoop) -> None:
     with loop.connect_viewer() as viewer:
         viewer.read_line()
-        assert loop.ask(viewer, id=1, do="stop") == {"id": 1, "error": "the relay (process 4711) has already ended"}
+        assert loop.request(viewer, id=1, do="stop") == {"id": 1, "error": "the relay (process 4711) has already ended"}
 
 
 def test_viewer_that_does_not_read_delays_the_shutdown_only_briefly(
@@ -175,7 +175,7 @@ def test_viewer_that_does_not_read_delays_the_shutdown_only_briefly(
     monkeypatch.setattr(server_module, "_GRACE_S", 0.05)
     with loop.connect_viewer() as stuck_viewer, loop.connect_viewer() as quick_viewer:
         quick_viewer.read_line()
-        loop.ask(stuck_viewer, do="watch")
+        loop.request(stuck_viewer, do="watch")
         for _ in range(200):
             loop.server.publish(SharedLine(msgspec.structs.replace(CLOSE, how=100_000 * "x")))
         loop.server.close()
@@ -212,7 +212,7 @@ def test_watching_viewers_are_sent_current_and_new_late_responses(loop: ServerLo
     [late_response] = loop.inspector.still_waiting(at=started_at + 6 * SECOND)
     with loop.connect_viewer() as watching_viewer, loop.connect_viewer() as other_viewer:
         watching_viewer.read_line(), other_viewer.read_line()
-        loop.ask(watching_viewer, id=1, do="watch")
+        loop.request(watching_viewer, id=1, do="watch")
         announced = watching_viewer.read_line()["late"]
         assert (announced["connection_id"], announced["correlation_id"], announced["ts"]) == (
             "web-1-77-1",
@@ -223,7 +223,7 @@ def test_watching_viewers_are_sent_current_and_new_late_responses(loop: ServerLo
         loop.server.announce_late(late_response, at=started_at + 6 * SECOND)
         loop.server.flush()
         assert watching_viewer.read_line()["late"] == announced | {"at": timestamp(started_at + 6 * SECOND)}
-        assert loop.ask(other_viewer, id=1, do="connections")["id"] == 1  # no late response was sent before it
+        assert loop.request(other_viewer, id=1, do="connections")["id"] == 1  # no late response was sent before it
 
 
 def test_watching_viewers_are_sent_changed_listeners(loop: ServerLoop) -> None:
@@ -234,14 +234,14 @@ def test_watching_viewers_are_sent_changed_listeners(loop: ServerLoop) -> None:
         loop.connect_viewer() as other_viewer,
     ):
         watching_viewer.read_line(), late_viewer.read_line(), other_viewer.read_line()
-        assert loop.ask(watching_viewer, id=1, do="watch") == {"id": 1, "watching": True}
+        assert loop.request(watching_viewer, id=1, do="watch") == {"id": 1, "watching": True}
         loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])
         assert watching_viewer.read_line() == listeners_change
-        assert loop.ask(other_viewer, id=1, do="connections") == {"id": 1, "connections": []}
-        assert loop.ask(late_viewer, id=1, do="watch") == {"id": 1, "watching": True}
+        assert loop.request(other_viewer, id=1, do="connections") == {"id": 1, "connections": []}
+        assert loop.request(late_viewer, id=1, do="watch") == {"id": 1, "watching": True}
         assert late_viewer.read_line() == listeners_change
-        assert loop.ask(late_viewer, id=2, do="watch") == {"id": 2, "watching": True}
-        assert loop.ask(late_viewer, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
+        assert loop.request(late_viewer, id=2, do="watch") == {"id": 2, "watching": True}
+        assert loop.request(late_viewer, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
     with loop.connect_viewer() as viewer:
         assert viewer.read_line()["listeners"] == listeners_change["listeners"]
 

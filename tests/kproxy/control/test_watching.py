@@ -47,7 +47,7 @@ class WatchedProxy(Proxy):
 
     def __init__(self, proxy: Proxy, directory: Path) -> None:
         super().__init__(proxy.process)
-        self.said, self.port = proxy.said, proxy.port
+        self.printed, self.port = proxy.printed, proxy.port
         self.path = find(f"127.0.0.1:{self.port}").path
         self.directory = directory
         self.connection_count = 0
@@ -60,7 +60,7 @@ class WatchedProxy(Proxy):
         """Connect a viewer that watches the proxy."""
         viewer = RawViewer(self.path)
         assert viewer.read_line()["protocol"] == 1
-        assert viewer.ask(id=0, do="watch", **options) == {"id": 0, "watching": True}
+        assert viewer.request(id=0, do="watch", **options) == {"id": 0, "watching": True}
         return viewer
 
     def trace_lines(self) -> list[dict[str, object]]:
@@ -103,14 +103,14 @@ def test_greeting_describes_the_proxy(proxy: WatchedProxy, broker: Broker) -> No
 def test_viewers_receive_the_same_lines_as_the_trace(proxy: WatchedProxy) -> None:
     earlier_lines = len(proxy.wait_for_trace())
     with proxy.watch() as viewer:
-        proxy.ask(2)
+        proxy.send_requests(2)
         lines = [viewer.read_line() for _ in range(6)]
         assert kinds(lines) == ["open", *["request", "response"] * 2, "close"]
         assert lines == proxy.trace_lines()[earlier_lines:]
-        proxy.ask()
-        assert viewer.ask(id=1, do="unwatch")["watching"] is False
-        proxy.ask()
-        assert viewer.ask(id=2, do="connections")["connections"] is not None
+        proxy.send_requests()
+        assert viewer.request(id=1, do="unwatch")["watching"] is False
+        proxy.send_requests()
+        assert viewer.request(id=2, do="connections")["connections"] is not None
 
 
 def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_broker: int) -> None:
@@ -123,7 +123,7 @@ def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_
         client.sendall(REQUEST + UNANSWERED[:10])
         request_line = viewer.read_line()
         assert (request_line["kind"], request_line["correlation_id"]) == ("request", 7)
-        [connection] = viewer.ask(id="c", do="connections")["connections"]
+        [connection] = viewer.request(id="c", do="connections")["connections"]
         assert connection["client"] == f"127.0.0.1:{client.getsockname()[1]}"
         assert (connection["server"], connection["listener"]) == (
             f"127.0.0.1:{silent_broker}",
@@ -155,7 +155,7 @@ def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_
 
 
 def test_backlog_and_new_lines_have_no_duplicates(proxy: WatchedProxy) -> None:
-    proxy.ask(3)
+    proxy.send_requests(3)
     proxy.wait_for_trace()
     with proxy.connect() as client, proxy.watch() as live_viewer:
         client.sendall(REQUEST)
@@ -174,17 +174,17 @@ def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broke
     with run_watched(tmp_path, broker.port, "--json", "--detail", detail) as proxy:
         with proxy.watch() as plain_viewer:
             with proxy.watch(frames=True) as viewer:
-                proxy.ask()
+                proxy.send_requests()
                 lines = [viewer.read_line() for _ in range(4)]
                 assert [line.get("frame") for line in lines] == [
                     None, base64.b64encode(REQUEST).decode(), base64.b64encode(ANSWER).decode(), None
                 ]  # fmt: skip
-                assert viewer.ask(id=1, do="watch")["watching"]
-                proxy.ask()
+                assert viewer.request(id=1, do="watch")["watching"]
+                proxy.send_requests()
                 lines += [viewer.read_line() for _ in range(4)]
                 assert all("frame" not in line for line in lines[4:])
-                viewer.ask(id=1, do="watch", frames=True)
-            proxy.ask()  # after the viewer has disconnected
+                viewer.request(id=1, do="watch", frames=True)
+            proxy.send_requests()  # after the viewer has disconnected
             plain_lines = [plain_viewer.read_line() for _ in range(12)]
         output, _ = proxy.end()
         trace = proxy.trace_lines()
@@ -224,7 +224,7 @@ def test_only_a_viewer_that_does_not_read_misses_lines(proxy: WatchedProxy) -> N
             {**line, "frame": None} for line in expected[: len(frame_lines)]
         ]
         assert len(frame_lines) + gap["frames"] == len(expected)
-        proxy.ask()
+        proxy.send_requests()
         assert slow_viewer.read_line()["kind"] == "open"  # it receives all lines again
     assert "gap" not in kinds(proxy.trace_lines())
 
@@ -255,15 +255,15 @@ def test_invalid_request_is_answered_with_an_error_and_a_disconnect(
 def test_invalid_commands_are_rejected_and_unknown_options_ignored(proxy: WatchedProxy) -> None:
     with RawViewer(proxy.path) as viewer:
         viewer.read_line()
-        assert viewer.ask(id=1, do="dance" * 100) == {
+        assert viewer.request(id=1, do="dance" * 100) == {
             "id": 1,
             "error": f"unknown command '{'dance' * 10}'; kproxy 0.1.0 has connections, causes, watch, unwatch, stop,"
             " ping",
         }  # fmt: skip
-        assert viewer.ask(id="two", do="watch", frames="yes") == {
+        assert viewer.request(id="two", do="watch", frames="yes") == {
             "id": "two", "error": "watch: Expected `bool`, got `str` - at `$.frames`"
         }  # fmt: skip
-        assert viewer.ask(do="watch", later={"added": [1]}) == {"id": None, "watching": True}
+        assert viewer.request(do="watch", later={"added": [1]}) == {"id": None, "watching": True}
 
 
 def test_at_most_sixteen_viewers_are_accepted(proxy: WatchedProxy) -> None:
@@ -323,7 +323,7 @@ def test_ending_proxy_closes_open_connections_and_removes_its_socket(
         client.sendall(REQUEST)
         assert [viewer.read_line()["kind"] for _ in range(2)] == ["open", "request"]
         if method == "stop":
-            assert viewer.ask(id=1, do="stop") == {"id": 1, "stopping": True}
+            assert viewer.request(id=1, do="stop") == {"id": 1, "stopping": True}
         else:
             os.kill(proxy.process.pid, signal.Signals[method])
         remaining_lines = viewer.read_rest()
@@ -345,7 +345,7 @@ def test_viewers_see_listeners_that_are_opened_for_brokers(tmp_path: Path) -> No
             proxy.connect() as client,
         ):
             listeners = viewer.read_line()["listeners"]
-            viewer.ask(do="watch")
+            viewer.request(do="watch")
             client.sendall(request("Metadata", 9, {"topics": None}, correlation_id=1))
             while "listeners" not in (line := viewer.read_line()):
                 assert line

@@ -61,7 +61,7 @@ def test_application_that_does_not_poll_is_drawn() -> None:
 def test_unanswered_join_lasts_until_now() -> None:
     story = Story()
     story.joined(0, "a")
-    story.ask(20, "b", "JoinGroup")
+    story.request(20, "b", "JoinGroup")
     view = story.view(40)
     grid = lay_out(view, MINUTE, 60)
     assert draw_lanes(view, grid)[1] == "b      |" + " " * 20 + "J" + "▒" * 20 + " " * 19
@@ -87,7 +87,7 @@ def test_cell_shows_and_links_to_its_worst_event() -> None:
 
 def test_late_error_is_shown_at_the_time_of_the_response() -> None:
     story = Story()
-    join = story.ask(10, "a", "JoinGroup")
+    join = story.request(10, "a", "JoinGroup")
     story.answer(join, 30, error="INCONSISTENT_GROUP_PROTOCOL")
     [cells] = lay_out(story.view(40), MINUTE, 60).cells
     assert [cell.glyph for cell in cells[10:31]] == ["J", *"▒" * 19, "!"]

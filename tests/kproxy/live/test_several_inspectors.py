@@ -13,7 +13,7 @@ import pytest
 
 from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, children, inspectors, read_trace, running, until
-from tests.kproxy.cli.test_restart import ask, count_bytes
+from tests.kproxy.cli.test_restart import count_bytes, send_requests
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,17 +63,17 @@ def test_other_worker_continues_when_one_is_killed(tmp_path: Path, broker: Broke
         proxy.connect(source="127.0.0.1") as first_client,
         proxy.connect(source="127.0.0.2") as second_client,
     ):
-        ask(first_client, 2)
+        send_requests(first_client, 2)
         until(lambda: len(lines_of_client("127.0.0.1:", read_trace(trace), "response")) == 2)
-        ask(second_client)
+        send_requests(second_client)
         until(lambda: len(lines_of_client("127.0.0.2:", read_trace(trace), "response")) == 1)
         [killed_worker, other_worker] = worker_pids(proxy)
         os.kill(killed_worker, signal.SIGSTOP)
-        ask(first_client, 3)
+        send_requests(first_client, 3)
         os.kill(killed_worker, signal.SIGKILL)
         proxy.wait_for_message("one of 2 inspectors stopped (killed by SIGKILL) and was restarted: ")
-        ask(first_client, 2)
-        ask(second_client, 2)
+        send_requests(first_client, 2)
+        send_requests(second_client, 2)
         until(lambda: len(lines_of_client("127.0.0.2:", read_trace(trace), "response")) == 3)
         assert other_worker in worker_pids(proxy)
         proxy.end()

@@ -42,8 +42,8 @@ async def test_probe_creates_nothing_without_the_write_option() -> None:
         async with Target(parse_upstream(broker.bootstrap), 10).connection() as connection:
             target = Target(parse_upstream(broker.bootstrap), 10)
             await target.learn_versions()
-            topics = await target.ask(connection, "Metadata", 9, topics=None)
-            groups = await target.ask(connection, "ListGroups", 4)
+            topics = await target.request(connection, "Metadata", 9, topics=None)
+            groups = await target.request(connection, "ListGroups", 4)
     assert failures(results_by_id) == {}
     assert {check_result.sentence for name, check_result in results_by_id.items() if name.startswith("producers/")} == {
         "it writes: pass --write"
@@ -58,7 +58,7 @@ async def test_probe_deletes_the_topics_that_it_created() -> None:
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
         async with target.connection() as connection:
-            metadata = await target.ask(connection, "Metadata", 9, topics=None)
+            metadata = await target.request(connection, "Metadata", 9, topics=None)
     assert [topic["name"] for topic in metadata.body["topics"] if not topic["is_internal"]] == []
 
 
@@ -191,7 +191,7 @@ async def test_dead_broker_ends_the_run(reporting_check: str) -> None:
 
     async def kill(target: Target) -> None:
         async with target.connection() as connection:
-            await target.ask(connection, "Metadata", 9)
+            await target.request(connection, "Metadata", 9)
         broker.stop_node(1)
         if reporting_check == "kills":
             raise CheckFailed("no response")
@@ -220,10 +220,10 @@ async def test_dead_broker_is_reported_while_several_checks_run() -> None:
 
     async def kill(target: Target) -> None:
         async with target.connection() as connection:
-            await target.ask(connection, "Metadata", 9)
+            await target.request(connection, "Metadata", 9)
             await both_sent.wait()
             broker.stop_node(1)
-            await target.ask(connection, "ListGroups", 4)
+            await target.request(connection, "ListGroups", 4)
 
     with broker:
         target = Target(parse_upstream(broker.bootstrap), 10)

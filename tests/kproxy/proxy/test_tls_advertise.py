@@ -67,8 +67,8 @@ async def test_one_port_serves_all_brokers_by_server_name(certificates: Certific
 
 def test_broker_names_map_to_node_ids() -> None:
     names = BrokerNames("broker-$id.kafka.example.com", 9092)
-    assert names.place(12, 1) == ("broker-12.kafka.example.com", 9092)
-    assert BrokerNames("b$id.x").place(0, 19092) == ("b0.x", 19092)
+    assert names.advertised_address(12, 1) == ("broker-12.kafka.example.com", 9092)
+    assert BrokerNames("b$id.x").advertised_address(0, 19092) == ("b0.x", 19092)
     assert names.node_id("broker-12.kafka.example.com") == 12
     assert names.node_id("Broker-0.kafka.example.com.") == 0
     for other in ("broker-.kafka.example.com", "broker-01.kafka.example.com", "broker-1xkafka.example.com", "kafka"):

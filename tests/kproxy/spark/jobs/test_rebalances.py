@@ -29,9 +29,9 @@ def test_cause_of_each_rebalance_and_its_member_are_reported(spark: SparkSession
     story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
     story.joined(0.1, "a")
     story.send_heartbeats(1, 10, "a")
-    b = story.ask(10, "b", "JoinGroup")  # a new member joins,
+    b = story.request(10, "b", "JoinGroup")  # a new member joins,
     story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
-    a = story.ask(12, "a", "JoinGroup")  # and the old one rejoins
+    a = story.request(12, "a", "JoinGroup")  # and the old one rejoins
     for member in (a, b):
         story.answer(member, 13, generation_id=2)
     story.synced(13.5, "a", "b", generation=2)
@@ -41,7 +41,7 @@ def test_cause_of_each_rebalance_and_its_member_are_reported(spark: SparkSession
     story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause was not observed
     story.joined(82, "a", generation=4)
     story.joined(90, "a", generation=5)  # of its own accord
-    story.answer(story.ask(95, "a", "JoinGroup"), 95.5, generation_id=6)  # no assignment follows
+    story.answer(story.request(95, "a", "JoinGroup"), 95.5, generation_id=6)  # no assignment follows
     assert rebalance_rows(spark, story) == [
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
         (2, 10.0, 3.501, "b", "join", 2, 1, False),
