@@ -100,6 +100,7 @@ class EventInspection:
         self._stall_lines = StallLines()
         if not self._follows_groups:
             self._stall_lines.due = sys.maxsize
+        self.is_behind = False  # see `Inspector.is_behind`
         self._deadlines = self.run_state.deadlines
         self._run = ConnectionState(self.run_state)  # for events outside any connection
 
@@ -109,6 +110,8 @@ class EventInspection:
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
+        if self.is_behind:
+            return []
         lines: list[Line] = []
         for connection_state, passed in self._deadlines.passed(at):
             event: Event | None = passed

@@ -94,6 +94,15 @@ class Inspector:
         self.frames = frames
 
     @property
+    def is_behind(self) -> bool:
+        """Whether frames are passing of which it will only learn later that they were lost: nothing is late then."""
+        return self._inspection.is_behind
+
+    @is_behind.setter
+    def is_behind(self, is_behind: bool) -> None:
+        self._inspection.is_behind = is_behind
+
+    @property
     def frames(self) -> bool:
         """Whether lines have their `frame` at any detail. It may change at any time, for later lines."""
         return self._frames
@@ -352,8 +361,9 @@ class Inspector:
         With `repeat_reported`, return the requests that were returned before and are still waiting.
         """
         return late_responses(
-            self._connections.values(), self._inspection.frame_lines, at=at, repeat_reported=repeat_reported
-        )
+            () if self.is_behind else self._connections.values(), self._inspection.frame_lines, at=at,
+            repeat_reported=repeat_reported,
+        )  # fmt: skip
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""

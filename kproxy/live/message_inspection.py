@@ -111,6 +111,9 @@ class MessageInspection:
             return inspector.tls_failed(message.connection_id, failure)
         if isinstance(message, tap_messages.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
+        if isinstance(message, tap_messages.Behind):
+            inspector.is_behind = message.is_behind
+            return inspector.tick(at=message.at)
         if isinstance(message, tap_messages.Missed):
             self.missed_count += message.connections
             self._progress.missed(message.connections, message.size, message.frames)

@@ -149,7 +149,7 @@ class PooledSource:
             self.local.observe(message)
             self.local.flush()
             return
-        if at >= self._stall_lines.due and kind in _TIMED:
+        if at >= self._stall_lines.due and kind in _TIMED and not self.local.watched.is_behind:
             self._pass_on(self._find_stalls("tick", at=at))
         if reply.lines:
             self._sink.take(self._complete_lines(reply, at=at))

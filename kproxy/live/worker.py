@@ -25,8 +25,8 @@ from kproxy.trace.lines import FRAME_LINES, CloseLine, Detail, FindingLine, Line
 from kproxy.trace.shared_line import SharedLine
 
 #: What a `Query` asks a worker: to advance the time, to include frames in lines or not, for late responses, for open
-#: connections.
-TICK, FRAMES, WAITING, OPEN = "tick", "frames", "waiting", "open"
+#: connections, to take nothing for late or to do so again.
+TICK, FRAMES, WAITING, OPEN, BEHIND = "tick", "frames", "waiting", "open", "behind"
 
 LENGTH: Final = struct.Struct(">I")
 _ESCAPED: Final = rb"\\"
@@ -201,6 +201,9 @@ class Worker:
             return Reply(
                 value=[(connection._replace(waiting=iter(())), waiting) for connection, waiting in connections]
             )
+        if query.what == BEHIND:
+            inspector.is_behind = query.value
+            return _EMPTY_REPLY
         inspector.frames = query.value
         return _EMPTY_REPLY
 

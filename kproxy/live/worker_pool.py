@@ -15,7 +15,7 @@ from kproxy.control.watch_state import WorkerLost
 from kproxy.inspection.inspected_connection import OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.live.restart_policy import RestartPolicy
-from kproxy.live.worker import FRAMES, OPEN, WAITING, Reply
+from kproxy.live.worker import BEHIND, FRAMES, OPEN, WAITING, Reply
 from kproxy.live.worker_assignment import WorkerAssignment
 from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages, tap_protocol
@@ -69,6 +69,7 @@ class WorkerPool:
         self._on_reply = on_reply
         self._at = 0  # the time of the last message (ns since the epoch)
         self._frames = False
+        self._is_behind = False
         self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
         self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
         self._assignment = WorkerAssignment()
@@ -104,6 +105,9 @@ class WorkerPool:
         else:
             process = self._worker_for(message)
             if process is None:
+                if isinstance(message, tap_messages.Behind):
+                    self._is_behind = message.is_behind
+                    self.query(BEHIND, message.at, value=message.is_behind)
                 self._pending.append((None, message, 0))
                 return
             worker = process
@@ -188,6 +192,8 @@ class WorkerPool:
             progress |= newer_progress
         if self._frames:
             self._pass(tap_messages.Query(self._at, FRAMES, value=True), worker)
+        if self._is_behind:
+            self._pass(tap_messages.Query(self._at, BEHIND, value=True), worker)
         announcements = self._assignment.replace(lost, worker, dropped, progress, self._at)
         for message in announcements.messages:
             self._pass(message, worker)

@@ -12,6 +12,9 @@ bytes of each dropped frame, so that the inspector can still pair requests with 
 # Rule 3: dropped bytes end at the end of a frame, so the inspector continues at the start of one.
 #
 # Rule 4: memory is bounded by nine eighths of `limit`; beyond that, only the rest of frames in progress is queued.
+#
+# Rule 5: before any frame is only counted, the inspector gets `Behind`. It gets the gaps of all streams before the end
+# of that state, because until then a response that it has not seen may have been counted.
 
 from __future__ import annotations
 
@@ -61,6 +64,7 @@ class Tap:
 
     Attributes:
         full: Whether no new frame is sent.
+        packed: Whether there is room only for the rest of frames that were partly sent, until a ninth of it is free.
         lost: Whether no inspector is connected.
         gone: Whether no inspector is connected, and none will be.
         inspector: The number of inspectors before the current one, or the last.
@@ -83,6 +87,7 @@ class Tap:
         figures: FiguresReader | None = None,
     ) -> None:
         self.full = False
+        self.packed = False
         self.lost = False
         self.gone = False
         self.inspector = 0
@@ -110,6 +115,7 @@ class Tap:
         self._listeners: list[tuple[str, str]] = []
         self._begun = False
         self._over_limit = False
+        self._is_closing = False
         self._behind_reported_at = -math.inf  # in the loop's time
         self._report: Report = lambda event: None
         self._on_pressure: Callable[[bool], None] = lambda active: None
@@ -121,9 +127,9 @@ class Tap:
         return self._outbox.queued + self.connections.cost
 
     @property
-    def packed(self) -> bool:
-        """Whether there is room only for the rest of frames that were partly sent."""
-        return not self.strict and self.queued > self._limit + self._limit // 8
+    def has_room(self) -> bool:
+        """Whether there is room for more than the rest of frames that were partly sent."""
+        return self.strict or self.queued <= self._limit + self._limit // 8
 
     def begin(
         self,
@@ -187,6 +193,8 @@ class Tap:
             False if the inspector read nothing for `within` seconds.
         """
         if self._begun:
+            self._is_closing = True
+            self.look_for_room()
             self._announce_all()
             self._send_missed()
             now = time.time_ns()
@@ -211,11 +219,26 @@ class Tap:
         for buffer in buffers:
             outbox.put(buffer)
         # `self.queued`, inlined because this runs for each chunk.
-        if not self._over_limit and outbox.queued + self.connections.cost > self._limit:
+        if outbox.queued + self.connections.cost > self._limit:
+            self._limit_queue()
+
+    def _limit_queue(self) -> None:
+        if not self._over_limit:
             self._over_limit = True
             self.full = not self.strict
             if self.strict:
                 self._on_pressure(True)
+        if not (self.packed or self._is_closing or self.has_room):
+            self.packed = True
+            self.put(tap_protocol.encode_behind(tap_messages.Behind(time.time_ns(), True)))
+
+    def look_for_room(self) -> None:
+        """Send all gaps if the queue is no longer packed."""
+        if self.packed and (self._is_closing or self.queued <= self._limit):
+            self.packed = False
+            self._send_gaps()
+            if not self.packed:
+                self.put(tap_protocol.encode_behind(tap_messages.Behind(time.time_ns(), False)))
 
     def keep_closed(self, connection: TappedConnection) -> None:
         """Keep a closed connection: the next inspector gets its end, unless the current one confirms having it."""
@@ -249,6 +272,7 @@ class Tap:
             self.gone = self._is_last
             self._lost_at = time.time_ns()
             self._outbox.abandon()
+            self.packed = False
             self.behind.clear()
             self._release()
 
@@ -293,6 +317,7 @@ class Tap:
             return
         now = time.time_ns()
         for connection in self.connections.take_late(_ANNOUNCED_AT_ONCE):
+            self.look_for_room()
             connection.catch_up(now)
         if self.connections.has_late:
             asyncio.get_running_loop().call_soon(self._announce_some, inspector)
@@ -314,12 +339,16 @@ class Tap:
 
     def _on_sent(self) -> None:
         self.connections.free_confirmed()
+        self.look_for_room()
         if self._over_limit and self.queued <= self._limit // 2:
             self._release()
-            now = time.time_ns()
-            for stream in list(self.behind):
-                stream.send_gaps(now)
-            self._send_missed()
+            self._send_gaps()
+
+    def _send_gaps(self) -> None:
+        now = time.time_ns()
+        for stream in list(self.behind):
+            stream.send_gaps(now)
+        self._send_missed()
 
     def _send_missed(self) -> None:
         for missed in self._missed.take(time.time_ns()):

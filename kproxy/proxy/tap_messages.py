@@ -141,6 +141,13 @@ class Close(NamedTuple):
     response_bytes: int
 
 
+class Behind(NamedTuple):
+    """From now on, frames are counted only, and what is missing says nothing; or (False) all gaps have been sent."""
+
+    at: int
+    is_behind: bool
+
+
 class Missed(NamedTuple):
     """Connections since the last such message that opened and closed while there was no room to announce them.
 
@@ -188,6 +195,7 @@ Message: TypeAlias = (
     | TapTlsFailed
     | End
     | Close
+    | Behind
     | Missed
     | Bye
     | Query

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dissectors.connections.events import Direction
 from kproxy.proxy.tap_messages import (
+    Behind,
     Bye,
     Close,
     End,
@@ -30,12 +31,11 @@ from kproxy.proxy.tap_messages import (
     TapTlsFailed,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
 HEAD_BYTES: Final = 64  # bytes sent of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS, _QUERY = range(
-    1, 14
-)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE = range(1, 10)
+_REPLACED, _TLS_FAILED, _LISTENERS, _QUERY, _BEHIND = range(10, 15)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ?")
@@ -86,6 +86,10 @@ def encode_close(
     connection_id: int, at: int, by: str | None, how: str, request_bytes: int, response_bytes: int
 ) -> bytes:
     return _encode_json(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
+
+
+def encode_behind(behind: Behind) -> bytes:
+    return _encode_json(_BEHIND, 0, behind.at, behind[1:])
 
 
 def encode_missed(missed: Missed) -> bytes:
@@ -190,6 +194,7 @@ _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _TLS_FAILED: lambda id_, _, at, payload: TapTlsFailed(id_, at, *json.loads(payload)),
     _END: lambda id_, direction, at, payload: End(id_, direction, at, payload.decode()),
     _CLOSE: lambda id_, _, at, payload: Close(id_, at, *json.loads(payload)),
+    _BEHIND: lambda _id, _, at, payload: Behind(at, *json.loads(payload)),
     _MISSED: lambda _id, _, at, payload: Missed(at, *json.loads(payload)),
     _BYE: lambda _id, _, at, payload: Bye(at, *json.loads(payload)),
     _QUERY: lambda _id, _, at, payload: Query(at, *json.loads(payload)),
@@ -202,6 +207,7 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     TapTlsFailed: encode_tls_failed,
     End: lambda message: encode_end(*message),
     Close: lambda message: encode_close(*message),
+    Behind: encode_behind,
     Missed: encode_missed,
     Bye: encode_bye,
     Query: encode_query,

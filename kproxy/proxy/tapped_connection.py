@@ -100,7 +100,7 @@ class TappedConnection:
         tap.connections.remove(self)
         if not tap.lost:
             self._send_close(at)
-        elif self._known and not tap.packed:
+        elif self._known and tap.has_room:
             tap.keep_closed(self)
         else:
             for stream in self.streams:

@@ -196,6 +196,7 @@ class TappedStream:
             self.send_gaps(at)
             return _Fate.SENT
         self._tap.fall_behind()
+        self._tap.look_for_room()
         return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
 
     def _drop(self, chunk: bytes, start: int, end: int) -> None:
@@ -219,6 +220,8 @@ class TappedStream:
             self._tap.behind.add(self)
         self._tap.dropped_bytes += self._dropped
         self._dropped, self._head = 0, b""
+        if not self._tap.packed:  # the frame began while the tap was packed
+            self.send_gaps(at)
 
     def _break_off_frame(self) -> None:
         """Add the dropped bytes of the frame in progress to the gap, without counting a frame."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.connections.events import Direction
+from dissectors.connections.events import INSPECTOR_WAS_BEHIND, Direction
 from dissectors.hexdump import unhex
 from dissectors.records import encode
 from kproxy.inspection.inspector import Inspector
@@ -299,6 +299,26 @@ def test_skipped_request_still_gets_its_response() -> None:
     assert skipped.not_decoded == "behind"
     line = session.server_sends(response("Metadata", 4, {}, correlation_id=3), NS_PER_MS)
     assert (line.api, line.latency_us, line.not_decoded) == ("Metadata", 1000, None)
+
+
+def test_nothing_is_late_as_long_as_the_inspector_is_behind() -> None:
+    session = ObservedConnection()
+    session.client_sends(request("Metadata", 1, {}, correlation_id=1))
+    session.inspector.is_behind = True
+    assert session.inspector.tick(at=AT + 40_000 * NS_PER_MS) == []
+    assert list(session.inspector.still_waiting(at=AT + 40_000 * NS_PER_MS)) == []
+    session.inspector.lose(5, Direction.RESPONSE, 90, at=AT + 40_000 * NS_PER_MS, reason=INSPECTOR_WAS_BEHIND, frames=1)
+    session.inspector.is_behind = False
+    assert session.inspector.tick(at=AT + 80_000 * NS_PER_MS) == []
+
+
+def test_request_is_late_after_the_inspector_was_behind() -> None:
+    session = ObservedConnection()
+    session.client_sends(request("Metadata", 1, {}, correlation_id=1))
+    session.inspector.is_behind = True
+    session.inspector.is_behind = False
+    findings = session.inspector.tick(at=AT + 40_000 * NS_PER_MS)
+    assert [finding.code for finding in findings if isinstance(finding, FindingLine)] == ["C020", "C004"]
 
 
 def test_close_line_has_totals_and_unanswered_requests() -> None:

@@ -121,6 +121,25 @@ def test_verdict_considers_responses_to_findings(sink: InspectionSink) -> None:
     assert verdict(tap_messages.TapData(1, Direction.RESPONSE, AT + 21 * SECOND, third_response))["C020"] == (0, False)
 
 
+def test_no_worker_takes_a_response_for_late_while_frames_are_only_counted(
+    sink: InspectionSink, tmp_path: Path
+) -> None:
+    opened = [OPEN_MESSAGE._replace(connection_id=number, client=f"10.0.0.{number}:5") for number in (1, 2, 3, 4)]
+    sent = [data_message(number) for number in (1, 2, 3, 4)]
+    for message in (*opened, *sent, tap_messages.Behind(AT + SECOND, True)):
+        sink.observe(message)
+    source_of(sink).watched.query(TICK, AT + 40 * SECOND)
+    for number in (1, 2, 3):
+        sink.observe(tap_messages.TapGap(number, Direction.RESPONSE, AT + 40 * SECOND, 90, 1))
+    sink.observe(tap_messages.Behind(AT + 40 * SECOND, False))
+    source_of(sink).watched.query(TICK, AT + 41 * SECOND)
+    source_of(sink).watched.drain()
+    sink.flush()
+    lines = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
+    late = [line.connection_id for line in lines if isinstance(line, FindingLine) and line.code in ("C004", "C020")]
+    assert late == ["node-1-4", "node-1-4"]
+
+
 def test_each_flush_sends_pending_messages_to_workers(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed_workers: list[LocalWorker] = []
     with monkeypatch.context() as patch:

@@ -115,6 +115,13 @@ def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
     assert (counts["Open"], counts["Close"]) == (2, 2)
     assert watched.max_queued <= limit * 9 // 8 + 41 * KIB  # plus one chunk
+    is_behind = False
+    for message in watched.messages:
+        if isinstance(message, tap_messages.Behind):
+            is_behind = message.is_behind
+        if isinstance(message, tap_messages.TapGap) and not is_behind:
+            assert message.frames <= 1  # a frame that began before
+    assert not is_behind
 
 
 @given(traffic(), st.sampled_from([2000, 6000]))
@@ -149,13 +156,33 @@ async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
     assert watched.tap.full
     request.data(frame(200), 0)
     await watched.close()
-    dropped = [
-        message for message in watched.messages if isinstance(message, tap_messages.TapGap | tap_messages.TapSkipped)
-    ]
-    assert dropped == [
-        tap_messages.TapGap(*REQUESTS, 0, 104, 1),
-        tap_messages.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES]),
-    ]
+    kinds = tap_messages.TapGap, tap_messages.TapSkipped, tap_messages.Behind
+    behind, gap, caught_up, skipped = (message for message in watched.messages if isinstance(message, kinds))
+    assert behind == tap_messages.Behind(behind.at, True)
+    assert gap == tap_messages.TapGap(*REQUESTS, gap.at, 104, 1)
+    assert caught_up == tap_messages.Behind(caught_up.at, False)
+    assert skipped == tap_messages.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES])
+    assert behind.at <= gap.at <= caught_up.at
+
+
+async def test_gaps_of_all_connections_are_sent_before_the_inspector_may_judge_again() -> None:
+    watched = WatchedTap(limit=64 * KIB)
+    first, second = watched.open(1), watched.open(2)
+    first.streams[0].data(frame(80 * KIB), 0)
+    await asyncio.sleep(0)
+    first.streams[1].data(frame(100), 0)
+    second.streams[1].data(frame(100), 0)
+    while watched.tap.packed:
+        await watched.read(KIB)
+    first.streams[1].data(frame(100), 1)  # only this one goes on
+    await watched.close()
+    kinds = tap_messages.TapGap, tap_messages.TapSkipped, tap_messages.Behind
+    *_, first_gap, second_gap, caught_up, skipped = (
+        message for message in watched.messages if isinstance(message, kinds)
+    )
+    assert {first_gap.connection_id, second_gap.connection_id} == {1, 2}
+    assert caught_up == tap_messages.Behind(caught_up.at, False)
+    assert isinstance(skipped, tap_messages.TapSkipped)
 
 
 async def test_gap_is_reported_when_there_is_room_even_on_an_idle_connection() -> None:

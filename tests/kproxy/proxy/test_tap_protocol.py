@@ -73,7 +73,7 @@ def test_decodes_a_long_message_that_arrives_byte_by_byte() -> None:
 
 
 def test_rejects_a_stream_of_an_unknown_version() -> None:
-    with pytest.raises(ValueError, match="version 9, not 1"):
+    with pytest.raises(ValueError, match="version 9, not 2"):
         tap_protocol.TapDecoder().receive_data(b"\x09")
 
 
