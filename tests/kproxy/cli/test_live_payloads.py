@@ -105,10 +105,10 @@ def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, re
                 [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.printed))
                 with RawViewer(control) as viewer:
                     assert viewer.read_line()["payloads"]
-                    viewer.send_requests(do="watch", payloads=True, frames=True)
+                    viewer.request(do="watch", payloads=True, frames=True)
                     exchange(produce("cards", b"planted"))
                     watched = next(line for line in iter(viewer.read_line, {}) if "cards" in str(line))
-                    control_output = json.dumps(viewer.send_requests(do="connections"))
+                    control_output = json.dumps(viewer.request(do="connections"))
                     viewer.send(do="watch", backlog=True, payloads=True, frames=True)
                     control_output += str(viewer.read_line())
                     control_output += str(next(line for line in iter(viewer.read_line, {}) if "cards" in str(line)))
