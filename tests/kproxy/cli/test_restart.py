@@ -188,7 +188,7 @@ def test_inspector_restarts_after_repeated_kills_under_load(
     errors: list[BaseException] = []
     is_over = threading.Event()
 
-    def send_requests(client: socket.socket, pause_s: float) -> None:
+    def keep_sending(client: socket.socket, pause_s: float) -> None:
         try:
             while not is_over.is_set():
                 send_requests(client, 5)  # compares every byte
@@ -199,7 +199,7 @@ def test_inspector_restarts_after_repeated_kills_under_load(
     with running(tmp_path, "--upstream", upstream, "-q", *options, program=["-c", FAST_RESTART]) as proxy:
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(proxy.connect()) for _ in range(4)]
-            threads = [threading.Thread(target=send_requests, args=(client, 0.001)) for client in clients]
+            threads = [threading.Thread(target=keep_sending, args=(client, 0.001)) for client in clients]
             for thread in threads:
                 thread.start()
             for kill_count in range(3):
