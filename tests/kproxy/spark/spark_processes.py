@@ -155,5 +155,5 @@ def analyze(python: Path, *args: object) -> subprocess.CompletedProcess[str]:
     """Run the command as a process, with this Python on the executors."""
     return subprocess.run(
         [sys.executable, "-m", "kproxy", "analyze", *map(str, args)], capture_output=True, text=True, check=False,
-        timeout=300, env=os.environ | {"PYSPARK_PYTHON": str(python)},
+        timeout=900, env=os.environ | {"PYSPARK_PYTHON": str(python)},
     )  # fmt: skip

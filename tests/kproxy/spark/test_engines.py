@@ -33,7 +33,7 @@ pytest.importorskip("pysail")
 
 from kproxy.spark.session.embedded_engine import EmbeddedEngine
 
-_LINES = 20_000  # as in test_planted
+_LINES = 8000
 _WITH_SPARK = pytest.mark.skipif(ENGINE == "embedded", reason="compares with Spark")
 #: Functions, each with the number of arguments that Sail 0.7.2 uses. It silently ignores a weight, so the
 #: median of 1 (once) and 99 (ten times) is 50.

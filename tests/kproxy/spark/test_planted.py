@@ -1,6 +1,6 @@
 """For a week of a fleet, the jobs match plain Python and find exactly the planted problems.
 
-These tests use the embedded engine: `test_engines` compares its tables of this week with those of Spark.
+These tests use the embedded engine, whose tables `test_engines` compares with those of Spark, for fewer lines.
 KPROXY_PLANTED_LINES=1000000 runs the tests over a million lines, with Spark, too.
 """
 
