@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kproxy.client.connection import BrokerConnection
 from kproxy.client.request import api_of
-from kproxy.client.sending import send_request
+from kproxy.client.round_trip import send_request
 from kproxy.client.versions import fetch_versions, newest_version
 from kproxy.proxy.address import TcpAddress
 

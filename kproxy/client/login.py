@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from kproxy.client.connection import BrokerConnection
-from kproxy.client.sending import send_request
+from kproxy.client.round_trip import send_request
 from kproxy.client.versions import VersionRanges, newest_version
 from kproxy.errors import FINDINGS, UserError
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.client.connection import BrokerConnection, ClientTls, connect
-from kproxy.client.sending import send_request
+from kproxy.client.round_trip import send_request
 from kproxy.errors import FINDINGS, UserError
 from kproxy.proxy.address import Address
 

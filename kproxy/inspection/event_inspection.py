@@ -207,7 +207,7 @@ class EventInspection:
 
     def tick_stalls(self, *, at: int) -> list[Line]:
         """Return the lines of ongoing stalls."""
-        return self._step_stalls(self._stall_lines.tick, at=at)
+        return [] if self.is_behind else self._step_stalls(self._stall_lines.tick, at=at)
 
     def end_stalls(self, *, at: int) -> list[Line]:
         """Return the lines of stalls that are still ongoing at the end."""

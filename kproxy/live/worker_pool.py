@@ -240,18 +240,20 @@ class WorkerPool:
 
     def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """Yield late responses, like `Inspector.still_waiting`."""
-        return iter([exchange for exchanges in self._ask(WAITING, at, value=repeat_reported) for exchange in exchanges])
+        return iter(
+            [exchange for exchanges in self._query_all(WAITING, at, value=repeat_reported) for exchange in exchanges]
+        )
 
     def open_connections(self) -> Iterator[OpenConnection]:
         """Yield the open connections, like `Inspector.open_connections`."""
         connections = {
             int(connection.opened.connection_id.rpartition("-")[2]): connection._replace(waiting=iter(waiting))
-            for worker_connections in self._ask(OPEN, self._at)
+            for worker_connections in self._query_all(OPEN, self._at)
             for connection, waiting in worker_connections
         }
         return (connections[number] for number in sorted(connections))
 
-    def _ask(self, question: str, at: int, *, value: bool = False) -> list[Any]:
+    def _query_all(self, question: str, at: int, *, value: bool = False) -> list[Any]:
         values: list[Any] = []
         on_reply = self._on_reply
 

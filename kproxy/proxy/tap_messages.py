@@ -142,7 +142,10 @@ class Close(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """From now on, frames are counted only, and what is missing says nothing; or (False) all gaps have been sent."""
+    """The inspector is so far behind that frames are only counted, which it will learn later; or that is over.
+
+    If it is over, the gaps of all connections have been sent. Until then, a missing response may have been counted.
+    """
 
     at: int
     is_behind: bool

@@ -55,12 +55,12 @@ class BackgroundSource:
         keys = [*keys]
         with self._changed:
             is_behind = bool(self._waiting or self._asked)
-            is_new = self._ask(keys)
+            is_new = self._request(keys)
             if is_new and not is_behind:
                 self._wait()
             return {key: self._known[key][1] if key in self._known else NOT_YET for key in keys}
 
-    def _ask(self, keys: list[SchemaKey]) -> bool:
+    def _request(self, keys: list[SchemaKey]) -> bool:
         """Pass the keys without a valid answer to the thread; return whether one of them never had an answer."""
         is_new = False
         for key in keys:

@@ -12,6 +12,8 @@ from tests.peers.trace import Line
 #: The maximum memory of each process, in MB. The relay may buffer 64 MiB for an inspector that does not read.
 MAX_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
 _MAX_SHOWN = 5
+#: Bytes of the largest request of producers with their default settings; Fetch responses may be larger.
+_MAX_REQUEST: Final = 1_100_000
 
 
 def lost_or_duplicated(acked: Collection[int], stored: Sequence[Sequence[int]]) -> Iterator[str]:
@@ -43,15 +45,16 @@ def visible_crashes(printed: str) -> Iterator[str]:
 def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
     """Report connections whose frames and gaps in the trace do not cover exactly the relayed bytes.
 
-    A reset, or the end of the relay, may cut off a frame, which then has no line: only whole frames are counted. A gap
-    for lines that could not be written has no byte count; in that case, no more frames may be missing than it reports
-    as lost. Lines that were being written when the inspector was killed may be both in the trace and in a gap.
+    A reset may cut off a frame, which then has no line, and so may the end of a killed relay ("proxy ended"; otherwise
+    it closes connections by "shutdown"): then all whole frames must be there. A
+    gap for lines that could not be written has no byte count; in that case, no more frames may be missing than it
+    reports as lost. Lines that were being written when the inspector was killed may be both in the trace and in a gap.
     """
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     gaps: Counter[tuple[str, str]] = Counter()
     gap_frames: Counter[tuple[str, str]] = Counter()
     relayed: dict[tuple[str, str], int] = {}
-    relayed_frames: dict[tuple[str, str], int] = {}
+    whole_frames: dict[tuple[str, str], int] = {}  # of directions whose last frame may be cut off
     missing_frames = lost_lines = 0
     restarted = False
     for line in lines:
@@ -69,21 +72,22 @@ def unaccounted_bytes(lines: Iterable[Line]) -> Iterator[str]:
         elif kind == "close":
             missing_frames += line.get("requests", 0) + line.get("responses", 0)
             for direction in ("request", "response"):
+                relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
                 if line.get("how") in ("reset", "proxy ended"):
-                    relayed_frames[connection, direction] = line.get(f"{direction}s", 0)
-                else:
-                    relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
+                    whole_frames[connection, direction] = line.get(f"{direction}s", 0)
     if lost_lines:
         if missing_frames > lost_lines and not restarted:
             yield f"{missing_frames} frames are missing in the trace, but only {lost_lines} lines are reported as lost"
         return
-    for key, count in relayed_frames.items():
-        traced = len(frames[key]) + gap_frames[key]
-        if traced < count:
-            yield f"{count} {key[1]}s of {key[0]} were relayed, but the trace has {traced}"
     for key, size in relayed.items():
         traced = gaps[key] + sum(
             min(length, size - offset) for offset, length in frames[key]
         )  # the last frame may be truncated
-        if traced < size or (traced > size and not restarted):
+        if (count := whole_frames.get(key)) is None:
+            is_short = traced < size
+        else:
+            is_short = len(frames[key]) + gap_frames[key] < count or (
+                key[1] == "request" and size - traced > _MAX_REQUEST
+            )
+        if is_short or (traced > size and not restarted):
             yield f"{size} bytes of {key[1]}s of {key[0]} were relayed, but the trace has {traced}"

@@ -55,9 +55,8 @@ def test_bytes_in_neither_a_frame_nor_a_gap_are_found() -> None:
     for how in ("reset", "proxy ended"):
         cut = close | {"how": how, "requests": 2, "responses": 2}
         assert list(unaccounted_bytes([*frames, cut])) == []
-        assert list(unaccounted_bytes([*frames, cut | {"responses": 3}])) == [
-            "3 responses of c were relayed, but the trace has 2"
-        ]
+        assert len(list(unaccounted_bytes([*frames, cut | {"responses": 3}]))) == 1
+        assert len(list(unaccounted_bytes([*frames, cut | {"request_bytes": 2_000_000}]))) == 1
     assert list(unaccounted_bytes(frames)) == []
 
 

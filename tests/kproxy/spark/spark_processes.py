@@ -90,24 +90,20 @@ def convert_elsewhere(
 
 
 def kproxy_files(folder: Path) -> list[str]:
-    """Return options that send kproxy to the executors, as a zip file."""
+    """Write kproxy to a zip file, unless it exists; return the options that send it to the executors."""
     path = folder / "kproxy.zip"
     if not path.exists():
-        _zip_kproxy(path)
+        with zipfile.ZipFile(path, "w") as file:
+            for package in ("kproxy", "dissectors"):
+                for source in (REPOSITORY / package).rglob("*"):
+                    if source.is_file() and source.suffix != ".pyc":
+                        file.write(source, source.relative_to(REPOSITORY))
     return ["--conf", f"spark.submit.pyFiles={path}"]
 
 
 def _same_rows(first: DataFrame, second: DataFrame) -> bool:
     """Return whether two tables have the same rows, in any order."""
     return first.count() == second.count() and first.exceptAll(second).isEmpty()
-
-
-def _zip_kproxy(path: Path) -> None:
-    with zipfile.ZipFile(path, "w") as file:
-        for package in ("kproxy", "dissectors"):
-            for source in (REPOSITORY / package).rglob("*"):
-                if source.is_file() and source.suffix != ".pyc":
-                    file.write(source, source.relative_to(REPOSITORY))
 
 
 def python_without_kproxy(folder: Path) -> Path:

@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             yield Cluster(url, folder / "work", python)
 
 
-def test_two_executors_produce_the_same_tables_as_one_process(
+def test_two_executors_produce_the_report_of_the_embedded_engine(
     cluster: Cluster, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
     settings = {
@@ -133,12 +133,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(f"sc://{address}", python)
 
 
-def test_server_produces_the_same_tables_as_one_process(
+def test_server_produces_tables_of_the_embedded_engine(
     server: Server, spark: SparkSession, inputs: Path, local_result: LocalResult, tmp_path: Path
 ) -> None:
     options = ["--master", server.url]
     table = convert_elsewhere(server.python, options, spark, inputs, local_result, tmp_path)
-    # The embedded engine has all tables computed in the same way, through Spark Connect.
+    # Three jobs are enough: for the embedded engine, all jobs run through Spark Connect.
     jobs_options = [word for name in ("latency", "findings", "rebalances") for word in ("--job", name)]
     commands = (options, table), (["--engine", "embedded"], local_result.table)
     on_server, on_this_machine = (
