@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FAILING_TEST = (
     """
 import ast
@@ -26,6 +28,7 @@ def test():
 )
 
 
+@pytest.mark.slow
 def test_garbage_collection_during_a_failure_does_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(FAILING_TEST)
     command = [

@@ -42,6 +42,7 @@ def executed_nodes(node: ast.AST) -> Iterator[ast.AST]:
             yield from executed_nodes(child)
 
 
+@pytest.mark.slow
 def test_imports_of_dissectors_are_at_the_top_of_their_modules(modules: dict[str, ast.Module]) -> None:
     deferred = {
         f"{name}:{node.lineno}"
@@ -53,6 +54,7 @@ def test_imports_of_dissectors_are_at_the_top_of_their_modules(modules: dict[str
     assert deferred == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "minimum"), [("dissectors", 3), ("kproxy", 15)])
 def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], package: str, minimum: int) -> None:
     """Imports inside functions count. Two classes of kproxy may import each other for annotations only."""

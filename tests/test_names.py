@@ -8,12 +8,15 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from kproxy.cli import COMMANDS, _parser
 
 ROOT = Path(__file__).parents[1]
 FLAG = re.compile(r"--[a-z][a-z-]+")
 
 
+@pytest.mark.slow
 def test_public_classes_have_unique_names() -> None:
     files = [*(ROOT / "kproxy").rglob("*.py"), *(ROOT / "dissectors").rglob("*.py")]
     defined = Counter(

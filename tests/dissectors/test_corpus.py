@@ -160,12 +160,14 @@ def report(problems: list[str]) -> str:
     return f"{len(problems)} rows are wrong:\n" + "\n".join(problems[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_every_body_is_decoded_and_encoded_as_in_kafka(file: str) -> None:
     problems = [problem for row in rows(file) if not row.is_incompatible and (problem := body_problem(row))]
     assert not problems, report(problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_every_frame_is_decoded_with_its_header(file: str) -> None:
     frames = (row for row in rows(file) if "frame_hex" in row.raw and not row.is_incompatible)
@@ -173,6 +175,7 @@ def test_every_frame_is_decoded_with_its_header(file: str) -> None:
     assert not problems, report(problems)
 
 
+@pytest.mark.slow
 def test_corpus_has_every_api_version_in_both_directions() -> None:
     corpus_frames = {(row.raw["api_key"], row.raw["version"], row.raw["type"]) for file in FILES for row in rows(file)
             if "frame_hex" in row.raw}  # fmt: skip
@@ -184,6 +187,7 @@ def test_corpus_has_every_api_version_in_both_directions() -> None:
     }
 
 
+@pytest.mark.slow
 def test_only_the_listed_rows_differ_from_the_schemas() -> None:
     renamed_rows: Counter[str] = Counter()
     incompatible: Counter[tuple[str, str]] = Counter()

@@ -63,11 +63,13 @@ def test_every_layout_reads_what_it_writes(kind: str, step: int) -> None:
         check_layout(name, version)
 
 
+@pytest.mark.slow
 @given(st.data(), layouts())
 def test_any_layout_reads_what_it_writes(data: st.DataObject, shape: Layout) -> None:
     check_round_trip(shape, data.draw(values(shape)))
 
 
+@pytest.mark.slow
 @given(st.data(), layouts())
 def test_fast_path_decodes_exactly_the_regular_bytes(data: st.DataObject, shape: Layout) -> None:
     raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda drawn: encode(shape, drawn))))
@@ -88,6 +90,7 @@ def test_fast_path_decodes_exactly_the_regular_bytes(data: st.DataObject, shape:
         assert compiled_result[:2] == (walked.values, walked.end)
 
 
+@pytest.mark.slow
 @given(st.data(), layouts())
 def test_any_bytes_give_a_consistent_tree(data: st.DataObject, shape: Layout) -> None:
     raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda drawn: encode(shape, drawn))))
@@ -128,16 +131,19 @@ def check_message(message: Message) -> None:
         assert not any(redacted[start:end])
 
 
+@pytest.mark.slow
 @given(damaged(requests()) | st.binary(max_size=64))
 def test_any_bytes_are_read_as_a_request(frame: bytes) -> None:
     check_message(read_request(frame))
 
 
+@pytest.mark.slow
 @given(damaged(responses().map(lambda response: response[0])) | st.binary(max_size=64), st.sampled_from(API_VERSIONS))
 def test_any_bytes_are_read_as_a_response(frame: bytes, api_version: tuple[int, int]) -> None:
     check_message(read_response(frame, *api_version))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_damaged_response_is_read_as_far_as_possible(data: st.DataObject) -> None:
     frame, key, version = data.draw(responses())
@@ -170,6 +176,7 @@ def peak_memory_of_reading(shape: Layout, data: bytes) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_huge_claimed_count_fails_without_allocation() -> None:
     count = 0
     for name, version in LAYOUTS:

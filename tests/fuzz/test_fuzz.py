@@ -22,6 +22,7 @@ def few_edited_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_EDITED", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ways.WAYS)
 def test_broken_frames_raise_no_exception(way: str) -> None:
     result = run_chunk(way, 0, 25)

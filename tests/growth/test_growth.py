@@ -42,6 +42,7 @@ def _short_searches() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "growing",
     [

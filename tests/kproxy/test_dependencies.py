@@ -9,6 +9,8 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 #: Imported name -> distribution, for packages that may be missing here.
 _SPARK_DISTRIBUTIONS = {
@@ -34,6 +36,7 @@ def _imported_names() -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_imported_packages_are_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]

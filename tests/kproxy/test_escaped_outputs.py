@@ -253,6 +253,7 @@ def broker() -> Iterator[Broker]:
     broker.stop()
 
 
+@pytest.mark.slow
 def test_output_of_a_live_proxy_is_escaped(tmp_path: Path, broker: Broker) -> None:
     frame = request("Metadata", 9, {"topics": [{"name": ACTIVE}]}, correlation_id=7, client_id=ACTIVE)
     directory = tmp_path / f"{ACTIVE[:40]}[red]".replace("/", "\u2215")

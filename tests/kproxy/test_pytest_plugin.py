@@ -83,6 +83,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run_pytest(directory).stdout
 
 
+@pytest.mark.slow
 def test_findings_fail_the_tests_that_do_not_ignore_them(output: str) -> None:
     lines = output[output.index("short test summary") :].splitlines()
     assert {line.partition(" - ")[0] for line in lines if line.startswith("ERROR")} == {
@@ -118,6 +119,7 @@ def test_failures_are_reported_in_one_sentence(output: str, sentence: str) -> No
     assert "pytest_plugin.py" not in output
 
 
+@pytest.mark.slow
 def test_invalid_project_setting_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nkproxy_fail_on = often\n")
     process = run_pytest(tmp_path)

@@ -49,6 +49,7 @@ def test_real_captures_have_no_findings(path: Path) -> None:
     assert reported == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "step"),
     [

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,6 +128,7 @@ def fingerprints(events: list[Event]) -> list[tuple[object, ...]]:
     return event_prints
 
 
+@pytest.mark.slow
 @given(transcripts(), st.lists(st.integers(1, 30), min_size=1, max_size=8))
 def test_events_do_not_depend_on_how_the_bytes_are_cut(transcript: Transcript, cuts: list[int]) -> None:
     uncut = fingerprints(replay(transcript)[1])
@@ -154,6 +156,7 @@ def accounted_spans(events: list[Event], direction: Direction) -> list[tuple[int
     return sorted(spans)
 
 
+@pytest.mark.slow
 @given(transcripts())
 def test_events_account_for_every_byte(transcript: Transcript) -> None:
     _, events = replay(transcript)
@@ -173,6 +176,7 @@ def test_events_account_for_every_byte(transcript: Transcript) -> None:
     assert len(last_event.unanswered) <= sum(isinstance(event, RequestReceived) for event in events)
 
 
+@pytest.mark.slow
 @given(transcripts())
 def test_each_response_answers_at_most_one_request(transcript: Transcript) -> None:
     connection, events = replay(transcript)

@@ -256,6 +256,7 @@ def test_long_frame_is_accepted_once_no_other_is_found_in_it() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_search_needs_no_more_memory_than_a_frame() -> None:
     connection = Connection(midstream=True)
     noise = bytes(range(1, 256)) * 16

@@ -91,6 +91,7 @@ def test_random_response_gives_a_sane_diagnosis(body: bytes, api_version: tuple[
     check_diagnosis(message, diagnose(message))
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 1 << 30), st.sampled_from(Detail))
 def test_inspector_accepts_broken_frames(seed: int, detail: Detail) -> None:
@@ -140,6 +141,7 @@ def test_work_for_a_large_frame_is_bounded(name: str) -> None:
     assert remaining >= minimum
 
 
+@pytest.mark.slow
 def test_work_for_very_many_strings_is_bounded() -> None:
     """DeleteTopics v4 with nearly as many names as are decoded from a frame, and no timeout after them."""
     count = 190_000

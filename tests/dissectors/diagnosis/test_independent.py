@@ -17,6 +17,7 @@ def sample_tally(per_family: int, per_payload: int) -> Tally:
     return tally(chain(payloads.cases(per_payload, 1), frames.cases(valid_frames, per_family, 1)))
 
 
+@pytest.mark.slow
 def test_sample_of_broken_frames_is_explained() -> None:
     tally = sample_tally(1, 1)
     assert tally.share("first") >= 0.95, f"{tally}\n{tally.missed[:10]}"
@@ -32,10 +33,12 @@ def test_each_family_of_broken_frames_is_explained() -> None:
         assert tally.share("first", family) + tally.share("twin", family) >= 0.9, f"{family}: {tally.missed[:40]}"
 
 
+@pytest.mark.slow
 def test_captured_frames_have_no_unusual_value_and_no_diagnosis() -> None:
     assert valid.false_alarms(valid.captured_messages())[1:] == (0, [])
 
 
+@pytest.mark.slow
 def test_extreme_but_legal_values_are_not_errors() -> None:
     count, unusual, false_alarms = valid.false_alarms(islice(valid.kafka_messages(), 0, None, 37))
     assert not false_alarms

@@ -2,9 +2,12 @@
 
 from itertools import islice
 
+import pytest
+
 from tests.independent import one_entry
 
 
+@pytest.mark.slow
 def test_wrongly_written_entry_is_named() -> None:
     tally = one_entry.tally(islice(one_entry.cases(), 0, None, 13))
     count = tally.total

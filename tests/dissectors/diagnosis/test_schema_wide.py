@@ -193,6 +193,7 @@ def check_shares(tally: Tally, min_first_share: float, min_top_three_share: floa
     assert tally.sure_and_right / tally.sure >= 0.99, missed_cases
 
 
+@pytest.mark.slow
 def test_sample_of_the_schemas_is_diagnosed() -> None:
     check_shares(run_cases(MESSAGES[::17], seed=5, source=Realistic), min_first_share=0.96, min_top_three_share=0.99)
 

@@ -93,6 +93,7 @@ def test_from_is_spelled_with_an_underscore_only_in_python() -> None:
     assert dict(edit.detail) == {"from": 0, "to": 4}
 
 
+@pytest.mark.slow
 @given(JUNK)
 def test_arbitrary_json_is_parsed_or_rejected(junk: Any) -> None:
     try:
@@ -103,6 +104,7 @@ def test_arbitrary_json_is_parsed_or_rejected(junk: Any) -> None:
     assert str(edit)
 
 
+@pytest.mark.slow
 @given(EDITS, st.data())
 def test_arbitrary_details_are_accepted_or_rejected(edit: Edit, data: st.DataObject) -> None:
     edit_json = edit.as_json()

@@ -87,6 +87,7 @@ def check_round_trip(data: st.DataObject, kafka_layout: Layout, candidate: Candi
     assert decode(written, frame, 4)[:3] == (expected, len(frame), None)
 
 
+@pytest.mark.slow
 @given(st.data(), st.sampled_from(API_VERSIONS), st.booleans())
 def test_candidate_layout_reads_what_it_writes(
     data: st.DataObject, api_version: tuple[int, int], is_request: bool

@@ -98,6 +98,7 @@ def test_secret_records_written_twice_are_redacted_twice() -> None:
     assert "field_duplicated" in kinds
 
 
+@pytest.mark.slow
 def test_payload_decoders_receive_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """This holds whatever type contains the records, and however often a field occurs."""
     types_received = []

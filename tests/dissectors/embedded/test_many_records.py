@@ -36,6 +36,7 @@ def test_secrets_in_too_many_records_are_redacted() -> None:
     assert embedded.expand_nodes(message, body)
 
 
+@pytest.mark.slow
 def test_hundred_thousand_records_take_less_than_a_second() -> None:
     message = fetch_response("orders", gzip_batch(100_000))
     _, body = tree(message)

@@ -199,6 +199,7 @@ SNAPSHOT = bytes.fromhex(FRAMES["snapshot"]["frame"])
 RECORDS_START = 73
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_changed_record_data_shows_no_secret(data: st.DataObject) -> None:
     frame = bytearray(SNAPSHOT)

@@ -179,6 +179,7 @@ def test_state_is_unknown_after_all_members_disconnect_without_leaving() -> None
     assert story.view(2).row.state is GroupStatus.UNKNOWN
 
 
+@pytest.mark.slow
 @given(group_story.inconsistent_lines)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
@@ -191,12 +192,14 @@ def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> N
             assert all("\x1b" not in stall.text + stall.hint for stall in view.stalls)
 
 
+@pytest.mark.slow
 @given(any_lines)
 def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
     assert all(groups.view(row.group, 0) for row in groups.rows(0))
 
 
+@pytest.mark.slow
 def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many groups, members, events, connections, unanswered requests and unknown errors, with a low limit of events."""
     monkeypatch.setattr(consumer_groups, "MAX_EVENTS", 1_000)
@@ -242,6 +245,7 @@ def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:
     assert [(event.kind, event.until) for event in lane.transitions] == [(EventKind.JOIN, BEGAN + SECOND)]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((consumer_groups, "MAX_GROUPS"), (unanswered_requests, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
                          (lanes, "MAX_CONNECTIONS"), (model, "MAX_LANES_PER_GROUP")):  # fmt: skip

@@ -102,6 +102,7 @@ def test_leader_of_a_real_capture_is_recognised_by_sizes() -> None:
     assert view.row.leader == leader.label == "shop-b 514073"
 
 
+@pytest.mark.slow
 def test_counts_of_real_captures_match_the_lines() -> None:
     groups, end = feed(GroupsOverview(), captured()), time_of(captured()[-1].ts)
     frames = [line for line in captured() if isinstance(line, RequestLine | ResponseLine) and line.group_id is not None]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [data[start:stop] for start, stop in itertools.pairwise(positions)]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(conversations(), st.lists(st.integers(0, 10_000), max_size=12), st.lists(st.integers(0, 10_000), max_size=12))
 def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
@@ -181,6 +183,7 @@ def expected_delivery(frame: bytes, action: Action) -> tuple[bytes, float]:
 TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" + bytes(600), metadata_request(99)[:-1]]
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings().max_examples)
 @given(st.data(), st.booleans(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
 def test_each_frame_gets_its_action_however_the_bytes_are_cut(

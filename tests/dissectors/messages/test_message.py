@@ -220,6 +220,7 @@ def test_tree_of_an_opaque_message_has_no_body() -> None:
     assert (node_spans(tree.nodes), tree.error) == ([("size", 0, 4), ("header", 4, 16)], None)
 
 
+@pytest.mark.slow
 def test_message_with_too_many_elements_is_opaque() -> None:
     frame = request("Metadata", 9, {"topics": [{"name": ""}] * 200_001})
     tracemalloc.start()

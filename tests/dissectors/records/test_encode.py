@@ -116,6 +116,7 @@ def batches_v0_and_v1(draw: st.DrawFn) -> dict[str, Any]:
     return batch | {"records": records}
 
 
+@pytest.mark.slow
 @given(st.lists(batches_v2() | batches_v0_and_v1(), max_size=3))
 def test_decode_returns_what_was_encoded(batches: list[dict[str, Any]]) -> None:
     data = encode(batches)

@@ -32,6 +32,7 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
     return {"base_offset": base, "base_timestamp": start, "compression": codec, "records": records}
 
 
+@pytest.mark.slow
 @given(batch=batches(), written=st.sampled_from(list(ENCODINGS)))
 def test_departure_that_was_written_is_named(batch: dict[str, Any], written: str) -> None:
     data = write_departing_batch(batch, written)
@@ -46,6 +47,7 @@ def test_departure_that_was_written_is_named(batch: dict[str, Any], written: str
         assert (candidates[0].offset, candidates[0].size) == (HEADER_SIZE, 0)
 
 
+@pytest.mark.slow
 @given(batch=batches())
 def test_valid_batch_has_no_departures(batch: dict[str, Any]) -> None:
     assert departures(encode([batch])) == ()

@@ -217,6 +217,7 @@ def test_accepted_requests_have_no_violations(api: str, body: dict[str, Any], ve
     assert not [violation for check in VALIDATIONS[api] for violation in check(body, version)]
 
 
+@pytest.mark.slow
 def test_real_client_requests_have_no_violations() -> None:
     checked = 0
     for path in sorted((DATA / "traffic").glob("*.pcap.gz")):

@@ -139,6 +139,7 @@ def test_errors_in_a_guessed_layout_are_not_judged() -> None:
     assert not error_findings(story)
 
 
+@pytest.mark.slow
 def test_response_with_very_many_errors_is_reported_in_parts() -> None:
     topics = [{"name": f"t{index}", "error_code": 44 if index % 2 else 36} for index in range(5_000)]
     requested_topics = [{"name": f"t{index}"} for index in range(5_000)]

@@ -120,6 +120,7 @@ def test_subscription_applies_to_one_api_only() -> None:
         assert ("E002" in [finding.code for finding in selected]) is expected
 
 
+@pytest.mark.slow
 def test_success_hidden_among_many_partitions_prevents_a_loop() -> None:
     def produce_to_many(code: int, partition_count: int) -> str:
         rows = [{"index": index, "error_code": 0, "base_offset": 1} for index in range(1, partition_count)]

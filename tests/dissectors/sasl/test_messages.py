@@ -192,6 +192,7 @@ def test_gssapi_tokens_are_recognised(data: bytes, kind: GssapiKind) -> None:
     assert read_client("GSSAPI", 1, data) == read_server("GSSAPI", 3, data) == GssapiToken(kind=kind)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(MECHANISMS), st.integers(0, 4), st.binary(max_size=200) | st.text(max_size=80).map(str.encode))
 def test_arbitrary_messages_never_raise(mechanism: str, number: int, data: bytes) -> None:
     assert isinstance(read_client(mechanism, number, data), SaslMessage)

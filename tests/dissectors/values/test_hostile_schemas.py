@@ -67,6 +67,7 @@ def test_unsupported_patterns_are_not_checked(pattern: str) -> None:
     assert decode_quickly("JSON", json.dumps({"pattern": pattern}), text).problem is None
 
 
+@pytest.mark.slow
 def test_exponential_references_end_with_an_error() -> None:
     definitions = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(40)} | {"d40": {}}
     assert "too many steps" in problem_text(
@@ -103,6 +104,7 @@ def test_deeply_nested_protobuf_is_reported_as_a_problem(payload: bytes) -> None
     assert problem_text(decode_quickly("PROTOBUF", 'syntax = "proto3"; message A { A a = 1; }', b"\0" + payload))
 
 
+@pytest.mark.slow
 def test_protobuf_imports_and_large_defaults_are_harmless() -> None:
     imports = 'syntax = "proto3"; import "../../etc/passwd"; message A { string a = 1; }'
     assert "root:" not in str(decode_quickly("PROTOBUF", imports, b"\0"))

@@ -124,6 +124,7 @@ def test_unknown_message_or_version_raises_a_key_error(name: str, version: int, 
         layout(name, version)
 
 
+@pytest.mark.slow
 def test_cached_result_belongs_to_one_layout_and_is_freed_with_it() -> None:
     class Result:
         def __init__(self, owner: Layout) -> None:

@@ -13,12 +13,14 @@ from dissectors.wire.skip import skipper_to, struct_skipper
 from tests.strategies import damaged, layouts, values
 
 
+@pytest.mark.slow
 @given(st.data(), layouts())
 def test_message_is_skipped_to_its_end(data: st.DataObject, shape: Layout) -> None:
     raw = encode(shape, data.draw(values(shape)))
     assert struct_skipper(shape)(b"pre" + raw + b"post", 3) == 3 + len(raw)
 
 
+@pytest.mark.slow
 @given(st.data(), layouts())
 def test_any_bytes_are_skipped_or_rejected(data: st.DataObject, shape: Layout) -> None:
     raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda drawn: encode(shape, drawn))))

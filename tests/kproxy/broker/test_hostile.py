@@ -110,6 +110,7 @@ async def attack_in_parallel(client: SocketClient, frames: list[bytes], rng: ran
             tasks.create_task(worker())
 
 
+@pytest.mark.slow
 async def test_survives_damaged_requests_from_kafkas_encoder() -> None:
     rng = random.Random(5)
     frames = [damage(frame, rng) for frame in corpus() if is_served(frame)]
@@ -148,6 +149,7 @@ async def test_survives_damaged_logins(mechanism: str) -> None:
                 await attack(client.broker.ports[0], frames, rng)
 
 
+@pytest.mark.slow
 async def test_survives_a_thousand_stalled_connections() -> None:
     async with attacked_broker() as client, AsyncExitStack() as stack:
         for number in range(1000):
@@ -179,6 +181,7 @@ async def test_invalid_length_closes_the_connection(length: int) -> None:
         writer.close()
 
 
+@pytest.mark.slow
 async def test_client_that_reads_nothing_uses_bounded_memory() -> None:
     brokers_configs = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
     large_request = request("DescribeConfigs", 4, {"resources": [brokers_configs]})
@@ -208,6 +211,7 @@ async def test_client_that_reads_nothing_uses_bounded_memory() -> None:
             assert (await client("ApiVersions", 0))["error_code"] == 0
 
 
+@pytest.mark.slow
 async def test_pipelining_client_gets_responses_in_order_and_blocks_no_other_client() -> None:
     request_count = 5000
     async with attacked_broker() as client:

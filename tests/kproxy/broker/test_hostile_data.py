@@ -56,6 +56,7 @@ def struct_values(layout_: Layout, topic: str) -> st.SearchStrategy[dict[str, An
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 async def test_every_request_gets_a_response(api: str) -> None:
     api_info = schemas.api_by_name(api)

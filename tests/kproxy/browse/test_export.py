@@ -40,6 +40,7 @@ def exchange_with(session: BrowseSession, code: str) -> Exchange:
     raise AssertionError(code)
 
 
+@pytest.mark.slow
 def test_copied_command_reports_the_findings_of_the_trace(session: BrowseSession) -> None:
     exchange = exchange_with(session, "L005")
     command = copies.as_command(exchange, request=False)
@@ -137,6 +138,7 @@ def test_failed_save_leaves_no_file(session: BrowseSession, tmp_path: Path, monk
     assert not path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "magic"), [("pcap", "4d3cb2a1"), ("pcapng", "0a0d0d0a")])
 def test_saved_capture_contains_the_frames_with_their_times(tmp_path: Path, suffix: str, magic: str) -> None:
     path = DATA / "pcap" / "kcat-4.3.1.pcap.gz"

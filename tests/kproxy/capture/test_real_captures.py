@@ -67,6 +67,7 @@ def _count_differing(packets: Iterable[Packet]) -> int:
     return sum(isinstance(event, SegmentDiffers) for packet in packets for event in reassembler.receive(packet))
 
 
+@pytest.mark.slow
 def test_reports_only_retransmissions_with_a_changed_byte() -> None:
     root, differing_segments = Path(__file__).parents[3], 0
     paths = [path for folder in ("captures", "tests/data") for path in (root / folder).rglob("*.pcap.gz")]

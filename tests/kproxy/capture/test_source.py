@@ -240,6 +240,7 @@ def test_reports_the_file_that_cannot_be_opened(tmp_path: Path) -> None:
         open_capture(tmp_path)
 
 
+@pytest.mark.slow
 def test_closes_a_file_that_is_not_a_capture(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no packets here")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +86,7 @@ def test_any_segments_with_any_flags_leave_nothing_waiting(
     assert not reassembler._gaps
 
 
+@pytest.mark.slow
 @given(deliveries(), st.data())
 def test_single_packets_and_blocks_yield_the_same_events(
     delivery: tuple[bytes, int, list[Packet]], data: st.DataObject

@@ -97,6 +97,7 @@ def test_prints_the_bootstrap_servers_and_shows_and_traces_requests(tmp_path: Pa
     assert [line["kind"] for line in read_trace(tmp_path / "kproxy-trace")] == ["open", "request", "response", "close"]
 
 
+@pytest.mark.slow
 def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> None:
     def leader(broker_index: int) -> int:
         [topic] = kproxy.request("Metadata", 9, {"topics": [{"name": "t"}]}, broker_index)["topics"]
@@ -131,6 +132,7 @@ def test_commands_stop_and_start_brokers_and_move_leaders(tmp_path: Path) -> Non
         assert kproxy.process.returncode == 0
 
 
+@pytest.mark.slow
 def test_stop_and_start_are_idempotent_and_all_brokers_can_be_down(tmp_path: Path) -> None:
     with running_broker(tmp_path, "--brokers", 2, "--no-trace", "-q") as kproxy:
         kproxy.read_stderr_line()
@@ -154,6 +156,7 @@ def produce(kproxy: RunningBroker, partition: int, records: bytes) -> dict[str, 
     return dict(response)
 
 
+@pytest.mark.slow
 def test_data_directory_survives_a_restart(tmp_path: Path) -> None:
     data = encode([{"records": [{"key": b"k", "value": b"v", "timestamp": time.time_ns() // 1_000_000}]}])
     options = "--data", tmp_path / "kept", "--no-trace", "-q"
@@ -237,6 +240,7 @@ def test_invalid_usage_prints_one_sentence_and_exits_with_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -> None:
     result = kproxy(*BUILT_IN, "--retention", "1K")
     assert (result.returncode, result.stdout) == (2, "")
@@ -249,6 +253,7 @@ def test_retention_limits_the_size_of_record_data(kproxy: Run, tmp_path: Path) -
     assert (response["base_offset"], response["log_start_offset"]) == (9, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "reason"),
     [

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dissectors import schemas
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import layout
@@ -84,6 +86,7 @@ class Client:
         return [(broker["host"], broker["port"]) for broker in self("Metadata", 9, {"topics": []})["brokers"]]
 
 
+@pytest.mark.slow
 def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> None:
     certificate = write_self_signed(tmp_path / "both.pem")
     protocols = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -103,6 +106,7 @@ def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> N
     assert opened_listeners == {f"{host}:{port}" for servers, _ in listeners for host, port in servers}
 
 
+@pytest.mark.slow
 def test_metadata_has_the_advertised_address(tmp_path: Path) -> None:
     port = free_port()
     options = "--advertised", "kafka.example:19092", "--no-trace"
@@ -112,6 +116,7 @@ def test_metadata_has_the_advertised_address(tmp_path: Path) -> None:
             assert client.brokers() == [("kafka.example", 19092)]
 
 
+@pytest.mark.slow
 def test_every_listener_can_advertise_its_own_address(tmp_path: Path) -> None:
     ports = free_port(), free_port()
     with running_broker(
@@ -127,6 +132,7 @@ def test_every_listener_can_advertise_its_own_address(tmp_path: Path) -> None:
                 assert client.brokers() == expected
 
 
+@pytest.mark.slow
 def test_single_advertised_address_belongs_to_the_first_broker(tmp_path: Path) -> None:
     listen = "--listen", "127.0.0.1:0", "--brokers", 3, "--no-trace"
     with running_broker(tmp_path, 1, *listen, "--advertised", "k:9000") as listeners:

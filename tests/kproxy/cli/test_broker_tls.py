@@ -83,6 +83,7 @@ def connect(kproxy: RunningBroker, tls: ssl.SSLContext, node: int = 0) -> Iterat
         yield Client(sock)
 
 
+@pytest.mark.slow
 def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> None:
     key_log = tmp_path / "keys"
     login = ("--sasl", "PLAIN", "--user", "alice:sesame", "--tls-key-log", key_log)
@@ -106,6 +107,7 @@ def test_trace_of_a_login_over_tls_is_plaintext(ca: Path, tmp_path: Path) -> Non
     assert "sesame" not in out + str(lines)
 
 
+@pytest.mark.slow
 def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -> None:
     config_file, current_files, renewed_files = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
     store.save(renewed_files, certificates.create(["localhost"], 10))
@@ -131,6 +133,7 @@ def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -
         kproxy.end()
 
 
+@pytest.mark.slow
 def test_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Path) -> None:
     acls = ("--acls", "--super-user", "User:CN=alice,O=Example\\, Inc", "--topic", "orders")
     for name in ("alice", "mallory"):
@@ -184,6 +187,7 @@ def _write_self_signed(directory: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
     with running_broker(tmp_path, "--brokers", 3, *tls_options(ca)) as kproxy:
         for node in range(3):
@@ -207,6 +211,7 @@ def test_three_brokers_serve_tls(ca: Path, tmp_path: Path) -> None:
     assert [line["server"] for line in open_lines] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
 
 
+@pytest.mark.slow
 def test_plaintext_and_tls_listeners_coexist(ca: Path, tmp_path: Path) -> None:
     """`RunningBroker` expects a single bootstrap line, so this test starts the process and reads both lines itself."""
     import re

@@ -52,6 +52,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
+@pytest.mark.slow
 def test_bash_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = write_script(kproxy, "bash", tmp_path)
     (tmp_path / "seen.pcap").touch()
@@ -64,6 +65,7 @@ def test_bash_completes_words(kproxy: Run, tmp_path: Path) -> None:
         assert (result.stdout.split(), result.stderr) == (expected, ""), words
 
 
+@pytest.mark.slow
 def test_fish_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = write_script(kproxy, "fish", tmp_path)
     for words, expected in CASES:
@@ -79,6 +81,7 @@ def test_fish_completes_words(kproxy: Run, tmp_path: Path) -> None:
         assert sorted(line.split("\t")[0] for line in result.stdout.splitlines()) == sorted(expected), words
 
 
+@pytest.mark.slow
 def test_zsh_completes_words(kproxy: Run, tmp_path: Path) -> None:
     path = write_script(kproxy, "zsh", tmp_path)
     path.rename(tmp_path / "_kproxy")

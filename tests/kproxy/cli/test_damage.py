@@ -48,6 +48,7 @@ def test_dissect_skips_and_reports_damaged_lines(
     assert "killed.jsonl: the last line is incomplete and was skipped\n" in result.stderr
 
 
+@pytest.mark.slow
 def test_damage_is_reported_once_for_several_files_and_processes(
     kproxy: Run, damaged_trace: Path, killed_trace: Path
 ) -> None:

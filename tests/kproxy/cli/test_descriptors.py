@@ -74,6 +74,7 @@ def advertised_ports(client: socket.socket, broker: Broker, *ports: int) -> list
     return [entry["port"] for entry in brokers_in_response]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
 def test_descriptors_are_reserved_for_everything_but_clients(
     tmp_path: Path, ca: Path, broker: Broker, tls: bool
@@ -126,6 +127,7 @@ def test_descriptors_are_reserved_for_everything_but_clients(
         assert err.count("too many open files") == 1, err
 
 
+@pytest.mark.slow
 def test_proxy_recovers_after_running_out_of_descriptors(tmp_path: Path, broker: Broker) -> None:
     with start_proxy(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
         assert response_to(first) == ANSWER

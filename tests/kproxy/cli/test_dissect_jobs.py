@@ -21,6 +21,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -42,6 +43,7 @@ def test_several_processes_write_the_same_output_as_one(kproxy: Run, directory: 
     )
 
 
+@pytest.mark.slow
 def test_unreadable_file_ends_the_run_after_the_files_before_it(kproxy: Run, directory: Path) -> None:
     names = [directory / "find-coordinator-v0-right.pcap.gz", directory / "damaged.pcap", directory / "trace-1.jsonl"]
     sequential, parallel = (kproxy("dissect", "--json", "-j", jobs, *names) for jobs in ("1", "2"))

@@ -94,6 +94,7 @@ def test_explains_a_response_without_its_length_prefix(kproxy: Run) -> None:
         assert port.split() == ["21", "0015", "00", "00", "fe", "6c", "port", "65132"]
 
 
+@pytest.mark.slow
 def test_suggests_the_api_of_a_response(kproxy: Run) -> None:
     result = kproxy("explain", LOGGED)
     assert result.returncode == 2

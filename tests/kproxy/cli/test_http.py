@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.kproxy.cli.test_relay import ANSWER, REQUEST, Broker, Proxy, broker, children, read_trace, running, until
@@ -75,6 +76,7 @@ def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iter
         yield ServingProxy(proxy)
 
 
+@pytest.mark.slow
 def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broker) -> None:
     frames = ("kproxy_frames_total", ("ApiVersions", "response"))
     with serving(tmp_path, broker.port) as served:
@@ -112,6 +114,7 @@ def test_metrics_match_the_traffic_while_it_passes(tmp_path: Path, broker: Broke
     assert not [label for label in names if "127.0.0.1" in label or "tester" in label]
 
 
+@pytest.mark.slow
 def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) -> None:
     broker.answer = b""  # never responds
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as client:
@@ -122,6 +125,7 @@ def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) 
         assert sum(value for (name, _), value in metrics.items() if name == "kproxy_findings_total") >= 1
 
 
+@pytest.mark.slow
 def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
         slow_connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
@@ -137,6 +141,7 @@ def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker
         assert served.health()[0] == 200
 
 
+@pytest.mark.slow
 def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
         assert served.health() == (
@@ -163,6 +168,7 @@ def test_proxy_stays_ready_after_its_inspector_is_killed(tmp_path: Path, broker:
         assert not [name for name, _ in metrics if name == "kproxy_frames_total"]  # frozen figures would mislead
 
 
+@pytest.mark.slow
 def test_restarted_inspector_counts_from_0(tmp_path: Path, broker: Broker) -> None:
     frames = ("kproxy_frames_total", ("ApiVersions", "response"))
     with serving(tmp_path, broker.port) as served:
@@ -178,6 +184,7 @@ def test_restarted_inspector_counts_from_0(tmp_path: Path, broker: Broker) -> No
         assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(REQUEST)
 
 
+@pytest.mark.slow
 def test_proxy_is_ready_once_its_upstream_is_reachable(tmp_path: Path) -> None:
     with socket.socket() as upstream:
         upstream.bind(("127.0.0.1", 0))
@@ -189,6 +196,7 @@ def test_proxy_is_ready_once_its_upstream_is_reachable(tmp_path: Path) -> None:
             until(lambda: served.health()[0] == 200)
 
 
+@pytest.mark.slow
 def test_draining_proxy_is_alive_but_not_ready(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served, served.proxy.connect() as busy:
         stopped = threading.Event()
@@ -214,6 +222,7 @@ def test_draining_proxy_is_alive_but_not_ready(tmp_path: Path, broker: Broker) -
         assert served.proxy.process.returncode == 0
 
 
+@pytest.mark.slow
 def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, broker: Broker) -> None:
     program = "import sys; sys.modules['prometheus_client'] = None\nfrom kproxy.cli import main; sys.exit(main())"
     with serving(tmp_path, broker.port, program=("-c", program)) as served:
@@ -230,6 +239,7 @@ def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, b
     assert "prometheus-client" in warning
 
 
+@pytest.mark.slow
 def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom kproxy.cli import main\nimport kproxy.live.run\n"
@@ -239,6 +249,7 @@ def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
     assert result.stderr == "[]\n"
 
 
+@pytest.mark.slow
 def test_unusable_http_address_is_reported_in_one_sentence(tmp_path: Path, broker: Broker) -> None:
     def error_output(address: str) -> str:
         result = subprocess.run(
@@ -256,6 +267,7 @@ def test_unusable_http_address_is_reported_in_one_sentence(tmp_path: Path, broke
     assert error_output("99999") == "kproxy: --http '99999': invalid port '99999': use 0 to 65535\n"
 
 
+@pytest.mark.slow
 def test_notifies_the_service_manager_of_every_step(tmp_path: Path, broker: Broker) -> None:
     config_file = tmp_path / "kproxy.toml"
     config_file.write_text("")

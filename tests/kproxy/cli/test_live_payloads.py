@@ -69,6 +69,7 @@ def record_values(lines: list[dict[str, Any]]) -> list[Any]:
     return [body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"] for body in bodies]
 
 
+@pytest.mark.slow
 def test_hanging_registry_delays_neither_traffic_nor_decoding(tmp_path: Path, registry: str) -> None:
     broker, trace = Broker(ANSWER), tmp_path / "kproxy-trace"
     control = tmp_path / "control.sock"

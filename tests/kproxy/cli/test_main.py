@@ -152,6 +152,7 @@ def test_command_imports_only_what_it_needs(args: list[str], unneeded_modules: l
     assert loaded_modules.isdisjoint(unneeded_modules)
 
 
+@pytest.mark.slow
 def test_relay_imports_neither_views_nor_analytics_nor_payloads_nor_the_broker() -> None:
     code = """
 import sys

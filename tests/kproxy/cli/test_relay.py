@@ -172,6 +172,7 @@ def test_relays_and_traces_until_a_signal(tmp_path: Path, broker: Broker, signal
     assert re.search(r"ApiVersions +0 +3 +3 ", err)
 
 
+@pytest.mark.slow
 def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         proxy.send_requests(5)
@@ -183,6 +184,7 @@ def test_trace_lines_are_written_immediately_and_complete_after_a_kill(tmp_path:
             parse_line(line)
 
 
+@pytest.mark.slow
 def test_json_on_standard_output_equals_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--json", "--detail", "full") as proxy:
         proxy.send_requests()
@@ -191,6 +193,7 @@ def test_json_on_standard_output_equals_the_trace(tmp_path: Path, broker: Broker
     assert json.loads(out.splitlines()[2])["body"]["api_keys"][0]["max_version"] == 4
 
 
+@pytest.mark.slow
 def test_verbose_fields_are_shown_but_are_not_in_a_summary_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-v") as proxy:
         proxy.send_requests()
@@ -199,6 +202,7 @@ def test_verbose_fields_are_shown_but_are_not_in_a_summary_trace(tmp_path: Path,
     assert all("body" not in line for line in read_trace(tmp_path / "kproxy-trace"))
 
 
+@pytest.mark.slow
 def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-f", "kind=response") as proxy:
         proxy.send_requests(2)
@@ -207,6 +211,7 @@ def test_filter_applies_to_the_output_but_not_to_the_trace(tmp_path: Path, broke
     assert len(read_trace(tmp_path / "kproxy-trace")) == 6
 
 
+@pytest.mark.slow
 def test_ignored_rules_are_hidden_but_traced(tmp_path: Path, broker: Broker) -> None:
     malformed_request = REQUEST[:3] + bytes([REQUEST[3] + 2]) + REQUEST[4:] + b"\xab\xcd"
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--ignore", "L") as proxy:
@@ -251,6 +256,7 @@ inspector.Inspector.receive = failing(receive, lambda _, number, way, *__: way =
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ["decoder", "message", "line"])
 def test_bug_in_one_frame_stops_neither_the_trace_nor_the_inspector(tmp_path: Path, broker: Broker, bug: str) -> None:
     program = ["-c", BUGGY.format(BUGS[bug])]
@@ -277,6 +283,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
+@pytest.mark.slow
 def test_missing_request_is_reported_while_there_is_no_traffic(tmp_path: Path) -> None:
     request_body = {"group_id": "g", "rebalance_timeout_ms": 100, "session_timeout_ms": 100}
     response_body = {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
@@ -294,6 +301,7 @@ def test_missing_request_is_reported_while_there_is_no_traffic(tmp_path: Path) -
     assert "S013 join-without-sync" in out
 
 
+@pytest.mark.slow
 def test_no_trace_writes_no_files(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--no-trace", "-q") as proxy:
         proxy.send_requests()
@@ -302,6 +310,7 @@ def test_no_trace_writes_no_files(tmp_path: Path, broker: Broker) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_closed_standard_output_does_not_stop_the_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}") as proxy:
         assert proxy.process.stdout is not None
@@ -313,6 +322,7 @@ def test_closed_standard_output_does_not_stop_the_trace(tmp_path: Path, broker: 
         assert proxy.process.wait(20) == 0
 
 
+@pytest.mark.slow
 def test_unreachable_upstream_prints_one_sentence_and_exits_with_3(tmp_path: Path) -> None:
     with socket.socket() as unused_port_socket:
         unused_port_socket.bind(("127.0.0.1", 0))
@@ -328,6 +338,7 @@ def test_unreachable_upstream_prints_one_sentence_and_exits_with_3(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 @pytest.mark.parametrize("options", [[], ["--no-check"]])
 def test_upstream_that_is_the_proxy_itself_is_rejected_with_status_2(
@@ -347,6 +358,7 @@ def test_upstream_that_is_the_proxy_itself_is_rejected_with_status_2(
     )
 
 
+@pytest.mark.slow
 def test_upstream_that_is_down_is_reported_once_and_the_relay_continues(tmp_path: Path) -> None:
     with socket.socket() as unused_port_socket:
         unused_port_socket.bind(("127.0.0.1", 0))
@@ -362,6 +374,7 @@ def test_upstream_that_is_down_is_reported_once_and_the_relay_continues(tmp_path
     assert err.count("is unreachable") == 1
 
 
+@pytest.mark.slow
 def test_occupied_port_prints_one_sentence_and_exits_with_2(tmp_path: Path, broker: Broker) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "kproxy", "--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1"],
@@ -373,6 +386,7 @@ def test_occupied_port_prints_one_sentence_and_exits_with_2(tmp_path: Path, brok
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, broker: Broker) -> None:
     upstream = f"127.0.0.1:{broker.port}"
     with running(tmp_path, "--upstream", upstream, "--listen", "unix:k.sock", "--upstream", upstream) as proxy:
@@ -388,6 +402,7 @@ def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, b
     assert not (tmp_path / "k.sock").exists()
 
 
+@pytest.mark.slow
 def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
         proxy.send_requests(2)
@@ -398,6 +413,7 @@ def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
     assert len(result.stdout.splitlines()) == 6
 
 
+@pytest.mark.slow
 def test_sighup_reloads_the_configuration_file(tmp_path: Path, broker: Broker) -> None:
     config_file = tmp_path / "kproxy.toml"
     config_file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')

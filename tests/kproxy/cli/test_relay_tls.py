@@ -26,6 +26,7 @@ def tls_options(ca: Path) -> tuple[object, ...]:
     return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
 
 
+@pytest.mark.slow
 def test_terminates_tls_and_reports_failed_handshakes(ca: Path, broker: Broker, tmp_path: Path) -> None:
     key_log = tmp_path / "keys"
     arguments = ("--upstream", f"127.0.0.1:{broker.port}", *tls_options(ca), "--tls-key-log", key_log)
@@ -57,6 +58,7 @@ def test_terminates_tls_and_reports_failed_handshakes(ca: Path, broker: Broker, 
         assert "TRAFFIC_SECRET" not in text
 
 
+@pytest.mark.slow
 def test_upstream_without_tls_is_reported_at_startup(kproxy_process: Run, broker: Broker) -> None:
     result = kproxy_process("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
     assert result.returncode == 3

@@ -167,6 +167,7 @@ def test_commands_in_the_documentation_succeed_or_report_differences(
         assert result.stderr == ""
 
 
+@pytest.mark.slow
 def test_serves_clients_from_a_capture(tmp_path: Path) -> None:
     capture = ROOT / "captures" / "metadata-v1-throttle-first.pcap.gz"
     options = ["--replay", capture, "--no-control"]

@@ -123,6 +123,7 @@ def count_bytes(lines: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[int,
     return {key: (inspected, missing) for key, (inspected, missing) in totals.items()}
 
 
+@pytest.mark.slow
 def test_clients_are_unaffected_and_the_gaps_add_up(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with (
@@ -352,6 +353,7 @@ def test_inspector_continues_without_its_spawner_but_is_not_restarted(tmp_path: 
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_sample_contains_complete_connections(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--sample", "30%") as proxy:
         for _ in range(60):

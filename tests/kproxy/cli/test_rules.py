@@ -47,6 +47,7 @@ def test_page_is_markdown_when_piped(kproxy: Run, word: str) -> None:
         assert part in result.stdout
 
 
+@pytest.mark.slow
 def test_page_and_table_are_rendered_on_a_terminal(tmp_path: Path) -> None:
     for args, expected, unexpected in ((["L001"], "Why it matters", "## Why"), (["L"], "trailing-bytes", "[bold red]")):
         terminal, child_terminal = pty.openpty()

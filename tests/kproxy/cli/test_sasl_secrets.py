@@ -182,6 +182,7 @@ def test_dissect_shows_no_secret(kproxy: Run, capture: Path, options: tuple[str,
         assert "User:carol" in result.stdout
 
 
+@pytest.mark.slow
 def test_page_has_no_secret(kproxy: Run, capture: Path) -> None:
     page = ParsedPage(kproxy("dissect", "--html", capture).stdout)
     packed = [json.dumps(page.unpacked(name)) for name, value in page.data.items() if _is_packed(value)]
@@ -253,6 +254,7 @@ def _shown_parts(explanation: Explanation) -> str:
     return repr((explanation.frame.hex(), explanation.body, explanation.rows, explanation.findings))
 
 
+@pytest.mark.slow
 def test_explain_shows_no_secret(kproxy: Run) -> None:
     for secret in SECRETS.values():
         for token in (b"\0alice\0" + secret, b"c=biws,r=x,p=" + secret, secret):

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import append_line
@@ -57,6 +59,7 @@ def test_shows_dates_of_rows_in_traces_of_several_days(kproxy: Run, tmp_path: Pa
     assert rows[middle - 1] == f"{trace}: 2024-04-30 23:59:58 to 2024-05-01 00:00:00, 1 connection, 4 frames"
 
 
+@pytest.mark.slow
 def test_ends_with_a_summary_of_all_files(kproxy: Run) -> None:
     frame_counts = [
         int(re.findall(r"(\d+) frames", kproxy("dissect", "--findings", path).stdout)[-1]) for path in (FIRST, SECOND)
@@ -77,6 +80,7 @@ def test_file_without_a_matching_line_has_no_heading(kproxy: Run, tmp_path: Path
     assert kproxy("dissect", "-f", "api=LeaderAndIsr", FIRST, trace).stdout == ""
 
 
+@pytest.mark.slow
 def test_single_file_and_other_formats_have_no_heading(kproxy: Run) -> None:
     result = kproxy("dissect", FIRST)
     assert str(FIRST) not in result.stdout

@@ -53,6 +53,7 @@ def shell(redirections: str, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=BUFFERED)
 
 
+@pytest.mark.slow
 @NEEDS_DEV_FULL
 @pytest.mark.parametrize(
     "args",
@@ -66,6 +67,7 @@ def test_full_disk_is_reported_in_one_sentence(args: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "args",
     [pytest.param(args, marks=pytest.mark.wide if index % 3 else ()) for index, args in enumerate(COMMANDS)],
@@ -101,6 +103,7 @@ class _LimitedOutput(io.TextIOWrapper):
         return super().write(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "status"), [(BrokenPipeError(errno.EPIPE, "Broken pipe"), 0), (OSError(errno.ENOSPC, "No space left"), 2)]
 )
@@ -128,6 +131,7 @@ def test_output_error_at_any_position_blames_no_input(
             assert err == ("" if status == 0 else "kproxy: the output is incomplete: no space left\n")
 
 
+@pytest.mark.slow
 def test_closed_streams_cause_no_error() -> None:
     assert shell(">&-", "rules").returncode == 0
     assert shell("2>&-", "rules").stdout == shell("", "rules").stdout
@@ -137,6 +141,7 @@ def test_closed_streams_cause_no_error() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirections", [
     pytest.param("> /dev/full", marks=NEEDS_DEV_FULL),
     pytest.param("2> /dev/full", marks=NEEDS_DEV_FULL),

@@ -126,6 +126,7 @@ STUCK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "block_inspector", "args", "signal_number"),
     [
@@ -285,6 +286,7 @@ def test_reports_a_stopped_inspector_without_traffic_but_not_an_idle_one(tmp_pat
         assert (proxy.process.returncode, err.count(NOT_RESPONDING)) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["0", "nan"])
 def test_rejects_an_invalid_end_timeout(tmp_path: Path, value: str) -> None:
     result = subprocess.run(

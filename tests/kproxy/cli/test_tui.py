@@ -110,6 +110,7 @@ def test_invalid_usage_prints_one_sentence(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_startup_failure_of_the_proxy_is_reported_with_its_status() -> None:
     status, output = run_in_terminal("tui", "--listen", "127.0.0.1:0", "--upstream", "127.0.0.1:1", "--no-trace")
     assert status == 3

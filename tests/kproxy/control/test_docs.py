@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kproxy.control.backlog import BACKLOG_BYTES, MAX_UNANSWERED
 from kproxy.control.commands import COMMANDS, MAX_IN_FLIGHT
 from kproxy.control.paths import find
@@ -30,6 +32,7 @@ def shape(value: Any) -> Any:
     return "text or null" if value is None or isinstance(value, str) else type(value).__name__
 
 
+@pytest.mark.slow
 def test_session_on_the_page_matches_a_real_proxy(tmp_path: Path) -> None:
     [session] = re.findall(r"```transcript\n(.*?)```", PAGE, re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as silent_broker:

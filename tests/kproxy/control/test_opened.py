@@ -31,6 +31,7 @@ def upstream(broker: Broker) -> tuple[str, ...]:
     return "--upstream", f"127.0.0.1:{broker.port}", "-q", "--no-trace"
 
 
+@pytest.mark.slow
 def test_two_proxies_have_separate_private_sockets(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     with running_proxy(tmp_path, *upstream) as first, running_proxy(tmp_path, *upstream) as second:
         assert sorted(proxy.greeting.pid for proxy in list_proxies()) == sorted([first.process.pid, second.process.pid])
@@ -46,6 +47,7 @@ def test_two_proxies_have_separate_private_sockets(tmp_path: Path, sockets: Path
     assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_socket_is_created_at_the_given_path(tmp_path: Path, sockets: Path, upstream: tuple[str, ...]) -> None:
     path = sockets.parent / "mine.sock"
     with running_proxy(tmp_path, *upstream, "--control", path) as proxy, RawViewer(path) as viewer:
@@ -61,6 +63,7 @@ def test_no_control_disables_the_socket(tmp_path: Path, upstream: tuple[str, ...
         proxy.send_requests()
 
 
+@pytest.mark.slow
 def test_proxy_runs_without_a_socket_if_the_directory_is_not_private(
     tmp_path: Path, upstream: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +95,7 @@ def test_invalid_path_prints_one_sentence_and_exits_with_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_failed_start_leaves_no_socket(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     options = ["--listen", f"127.0.0.1:{broker.port}", "--upstream", "127.0.0.1:1", "--no-trace"]
     command = [sys.executable, "-m", "kproxy", *options]
@@ -100,6 +104,7 @@ def test_failed_start_leaves_no_socket(tmp_path: Path, sockets: Path, broker: Br
     assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_viewers_are_told_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     program = ["-c", FAILING.replace("DIVISOR", "20")]
@@ -116,6 +121,7 @@ def test_viewers_are_told_that_the_inspector_failed(tmp_path: Path, sockets: Pat
         proxy.send_requests()
 
 
+@pytest.mark.slow
 def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     with running_proxy(tmp_path, *upstream, program=["-c", FAST_RESTART]) as proxy, proxy.connect() as client:
@@ -142,6 +148,7 @@ def test_restarted_inspector_uses_the_same_socket_path(tmp_path: Path, sockets: 
     assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_killed_inspector_leaves_no_socket_after_the_relay_ends(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:

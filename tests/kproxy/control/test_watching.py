@@ -113,6 +113,7 @@ def test_viewers_receive_the_same_lines_as_the_trace(proxy: WatchedProxy) -> Non
         assert viewer.request(id=2, do="connections")["connections"] is not None
 
 
+@pytest.mark.slow
 def test_hanging_request_is_shown_immediately_and_listed(tmp_path: Path, silent_broker: int) -> None:
     with (
         run_watched(tmp_path, silent_broker, "--no-trace", "-q") as proxy,
@@ -169,6 +170,7 @@ def test_backlog_and_new_lines_have_no_duplicates(proxy: WatchedProxy) -> None:
             assert [viewer.read_line()["kind"] for _ in range(2)] == ["request", "response"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detail", ["summary", "full", "raw"])
 def test_frames_are_sent_to_viewers_but_not_traced(tmp_path: Path, broker: Broker, detail: str) -> None:
     with run_watched(tmp_path, broker.port, "--json", "--detail", detail) as proxy:
@@ -294,6 +296,7 @@ while viewer.recv(1000):
 """
 
 
+@pytest.mark.slow
 def test_killed_viewer_does_not_affect_the_proxy(proxy: WatchedProxy) -> None:
     earlier_lines = len(proxy.wait_for_trace())
     viewer = subprocess.Popen([sys.executable, "-c", READER, str(proxy.path)], stdout=subprocess.PIPE)
@@ -311,6 +314,7 @@ def test_killed_viewer_does_not_affect_the_proxy(proxy: WatchedProxy) -> None:
         parse_line(json.dumps(line))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["stop", "SIGTERM", "SIGKILL"])
 def test_ending_proxy_closes_open_connections_and_removes_its_socket(
     tmp_path: Path, silent_broker: int, method: str
@@ -334,6 +338,7 @@ def test_ending_proxy_closes_open_connections_and_removes_its_socket(
         assert proxy.process.wait(10) == (-signal.SIGKILL if method == "SIGKILL" else 0)
 
 
+@pytest.mark.slow
 def test_viewers_see_listeners_that_are_opened_for_brokers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as second_broker:
         upstream = f"127.0.0.1:{second_broker.getsockname()[1]}"

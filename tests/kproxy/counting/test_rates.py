@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def test_last_minute_is_counted_by_second(event_times: list[int]) -> None:
     assert clock.minute(series, now=max(event_times)) == expected
 
 
+@pytest.mark.slow
 @given(times)
 def test_all_time_is_counted_in_equal_buckets(event_times: list[int]) -> None:
     clock = RateClock()

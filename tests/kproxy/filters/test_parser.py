@@ -45,6 +45,7 @@ NODES: st.SearchStrategy[Node] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(node=NODES)
 def test_printed_filter_parses_to_the_same_filter(node: Node) -> None:
     assert parse_node(str(node)) == node

@@ -182,6 +182,7 @@ def test_window_covers_the_whole_time_or_follows_the_latest_time() -> None:
     assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)
 
 
+@pytest.mark.slow
 @given(group_story.inconsistent_lines, windows, st.integers(1, 50))
 def test_inconsistent_lines_can_be_laid_out(lines: list[tuple[Line, int]], window: Window, columns: int) -> None:
     groups = feed_torn(GroupsOverview(), lines)

@@ -232,6 +232,7 @@ def test_large_frame_is_truncated() -> None:
     assert (more_field[3], more_field[5] is not None, more_field[6]) == ("4,900 more", True, len(frame))
 
 
+@pytest.mark.slow
 def test_large_page_omits_fields_and_then_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = list(itertools.chain.from_iterable(exchange(f"topic-{number}", number) for number in range(700)))
     finding = FindingEntry("L001", "trailing-bytes", "error", "bytes follow")
@@ -264,6 +265,7 @@ def test_html_cannot_be_combined_with_another_output_format(kproxy: Run, option:
     assert process.stderr == f"kproxy: use --html or {option.partition('=')[0]}, not both\n"
 
 
+@pytest.mark.slow
 def test_html_is_not_written_to_a_terminal() -> None:
     controller, terminal = os.openpty()
     try:

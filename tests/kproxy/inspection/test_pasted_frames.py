@@ -41,6 +41,7 @@ def test_frames_keep_their_length_prefix() -> None:
     assert count > 3000
 
 
+@pytest.mark.slow
 def test_recognises_a_missing_prefix_in_frames_of_every_api() -> None:
     missing_counts: Counter[bool] = Counter()
     for frame, answered_request in corpus():

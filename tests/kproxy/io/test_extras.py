@@ -20,6 +20,7 @@ def test_command_uses_this_python_and_the_packages_of_the_extra(extra: str, pack
     assert not any("kproxy" in requirement for requirement in command[4:])
 
 
+@pytest.mark.slow
 def test_pip_accepts_the_command() -> None:
     command = shlex.split(extras.install_command("tls"))
     process = subprocess.run([*command, "--dry-run", "--no-index"], capture_output=True, text=True, check=False)

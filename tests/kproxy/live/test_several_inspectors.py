@@ -56,6 +56,7 @@ def lines_of_client(client: str, lines: list[dict[str, Any]], kind: str) -> list
     return [line for line in lines if line["kind"] == kind and line["connection_id"] in ids]
 
 
+@pytest.mark.slow
 def test_other_worker_continues_when_one_is_killed(tmp_path: Path, broker: Broker) -> None:
     trace = tmp_path / "kproxy-trace"
     with (

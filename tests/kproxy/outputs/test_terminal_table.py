@@ -87,6 +87,7 @@ def test_columns_that_do_not_fit_are_shown_below_the_row(
     assert table_text(width, COLUMNS, monkeypatch) == expected
 
 
+@pytest.mark.slow
 @given(st.integers(20, 200), st.lists(st.lists(st.text("ab 🎈漢[]", max_size=40), min_size=2, max_size=2), min_size=1))
 def test_all_text_is_shown_within_the_width(width: int, cells: list[list[str]]) -> None:
     columns = [Column(f"the name of {index}", column, index % 2 == 1) for index, column in enumerate(cells)]

@@ -28,6 +28,7 @@ def failures(results_by_id: dict[str, CheckResult]) -> dict[str, str]:
     return {name: result.sentence for name, result in results_by_id.items() if result.outcome == "fail"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("release", "minimum_passes"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
 async def test_no_check_fails_on_a_correct_broker(release: str, minimum_passes: int) -> None:
     with BrokerThread(release=release, brokers=2) as broker:
@@ -36,6 +37,7 @@ async def test_no_check_fails_on_a_correct_broker(release: str, minimum_passes: 
     assert sum(check_result.outcome == "pass" for check_result in results_by_id.values()) >= minimum_passes
 
 
+@pytest.mark.slow
 async def test_probe_creates_nothing_without_the_write_option() -> None:
     with BrokerThread() as broker:
         results_by_id = await run_selected(broker, writes=False)

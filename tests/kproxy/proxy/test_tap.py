@@ -103,6 +103,7 @@ def relayed_bytes(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes
     return relayed
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples)
 @given(traffic(), st.sampled_from([2000, 6000, 30_000]))
 def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
@@ -124,6 +125,7 @@ def test_every_byte_is_sent_or_counted_and_whole_frames_are_dropped(
     assert not is_behind
 
 
+@pytest.mark.slow
 @given(traffic(), st.sampled_from([2000, 6000]))
 def test_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
     watched = asyncio.run(play_traffic(chunks, limit=limit, strict=True))

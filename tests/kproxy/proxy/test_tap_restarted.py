@@ -211,6 +211,7 @@ async def play_steps(steps: list[tuple[Any, ...]], limit: int) -> None:
     )  # messages that an inspector has not stored are sent again
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(STEPS, max_size=60), st.sampled_from([2000, 64 * KIB * KIB]))
 def test_every_inspector_continues_where_the_previous_trace_ends(steps: list[tuple[Any, ...]], limit: int) -> None:

@@ -135,6 +135,7 @@ def test_overlong_line_is_skipped_with_a_warning(compress, line_end: bytes, monk
     )
 
 
+@pytest.mark.slow
 def test_memory_for_a_long_line_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAX_PER_LINE", 1 << 20)
     compressed = gzip.compress(encode_lines(1) + b"{" + b" " * (64 << 20))

@@ -53,6 +53,7 @@ def test_every_bug_is_covered() -> None:
     assert {name.partition("--")[0] for name in ONE_PER_BUG} == all_bugs
 
 
+@pytest.mark.slow
 async def test_repeated_finding_refers_to_its_first_report() -> None:
     session = session_of_capture(CAPTURES / "metadata-v1-throttle-first.pcap.gz")
     async with running(session, LARGE) as pilot:

@@ -70,6 +70,7 @@ def table(app: KproxyApp) -> Table:
     return app.query_one("#exchanges", Table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_screen_shows_the_bug_and_two_keys_show_its_bytes(
     bug_session: BrowseSession, size: tuple[int, int]
@@ -127,6 +128,7 @@ async def test_moving_the_cursor_ends_following() -> None:
         assert "7 rows" in text(pilot)
 
 
+@pytest.mark.slow
 async def test_pause_freezes_the_screen() -> None:
     session = session_of(many_exchanges(5))
     source = session.source
@@ -177,6 +179,7 @@ async def test_late_response_matches_its_snapshot(size: tuple[int, int]) -> None
         assert_matches_snapshot(pilot, "late")
 
 
+@pytest.mark.slow
 async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
     join_request = request(1, api="JoinGroup", api_key=11)
     session = session_of([join_request], phase=SourcePhase.LIVE)
@@ -200,6 +203,7 @@ async def test_reason_of_a_late_response_is_shown_until_it_arrives() -> None:
         assert "late:" not in text(pilot)
 
 
+@pytest.mark.slow
 async def test_filter_line_completes_words_and_reports_errors() -> None:
     async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, "slash", *"laten")
@@ -220,6 +224,7 @@ async def test_filter_line_completes_words_and_reports_errors() -> None:
         assert "shown" not in text(pilot)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", ["1", "2"])
 async def test_filter_line_keeps_quickly_typed_keys(view: str) -> None:
     async with running(session_of(many_exchanges())) as pilot:
@@ -238,6 +243,7 @@ async def test_filter_line_keeps_quickly_typed_keys(view: str) -> None:
         await until(pilot, lambda: "tab complete" in text(pilot))
 
 
+@pytest.mark.slow
 async def test_key_limits_rows_to_findings() -> None:
     async with running(session_of(many_exchanges())) as pilot:
         await press(pilot, "z")
@@ -246,6 +252,7 @@ async def test_key_limits_rows_to_findings() -> None:
         assert len(table(pilot.app).rows) == 100  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_keys_sort_rows() -> None:
     async with running(session_of(many_exchanges())) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
@@ -257,6 +264,7 @@ async def test_keys_sort_rows() -> None:
         assert rows.key == 0
 
 
+@pytest.mark.slow
 async def test_click_on_a_column_title_sorts_the_rows() -> None:
     async with running(session_of(many_exchanges()), (180, 50)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
@@ -274,6 +282,7 @@ async def test_click_on_a_column_title_sorts_the_rows() -> None:
         assert rows.key == 0
 
 
+@pytest.mark.slow
 async def test_key_changes_how_times_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     time.tzset()
@@ -307,6 +316,7 @@ async def test_rows_of_several_days_show_dates() -> None:
         assert "11-22 01:53:20.000" in text(pilot)
 
 
+@pytest.mark.slow
 async def test_note_is_shown() -> None:
     session = session_of(many_exchanges())
     async with running(session, (180, 50)) as pilot:
@@ -316,6 +326,7 @@ async def test_note_is_shown() -> None:
         assert "note: odd" in text(pilot)
 
 
+@pytest.mark.slow
 async def test_keys_set_marks_and_notes() -> None:
     session = session_of(many_exchanges())
     async with running(session) as pilot:
@@ -328,6 +339,7 @@ async def test_keys_set_marks_and_notes() -> None:
         assert not session.notes[1].marked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("letter", "start"),
     [("x", "00 00 00 54"), ("j", '{\n  "request"'), ("c", "kproxy explain --request"), ("m", "### Metadata v2")],
@@ -339,6 +351,7 @@ async def test_exchange_is_copied_in_each_format(bug_session: BrowseSession, let
         assert pilot.app.clipboard.startswith(start)
 
 
+@pytest.mark.slow
 async def test_visible_rows_are_saved(bug_session: BrowseSession, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"
     async with running(bug_session) as pilot:
@@ -361,6 +374,7 @@ async def test_visible_rows_are_saved(bug_session: BrowseSession, tmp_path: Path
         assert path.with_suffix(".pcap").read_bytes()[:4] == b"\x4d\x3c\xb2\xa1"
 
 
+@pytest.mark.slow
 async def test_selected_field_and_bytes_stay_in_sync(bug_session: BrowseSession) -> None:
     async with running(bug_session, (180, 50)) as pilot:
         await press(pilot, "n", "enter")
@@ -380,6 +394,7 @@ async def test_selected_field_and_bytes_stay_in_sync(bug_session: BrowseSession)
         assert pilot.app.query_one("#request", expect_type=None).query_one(FieldTree).has_focus  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_mouse_selects_rows_and_bytes(bug_session: BrowseSession) -> None:
     async with running(bug_session, (120, 40)) as pilot:
         rows = table(pilot.app)  # type: ignore[arg-type]
@@ -393,6 +408,7 @@ async def test_mouse_selects_rows_and_bytes(bug_session: BrowseSession) -> None:
         assert pilot.app.query_one(ExchangeView).has_class("whole")
 
 
+@pytest.mark.slow
 async def test_help_and_commands_are_shown(bug_session: BrowseSession) -> None:
     async with running(bug_session) as pilot:
         await press(pilot, "question_mark")
@@ -412,6 +428,7 @@ async def test_hostile_names_are_escaped() -> None:
         assert "group a\\n" in screen_text
 
 
+@pytest.mark.slow
 async def test_refresh_without_changes_keeps_the_screen(bug_session: BrowseSession) -> None:
     async with running(bug_session, (80, 24)) as pilot:
         await press(pilot, "n")  # now a scroll bar leaves less room for columns

@@ -30,6 +30,7 @@ def filter_text(session: BrowseSession) -> str:
     return str(session.visible.filter or "")
 
 
+@pytest.mark.slow
 async def test_every_view_shows_the_filter() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=audit"))
@@ -60,6 +61,7 @@ async def test_overviews_cover_only_matching_rows(key: str, expected: list[str],
         assert not any(fragment in screen_text for fragment in unexpected)
 
 
+@pytest.mark.slow
 async def test_filter_without_matches_is_explained() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=nobody"))
@@ -73,6 +75,7 @@ async def test_filter_without_matches_is_explained() -> None:
         assert "audit" in text(pilot)
 
 
+@pytest.mark.slow
 async def test_enter_in_an_overview_extends_the_filter_and_escape_reverts_it() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=audit"))
@@ -96,6 +99,7 @@ async def test_enter_in_an_overview_extends_the_filter_and_escape_reverts_it() -
         assert filter_text(session) == ""
 
 
+@pytest.mark.slow
 async def test_extending_a_filter_with_or_adds_parentheses() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=nobody or client_id=audit"))
@@ -104,6 +108,7 @@ async def test_extending_a_filter_with_or_adds_parentheses() -> None:
         assert session.visible.filter == parse('(client_id=nobody or client_id=audit) and api="Fetch"')
 
 
+@pytest.mark.slow
 async def test_jump_to_an_excluded_row_suspends_the_filter() -> None:
     session = mixed_session()
     session.visible.choose(parse("client_id=shop"))
@@ -116,6 +121,7 @@ async def test_jump_to_an_excluded_row_suspends_the_filter() -> None:
         assert (filter_text(session), view.row) == ("client_id=shop", 2)
 
 
+@pytest.mark.slow
 async def test_escape_clears_an_edited_filter_in_one_step() -> None:
     session = mixed_session()
     async with running(session) as pilot:
@@ -129,6 +135,7 @@ async def test_escape_clears_an_edited_filter_in_one_step() -> None:
         assert "Frames" in pilot.app.view.title  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_empty_views_are_explained() -> None:
     for phase, message in (
         (SourcePhase.ENDED, "given contains no Kafka traffic."),

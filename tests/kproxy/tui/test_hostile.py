@@ -25,6 +25,7 @@ from tests.kproxy.tui.screens import press, running, text, until, wait_until_set
 SIZES = ((80, 24), (180, 50), (40, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 2))])
 async def test_hostile_trace_is_shown(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
@@ -37,6 +38,7 @@ async def test_hostile_trace_is_shown(tmp_path: Path, seed: int) -> None:
     session.source.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1))
 async def test_hostile_capture_is_shown(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

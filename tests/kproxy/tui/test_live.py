@@ -39,6 +39,7 @@ def live_session(count: int) -> tuple[BrowseSession, StreamSource]:
     return session, source
 
 
+@pytest.mark.slow
 async def test_stream_is_followed_until_the_cursor_moves_up() -> None:
     session, source = live_session(3)
     async with running(session) as pilot:
@@ -68,6 +69,7 @@ async def test_other_sources_are_not_followed() -> None:
         assert (rows.cursor, rows.follow) == (0, False)
 
 
+@pytest.mark.slow
 async def test_viewed_exchange_stays_selected() -> None:
     for keys in (("enter",), ("tab",)):
         session, source = live_session(3)
@@ -78,6 +80,7 @@ async def test_viewed_exchange_stays_selected() -> None:
             assert pilot.app.query_one(ExchangeView).row == 2, keys
 
 
+@pytest.mark.slow
 async def test_quitting_asks_for_confirmation_only_if_it_stops_a_proxy() -> None:
     session, source = live_session(1)
     async with running(session) as pilot:

@@ -41,6 +41,7 @@ VIEWS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @requires_snapshot_versions
 @pytest.mark.parametrize("size", SIZES)
 async def test_each_view_matches_its_snapshot(size: tuple[int, int]) -> None:
@@ -52,6 +53,7 @@ async def test_each_view_matches_its_snapshot(size: tuple[int, int]) -> None:
             assert_matches_snapshot(pilot, name)
 
 
+@pytest.mark.slow
 async def test_ongoing_cause_comes_first() -> None:
     unanswered, *requests_with_findings = (
         request(number, findings=[finding("error", "L003")] if number else []) for number in range(5)
@@ -88,6 +90,7 @@ async def test_enter_shows_the_frames_of_the_selected_item() -> None:
         assert len(set(visible_apis(session))) > 1
 
 
+@pytest.mark.slow
 async def test_finding_links_to_its_frames_and_its_page() -> None:
     session = session_of_capture(BUG)
     async with running(session) as pilot:
@@ -106,6 +109,7 @@ async def test_finding_links_to_its_frames_and_its_page() -> None:
         assert table.key == exchange.row
 
 
+@pytest.mark.slow
 async def test_groups_show_the_cause_of_recent_generations() -> None:
     async with running(session_of_capture(STALL)) as pilot:
         await press(pilot, "5")
@@ -125,6 +129,7 @@ async def test_groups_show_the_lag_that_fetch_responses_show() -> None:
         assert row == ["billing", "classic", "unknown", "1,234"]
 
 
+@pytest.mark.slow
 async def test_timeline_links_to_frames() -> None:
     session = session_of_capture(STALL)
     async with running(session) as pilot:
@@ -149,6 +154,7 @@ async def test_timeline_links_to_frames() -> None:
         assert exchange.request.api == "JoinGroup"
 
 
+@pytest.mark.slow
 async def test_transactions_link_to_frames() -> None:
     session = session_of(lines_of_story(STORY))
     async with running(session, (160, 40)) as pilot:
@@ -165,6 +171,7 @@ async def test_transactions_link_to_frames() -> None:
         assert pilot.app.query_one("#exchanges", Table).cursor is not None
 
 
+@pytest.mark.slow
 async def test_view_can_be_sorted_and_clicked() -> None:
     async with running(session_of_capture(BUG)) as pilot:
         app = pilot.app
@@ -181,6 +188,7 @@ async def test_view_can_be_sorted_and_clicked() -> None:
         assert app.view.title == "Frames"
 
 
+@pytest.mark.slow
 async def test_click_on_a_title_sorts_by_that_column() -> None:
     async with running(session_of_capture(DATA / "pcap" / "kcat-4.3.1.pcap.gz"), (180, 50)) as pilot:
         await press(pilot, "3")

@@ -185,6 +185,7 @@ def test_number_of_requests_awaited_by_causes_is_limited(monkeypatch: pytest.Mon
     assert (cause.listed, cause.served) == (4, 2)
 
 
+@pytest.mark.slow
 @given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     causes = Causes()

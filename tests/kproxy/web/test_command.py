@@ -60,6 +60,7 @@ def test_port_in_use_is_reported(kproxy: Run) -> None:
     )
 
 
+@pytest.mark.slow
 def test_unreachable_upstream_is_reported(kproxy: Run) -> None:
     with socket.socket() as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))

@@ -235,6 +235,7 @@ def test_cause_without_a_known_frame_leads_to_its_finding() -> None:
         assert cause["what"] is None
 
 
+@pytest.mark.slow
 def test_records_of_produce_have_the_offsets_of_the_response() -> None:
     session = session_of_capture(Path(__file__).parents[2] / "data" / "pcap" / "java-4.3.1.pcap.gz")
     offsets: dict[str, dict[tuple[str, int, str], set[str]]] = defaultdict(dict)

@@ -91,6 +91,7 @@ def test_offsets_expire_at_the_time_the_client_requested() -> None:
     assert cluster.part(Groups).get("g") is None
 
 
+@pytest.mark.slow
 def test_offsets_of_a_subscribed_topic_do_not_expire() -> None:
     harness = ClassicGroupHarness()
     harness.move_to(make_cluster(harness.clock))

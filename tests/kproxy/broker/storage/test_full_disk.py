@@ -161,6 +161,7 @@ def test_repeated_write_failures_are_one_outage(tmp_path: Path) -> None:
     assert len(reports) == 2
 
 
+@pytest.mark.slow
 def test_pending_entries_cost_little_while_the_disk_stays_full(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

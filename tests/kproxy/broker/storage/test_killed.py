@@ -19,6 +19,7 @@ from tests.kproxy.broker.storage.broker_process import RemoteBroker, start_broke
 _ACKNOWLEDGED = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fsync", ["fsync", "no fsync"])
 async def test_acknowledged_records_survive_a_kill(tmp_path: Path, fsync: str) -> None:
     process, port = await start_broker_process(tmp_path / "data", fsync=fsync == "fsync")

@@ -191,6 +191,7 @@ def test_fields_are_found_by_byte_and_by_path(path: Path) -> None:
         assert detail.find("no.such[0].field") == []
 
 
+@pytest.mark.slow
 def test_path_of_a_layout_finding_leads_to_a_field() -> None:
     for path in (DATA / "bugs").glob("*--java.pcap.gz"):
         for line, sent_request in frame_lines(path, Detail.RAW):
@@ -317,11 +318,13 @@ def view_everything(detail: FrameDetail) -> None:
         records_of(field, 20)
 
 
+@pytest.mark.slow
 @given(damaged(requests()))
 def test_any_damaged_request_can_be_viewed(frame: bytes) -> None:
     view_everything(build_frame_detail(request_line(frame)))
 
 
+@pytest.mark.slow
 @given(
     responses().flatmap(lambda sample: st.tuples(damaged(st.just(sample[0])), st.just(sample[1]), st.just(sample[2])))
 )
@@ -337,6 +340,7 @@ _BATCHES = records.encode([{"compression": codec,
                           1) for codec in ("none", "gzip")])  # fmt: skip
 
 
+@pytest.mark.slow
 @given(damaged(st.just(_BATCHES)))
 def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
     partition = {"partition_index": 0, "error_code": 0, "high_watermark": 1, "records": data}
@@ -344,6 +348,7 @@ def test_any_damaged_record_data_can_be_viewed(data: bytes) -> None:
     view_everything(build_frame_detail(response_line(response("Fetch", 4, body), 1, 4)))
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

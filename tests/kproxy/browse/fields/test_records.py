@@ -51,6 +51,7 @@ def test_records_of_every_format_and_codec_are_read(magic: int, codec: str) -> N
     assert all(record.field.path.startswith("responses[0].partitions[0].records[") for record in records_view.records)
 
 
+@pytest.mark.slow
 def test_records_written_by_kafka_are_read() -> None:
     with gzip.open(DATA / "records.jsonl.gz", "rt", encoding="utf-8") as lines:
         samples = [bytes.fromhex(json.loads(line)["hex"]) for line in lines]

@@ -79,6 +79,7 @@ def check_usage(row: ApiUsage, frames: list[Frame], unanswered: int) -> None:
     assert sum(row.minute) == sum(last_second - MINUTE < time_of(line.ts) // SECOND <= last_second for line in requests)
 
 
+@pytest.mark.slow
 def test_counts_of_real_captures_equal_a_simple_recount() -> None:
     rows = feed(Apis(), captured()).rows()
     frames, unanswered = frames_by_version(), unanswered_by_version()
@@ -176,6 +177,7 @@ def test_known_apis_stay_listed_among_many_unknown_ones() -> None:
     assert any(row.api == "Fetch" for row in rows)
 
 
+@pytest.mark.slow
 @given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     apis = feed_torn(Apis(), lines)

@@ -206,6 +206,7 @@ def clients_of_capture(path: Path) -> dict[tuple[str | None, str | None], Client
     return {(row.client_id, row.software_name): row for row in feed(Clients(), lines_of(path)).rows()}
 
 
+@pytest.mark.slow
 def test_real_clients_get_the_expected_verdicts() -> None:
     fallback_clients = clients_of_capture(DATA / "pcap" / "kcat-fallback-0.8-0.10-3.9.1.pcap.gz")
     client = fallback_clients["rdkafka", None]  # api.version.request=false
@@ -262,6 +263,7 @@ def test_evicted_client_is_listed_again_when_it_returns(monkeypatch: pytest.Monk
     assert {(row.client_id, row.requests) for row in overview.rows()} == {("a", 2), ("c", 1)}
 
 
+@pytest.mark.slow
 @given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(Clients(), lines)

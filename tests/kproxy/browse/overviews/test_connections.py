@@ -184,6 +184,7 @@ def test_unchanged_row_is_returned_as_the_same_object() -> None:
     assert (first[0].requests, second[0].requests) == (0, 1)
 
 
+@pytest.mark.slow
 def test_open_connections_are_kept_in_preference_to_closed_ones() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
@@ -223,6 +224,7 @@ def test_reused_connection_id_counts_as_a_new_connection() -> None:
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 
 
+@pytest.mark.slow
 @given(inconsistent_lines)
 def test_lines_are_counted_in_any_order(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(ConnectionsOverview(), lines)

@@ -335,6 +335,7 @@ _inconsistent_lines = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.one_of(_inconsistent_lines, any_lines))
 def test_inconsistent_lines_never_raise(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(TopicsOverview(), lines)
@@ -437,6 +438,7 @@ def test_reader_shows_the_age_of_its_oldest_record_until_it_catches_up() -> None
     assert lagging_topic.age_ms == 90_000
 
 
+@pytest.mark.slow
 def test_topic_name_with_many_ids_is_one_topic_and_uses_bounded_memory() -> None:
     overview, memory_used = TopicsOverview(), []
     tracemalloc.start()

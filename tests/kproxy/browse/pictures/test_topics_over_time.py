@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from kproxy.browse.pictures.topics_over_time import topics_over_time
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
@@ -18,6 +20,7 @@ def draw_topics_over_time(session: BrowseSession, part_count: int = 12) -> dict[
     return data
 
 
+@pytest.mark.slow
 def test_bytes_of_produce_requests_and_fetch_responses_are_counted() -> None:
     path = DATA / "pcap" / "java-4.3.1.pcap.gz"
     data = draw_topics_over_time(session_of_capture(path))

@@ -21,6 +21,7 @@ def sort_in_parts(rows: Sequence[int], keys: Sequence[int]) -> tuple[list[int], 
         pauses += 1
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1, max_size=50), st.integers(0, 1 << 40))
 def test_rows_are_sorted_by_arbitrary_keys(keys: list[int], first: int) -> None:
     rows = range(first, first + len(keys))

@@ -25,6 +25,7 @@ def _use_temporary_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pyte
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.mark.slow
 async def test_capture_becomes_lines_with_frames_but_without_bodies() -> None:
     async with run_source(DissectedSource("it", [str(CAPTURE)])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
@@ -35,6 +36,7 @@ async def test_capture_becomes_lines_with_frames_but_without_bodies() -> None:
         assert (viewer.source.sentence, list(viewer.source.messages)) == ("", [])
 
 
+@pytest.mark.slow
 async def test_dissect_options_apply_and_warnings_become_messages() -> None:
     async with run_source(DissectedSource("it", ["--port=1", "--", str(CAPTURE)])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
@@ -44,12 +46,14 @@ async def test_dissect_options_apply_and_warnings_become_messages() -> None:
         assert summary.startswith("nothing was analysed: ")
 
 
+@pytest.mark.slow
 async def test_failure_of_the_child_is_reported(tmp_path: Path) -> None:
     async with run_source(DissectedSource("it", [str(tmp_path / "none.pcap")])) as viewer:
         await viewer.until(lambda: viewer.source.phase is SourcePhase.ENDED)
         assert viewer.source.sentence == f"{tmp_path}/none.pcap: No such file or directory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [gzip.decompress(CAPTURE.read_bytes()), (CAPTURES / "trace-1.jsonl").read_bytes()], ids=["pcap", "trace"]
 )
@@ -69,6 +73,7 @@ async def test_piped_data_is_read_before_the_pipe_is_closed(data: bytes) -> None
         assert not source.live
 
 
+@pytest.mark.slow
 async def test_writing_to_the_pipe_fails_once_the_source_is_closed() -> None:
     read_end, write_end = os.pipe()
     async with run_source(DissectedSource("standard input", ["-"], stdin=read_end)) as viewer:
@@ -79,6 +84,7 @@ async def test_writing_to_the_pipe_fails_once_the_source_is_closed() -> None:
     os.close(write_end)
 
 
+@pytest.mark.slow
 async def test_full_disk_ends_the_source_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> int:
         raise OSError(28, "No space left on device")

@@ -39,6 +39,7 @@ def port(proxy: ChildProxy) -> int:
     return int(match[1])
 
 
+@pytest.mark.slow
 async def test_proxy_is_watched_from_the_first_frame_and_stops_with_its_source(proxy: ChildProxy) -> None:
     assert proxy.exit_message is None
     source = ChildProxySource(proxy, keep=1 << 30)
@@ -57,6 +58,7 @@ async def test_proxy_is_watched_from_the_first_frame_and_stops_with_its_source(p
     assert list_proxies() == []
 
 
+@pytest.mark.slow
 async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) -> None:
     session = BrowseSession(ChildProxySource(proxy, keep=1 << 30))
     async with run_source(session.source) as viewer:
@@ -82,6 +84,7 @@ async def test_built_in_broker_is_named_after_its_listener(proxy: ChildProxy) ->
     assert session.source.warning is None
 
 
+@pytest.mark.slow
 async def test_source_ends_when_the_proxy_is_killed(proxy: ChildProxy) -> None:
     source = ChildProxySource(proxy, keep=1 << 30)
     async with run_source(source) as viewer:
@@ -91,6 +94,7 @@ async def test_source_ends_when_the_proxy_is_killed(proxy: ChildProxy) -> None:
         assert source.sentence == "the proxy was killed by signal 9"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "status", "sentence"),
     [

@@ -6,6 +6,8 @@ import gzip
 import os
 from pathlib import Path
 
+import pytest
+
 from kproxy.browse.sources.capture_child import DissectedSource
 from kproxy.browse.sources.compressed import UnpackedFile
 from kproxy.browse.sources.source import SourcePhase
@@ -37,6 +39,7 @@ def test_progress_of_a_capture_is_unknown(tmp_path: Path) -> None:
     source.close()
 
 
+@pytest.mark.slow
 def test_remaining_unpacked_size_is_estimated(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl.gz"
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
