@@ -1,28 +1,34 @@
-"""Fetches: the offset at which a connection fetches each partition, across fetch sessions (KIP-227)."""
+"""Fetches: how the fetches of a connection go: empty, early, held back, repeated, refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.limits import Limit
 from dissectors.messages.message import Message
-from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
+from dissectors.messages.topic_records import topic_records
 from dissectors.messages.transaction_facts import partition_ends
-from dissectors.records.control import are_all_control_batches
-from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_name_or_id
+from dissectors.trackers.fetch_facts import (
+    continues_session,
+    end_field,
+    has_only_control,
+    has_records,
+    has_unstable_batch,
+    is_follower,
+    is_read_committed,
+    opens_session,
+)
+from dissectors.trackers.fetch_sessions import FetchSessions
+from dissectors.trackers.partitions import RefusedPartition, refusals
 from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 
-#: Sessions per connection (clients have one), and partitions per session; larger sessions are not tracked.
-_MAX_SESSIONS = 2
-_MAX_PARTITIONS = 20_000
 _MAX_CLIENTS = 10_000
 
 #: Larger responses also contain other records: a control batch has about 80 bytes.
@@ -51,59 +57,9 @@ _FULL_WAIT_NS_PER_MS = 950_000
 #: A consumer that sends no request for this long (ns) after a response does something else.
 _PAUSE = 1_000_000_000
 
-_READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
 _STARVED, _REPEATED, _EMPTY = FrameFlags.STARVED.value, FrameFlags.REPEATED.value, FrameFlags.EMPTY.value
 _HELD = FrameFlags.HELD.value
-
-
-def requested_partitions(
-    body: Mapping[str, Any],
-) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
-    """Yield the partitions in a Fetch request, each with its values and path."""
-    for i, topic in enumerate(body.get("topics") or ()):
-        name = topic_name_or_id(topic)
-        for j, partition in enumerate(topic.get("partitions") or ()):
-            yield (name, partition.get("partition", 0)), partition, ("topics", i, "partitions", j)
-
-
-def is_follower(request_body: Mapping[str, Any]) -> bool:
-    """Whether the request comes from a replicating broker, not a consumer."""
-    state: Mapping[str, Any] = request_body.get("replica_state") or request_body
-    return bool(state.get("replica_id", -1) != -1)
-
-
-def end_field(request_body: Mapping[str, Any]) -> str:
-    """Return the name of the response field that contains the end offset for this reader."""
-    return "last_stable_offset" if request_body.get("isolation_level") == _READ_COMMITTED else "high_watermark"
-
-
-def is_read_committed(request_body: Mapping[str, Any]) -> bool:
-    """Whether the consumer reads committed transactions only."""
-    return bool(request_body.get("isolation_level") == _READ_COMMITTED)
-
-
-def is_held(row: Mapping[str, Any]) -> bool:
-    """Whether a partition in a response has no records for a read_committed consumer, but has unstable records."""
-    last_stable_offset = row.get("last_stable_offset", -1)
-    return (
-        bool(0 <= last_stable_offset < row.get("high_watermark", -1))
-        and not row.get("records")
-        and not row.get("error_code")
-    )
-
-
-def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
-    """Yield the partitions in a response whose records an open transaction holds back, each with its values."""
-    for topic in body.get("responses") or ():
-        for partition in topic.get("partitions") or ():
-            if is_held(partition):
-                yield (topic_name_or_id(topic), partition.get("partition_index", 0)), partition
-
-
-def opens_session(request_body: Mapping[str, Any]) -> bool:
-    """Whether a request opens a new session."""
-    return request_body.get("session_epoch") == 0 == request_body.get("session_id")
 
 
 class FetchCount:
@@ -126,36 +82,6 @@ class FetchesWithRecords:
         return self._counts.touch(client, FetchCount)
 
 
-class _Session:
-    """The fetch offsets and last known end offsets of partitions. `behind` are the partitions with more records."""
-
-    def __init__(self) -> None:
-        self.offsets: dict[TopicPartition, int] = {}
-        self.ends: dict[TopicPartition, int] = {}
-        self.behind: set[TopicPartition] = set()
-
-    def set_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.offsets.update(offsets)
-        self._update_behind(offsets)
-
-    def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
-        self.ends.update(ends)
-        self._update_behind(ends)
-
-    def forget(self, topic_partition: TopicPartition) -> None:
-        self.offsets.pop(topic_partition, None)
-        self.ends.pop(topic_partition, None)
-        self.behind.discard(topic_partition)
-
-    def _update_behind(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        for topic_partition in topic_partitions:
-            offset = self.offsets.get(topic_partition)
-            if offset is not None and self.ends.get(topic_partition, -1) > offset:
-                self.behind.add(topic_partition)
-            else:
-                self.behind.discard(topic_partition)
-
-
 @tracker(
     events=(RequestReceived, ResponseReceived, BytesSkipped),
     apis=("Fetch",),
@@ -167,10 +93,10 @@ class _Session:
 class Fetches:
     """The fetches of one connection.
 
-    In a session (version 7 and later), a request contains only the partitions whose offset changed, and a response only
-    the partitions with something new. A request long after `answered_at` is flagged as irregular.
+    A request long after `answered_at` is flagged as irregular.
 
     Attributes:
+        sessions: The offsets of every partition that a request fetches.
         is_empty: The latest response has no records.
         refused: The partitions with an error in the latest response.
         unused_sessions: The number of consecutive sessions that were opened and not used.
@@ -190,7 +116,7 @@ class Fetches:
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
         self.polls = self.polls_since = self.full_waits = 0
-        self._sessions: BoundedDict[int, _Session] = BoundedDict(_MAX_SESSIONS)
+        self.sessions = FetchSessions()
         self._responses_with_records = 0
         self._client_count: FetchCount | None = None
         self._repeats = False
@@ -205,63 +131,11 @@ class Fetches:
         if isinstance(event, RequestReceived) and event.at - self.answered_at > _PAUSE and self.answered_at:
             connection.flags |= _IRREGULAR
         if isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
-            self._sessions.clear()
-        elif event.message.body.get("session_epoch", -1) > 0:
-            self._update_session(event.message)
+            self.sessions.clear()
+        elif continues_session(event.message.body):
+            self.sessions.update(event.message)
         elif self.unused_sessions and opens_session(event.message.body):
             connection.flags |= _IRREGULAR
-
-    def offsets(self, request: RequestReceived | None) -> Mapping[TopicPartition, int]:
-        """Return the offset of every partition that a request fetches; empty if it or its session is unknown."""
-        if request is None or not request.message.well_formed:
-            return {}
-        request_body = request.message.body
-        if request_body.get("session_epoch", -1) > 0:
-            session = self._sessions.get(request_body.get("session_id", 0))
-            return session.offsets if session else {}
-        return fetch_offsets(request.message)
-
-    def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the partitions of a request or its session that have more records: (fetch offset, end offset)."""
-        request_body = request.message.body
-        if request_body.get("session_epoch", -1) > 0:
-            session = self._sessions.get(request_body.get("session_id", 0))
-            if session is None or not session.behind:
-                return {}
-            return {
-                topic_partition: (session.offsets[topic_partition], session.ends[topic_partition])
-                for topic_partition in session.behind
-            }
-        if _is_at_end(request_body, body):
-            return {}
-        offsets = self.offsets(request)
-        return {
-            topic_partition: (offsets[topic_partition], end)
-            for topic_partition, end in _partition_ends(request_body, body).items()
-            if topic_partition in offsets and end > offsets[topic_partition]
-        }
-
-    def waits_at(self, topic_partition: TopicPartition, end: int) -> bool:
-        """Whether a session fetches at this end offset, and as far as it knows the partition still ends there."""
-        return any(
-            session.offsets.get(topic_partition) == end == session.ends.get(topic_partition)
-            for session in self._sessions.values()
-        )
-
-    def _update_session(self, request: Message) -> None:
-        body = request.body
-        session_id = body.get("session_id", 0)
-        session = self._sessions.get(session_id)
-        if session is None:
-            return
-        for topic in body.get("forgotten_topics_data") or ():
-            name = topic_name_or_id(topic)
-            for partition in topic.get("partitions") or ():
-                session.forget((name, partition))
-        if body.get("topics"):
-            session.set_offsets(fetch_offsets(request))
-        if len(session.offsets) > _MAX_PARTITIONS:
-            del self._sessions[session_id]
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_empty, self.refused, self.answered_at = False, [], event.at
@@ -270,7 +144,7 @@ class Fetches:
             return
         body = message.body
         topics = body.get("responses")
-        self.is_empty = not topics or not _has_records(message)
+        self.is_empty = not topics or not has_records(message)
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
         if request_body is None or event.request is None:
@@ -282,22 +156,22 @@ class Fetches:
             session_id = body.get("session_id")
             self.unused_sessions = self.unused_sessions + 1 if session_id and opens_session(request_body) else 0
             if epoch == 0 and session_id:
-                self._open_session(session_id, event.request.message, body)
-            elif topics and (session := self._sessions.get(request_body.get("session_id", 0))) is not None:
-                session.set_ends(_partition_ends(request_body, body))
+                self.sessions.open(session_id, event.request.message, body)
+            elif topics:
+                self.sessions.update_ends(request_body, body)
         if topics and (held_partition_ends := partition_ends(message).held):
             connection.run.state(StableOffsets).observe(held_partition_ends, event.at, connection)
             if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):
                 connection.flags |= _HELD
         if self.is_empty:
-            starved = bool(self.behind(event.request, body))
+            starved = bool(self.sessions.behind(event.request, body))
             if self._count_early_response(event, request_body, body) or self._count_busy_poll(
                 event, request_body, body, connection
             ):
                 connection.flags |= _IRREGULAR
         else:
             self.early = 0
-            starved = len(message.frame) <= _MAX_CONTROL_SIZE and _has_only_control(message)
+            starved = len(message.frame) <= _MAX_CONTROL_SIZE and has_only_control(message)
             self.polls = 0
             if request_body.get("min_bytes", 1) > 1:
                 self._count_full_wait(event, request_body, connection)
@@ -340,7 +214,7 @@ class Fetches:
             or request_body.get("min_bytes", 0) <= 0
             or body.get("throttle_time_ms")
             or self.refused
-            or not self.offsets(event.request)
+            or not self.sessions.offsets(event.request)
         ):
             self.early = 0
             return False
@@ -360,10 +234,7 @@ class Fetches:
 
         A new leader responds in this way until it knows the high watermark, which followers learn late (KIP-207).
         """
-        session = (
-            self._sessions.get(request_body.get("session_id", 0)) if request_body.get("session_epoch", -1) > 0 else None
-        )
-        offsets, ends = self.offsets(request), session.ends if session else _partition_ends(request_body, body)
+        offsets, ends = self.sessions.offsets(request), self.sessions.ends(request_body, body)
         return any(0 <= ends.get(topic_partition, -1) < offset for topic_partition, offset in offsets.items())
 
     def _count_busy_poll(
@@ -402,75 +273,10 @@ class Fetches:
                         batch.base_offset > row.get(end_name, _NO_LIMIT)
                         or batch.base_offset < row.get("log_start_offset", -1)
                         or (row.get("aborted_transactions") and not filters_aborted)
-                        or (filters_aborted and _has_unstable_batch(records))
+                        or (filters_aborted and has_unstable_batch(records))
                     ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
         self._repeats = not previous_batches.isdisjoint(batches)
         if self._repeats:
             connection.flags |= _REPEATED
-
-    def _open_session(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
-        offsets = fetch_offsets(request)
-        if len(offsets) <= _MAX_PARTITIONS:
-            self._sessions[session_id] = session = _Session()
-            session.set_offsets(offsets)
-            session.set_ends(_partition_ends(request.body, body))
-
-
-def _partition_ends(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """Return the end offset of each partition in a response; -1 if it cannot be read from this broker."""
-    end_name = end_field(request_body)
-    return {
-        (name, partition.get("partition_index", 0)): -1
-        if partition.get("error_code") or partition.get("preferred_read_replica", -1) >= 0
-        else partition.get(end_name, -1)
-        for topic in body.get("responses") or ()
-        for name in (topic_name_or_id(topic),)
-        for partition in topic.get("partitions") or ()
-    }
-
-
-def _has_records(message: Message) -> bool:
-    for _, _, partitions in topic_records(message):
-        for records in partitions:
-            if records.data:
-                return True
-    return False
-
-
-def _has_unstable_batch(records: PartitionRecords) -> bool:
-    """Whether a partition has a batch at or above its last stable offset."""
-    last_stable_offset = records.row.get("last_stable_offset", _NO_LIMIT)
-    return (
-        last_stable_offset < records.row.get("high_watermark", 0)
-        and first_batch_from(records.data, last_stable_offset) is not None
-    )
-
-
-def _has_only_control(message: Message) -> bool:
-    """Whether any partition has only control batches."""
-    return any(
-        are_all_control_batches(records.data)
-        for topic in topic_records(message)
-        for records in topic.partitions
-        if records.data and records.batch is not None and records.batch.attributes & CONTROL
-    )
-
-
-def _is_at_end(request_body: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether no partition has more records. A cheap check, which only recognises responses in the request's order."""
-    requested, returned, end = request_body.get("topics") or (), body.get("responses") or (), end_field(request_body)
-    try:
-        for topic, returned_topic in zip(requested, returned, strict=True):
-            if topic_name_or_id(topic) != topic_name_or_id(returned_topic):
-                return False
-            for partition, returned_partition in zip(topic["partitions"], returned_topic["partitions"], strict=True):
-                if (
-                    returned_partition[end] > partition["fetch_offset"]
-                    or partition["partition"] != returned_partition["partition_index"]
-                ):
-                    return False
-    except (KeyError, TypeError, ValueError):  # missing fields, null, different lengths
-        return False
-    return True

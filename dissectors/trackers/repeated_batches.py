@@ -13,7 +13,8 @@ from dissectors.messages.topic_records import PartitionRecords, topic_records
 from dissectors.records.allowance import Allowance
 from dissectors.records.control import are_all_control_batches
 from dissectors.records.record_checks import BatchSpan
-from dissectors.trackers.fetches import Fetches, is_follower
+from dissectors.trackers.fetch_facts import is_follower
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 
@@ -90,7 +91,7 @@ class RepeatedBatches:
         message, request_body = event.message, event.request_body
         if message is None or request_body is None or event.request is None or is_follower(request_body):
             return
-        offsets = connection.state(Fetches).offsets(event.request)
+        offsets = connection.state(Fetches).sessions.offsets(event.request)
         for i, topic in enumerate(topic_records(message)):
             for j, partition in enumerate(topic.partitions):
                 topic_partition = topic.key, partition.partition or 0

@@ -89,7 +89,7 @@ class StoredBatches:
         if event.message.api == "Produce":
             self._observe_produced(event, connection)
         elif parts := record_data(event, connection).parts:
-            offsets = connection.state(Fetches).offsets(event.request)
+            offsets = connection.state(Fetches).sessions.offsets(event.request)
             for part in parts:
                 self._observe_fetched(part, offsets.get(part.topic_partition), event, connection)
             if self.skipped or self.rewritten:

@@ -10,7 +10,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.control import are_all_control_batches
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, is_follower
+from dissectors.trackers.fetch_facts import is_follower
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -112,7 +113,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
             records = partition.get("records")
             if not records or not are_all_control_batches(records) or is_follower(request_body):
                 continue
-            offsets = connection.state(Fetches).offsets(event.request) if offsets is None else offsets
+            offsets = connection.state(Fetches).sessions.offsets(event.request) if offsets is None else offsets
             topic_partition = topic_name_or_id(topic), partition.get("partition_index", 0)
             if topic_partition not in offsets:
                 continue

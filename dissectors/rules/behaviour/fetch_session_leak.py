@@ -8,7 +8,8 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, opens_session
+from dissectors.trackers.fetch_facts import opens_session
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 

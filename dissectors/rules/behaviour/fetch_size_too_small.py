@@ -10,7 +10,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import summarize
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, requested_partitions
+from dissectors.trackers.fetch_facts import requested_partitions
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 
@@ -96,7 +97,7 @@ def _store_truncated_batches(event: ResponseReceived, connection: ConnectionStat
     request_body, message = event.request_body, event.message
     if request_body is None or message is None or connection.state(Fetches).is_empty:
         return
-    offsets = connection.state(Fetches).offsets(event.request)
+    offsets = connection.state(Fetches).sessions.offsets(event.request)
     for topic in message.body.get("responses") or ():
         for partition in topic.get("partitions") or ():
             records = partition.get("records")

@@ -10,7 +10,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records.formats import count_text
 from dissectors.rules import rule
-from dissectors.trackers.fetches import Fetches, end_field, is_follower
+from dissectors.trackers.fetch_facts import end_field, is_follower
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -140,7 +141,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     previous, state.partitions = state.partitions, {}
     starved = []
     connection.run.subscribe("S024")
-    for topic_partition, (offset, end) in fetches.behind(event.request, body).items():
+    for topic_partition, (offset, end) in fetches.sessions.behind(event.request, body).items():
         offset_before, times = previous.get(topic_partition, (offset, 0))
         times = times + 1 if offset_before == offset else 1
         if len(state.partitions) < _MAX_PARTITIONS:

@@ -122,7 +122,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         if event.at - redirects.refused_at > _OBSERVED_FOR:
             connection.run.unsubscribe("S026")
         return
-    offsets = fetches.offsets(event.request)
+    offsets = fetches.sessions.offsets(event.request)
     for topic_partition, code, path in fetches.refused:
         if code != OFFSET_OUT_OF_RANGE or topic_partition not in offsets:
             continue

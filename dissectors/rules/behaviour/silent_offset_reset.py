@@ -11,7 +11,8 @@ from dissectors.messages.locate import locate
 from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.behaviour.offset_out_of_range_loop import OFFSET_OUT_OF_RANGE
-from dissectors.trackers.fetches import Fetches, is_follower, requested_partitions
+from dissectors.trackers.fetch_facts import is_follower, requested_partitions
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -73,7 +74,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
         if fetches.refused and (request_body := event.request_body) is not None and not is_follower(request_body):
-            offsets = fetches.offsets(event.request)
+            offsets = fetches.sessions.offsets(event.request)
             for topic_partition, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and topic_partition in offsets:
                     out_of_range[topic_partition] = offsets[topic_partition]

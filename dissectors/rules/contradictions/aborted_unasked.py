@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.trackers.fetches import is_follower, is_read_committed
+from dissectors.trackers.fetch_facts import is_follower, is_read_committed
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags

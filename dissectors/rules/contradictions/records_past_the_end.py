@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.trackers.fetches import end_field, is_follower
+from dissectors.trackers.fetch_facts import end_field, is_follower
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags

@@ -11,7 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.topic_records import first_batch_from, topic_records
 from dissectors.rules import rule
-from dissectors.trackers.fetches import is_follower, is_read_committed
+from dissectors.trackers.fetch_facts import is_follower, is_read_committed
 from dissectors.trackers.partitions import label
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState

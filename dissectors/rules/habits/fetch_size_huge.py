@@ -10,7 +10,7 @@ from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import client_label
-from dissectors.trackers.fetches import is_follower, requested_partitions
+from dissectors.trackers.fetch_facts import is_follower, requested_partitions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 

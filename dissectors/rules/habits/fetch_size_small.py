@@ -13,7 +13,7 @@ from dissectors.records import outline
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.fetches import requested_partitions
+from dissectors.trackers.fetch_facts import requested_partitions
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 

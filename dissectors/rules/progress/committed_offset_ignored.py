@@ -13,7 +13,7 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
-from dissectors.trackers.fetches import requested_partitions
+from dissectors.trackers.fetch_facts import requested_partitions
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState

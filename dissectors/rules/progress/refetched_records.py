@@ -9,7 +9,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.fetches import Fetches, requested_partitions
+from dissectors.trackers.fetch_facts import requested_partitions
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.repeated_batches import RepeatedBatches
 from dissectors.trackers.state import ConnectionState

@@ -12,7 +12,8 @@ from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_holders import holder_of
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.fetches import Fetches, is_read_committed
+from dissectors.trackers.fetch_facts import is_read_committed
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND

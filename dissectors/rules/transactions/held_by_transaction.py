@@ -14,7 +14,8 @@ from dissectors.records.formats import count_text
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_holders import holder_of
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.fetches import Fetches, held_partitions, is_follower, is_read_committed
+from dissectors.trackers.fetch_facts import held_partitions, is_follower, is_read_committed
+from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND
@@ -151,12 +152,12 @@ def held_by_transaction(
         held = held_by_connection.get(key, {}).get(topic_partition)
         if (
             held is not None
-            and fetches.waits_at(topic_partition, held.stable)
+            and fetches.sessions.waits_at(topic_partition, held.stable)
             and event.at - fetches.answered_at < _RECENT
         ):
             yield _report_and_reschedule(topic_partition, held, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
-        offsets = connection.state(Fetches).offsets(event.request)
+        offsets = connection.state(Fetches).sessions.offsets(event.request)
         for topic_partition, row in held_partitions(event.message.body):
             if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
                 held = _note_waiting(topic_partition, row, event.at, connection, held_by_connection)

@@ -148,7 +148,7 @@ def test_topic_id_is_shown_with_its_known_name() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1])
 def test_session_with_too_many_partitions_is_not_tracked(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.trackers.fetches._MAX_PARTITIONS", limit)
+    monkeypatch.setattr("dissectors.trackers.fetch_sessions._MAX_PARTITIONS", limit)
     teller = Teller()
     teller.tell(
         SESSION_OPENED + session_fetch(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}])
@@ -156,7 +156,7 @@ def test_session_with_too_many_partitions_is_not_tracked(limit: int, monkeypatch
     [state] = teller.inspector._connections.values()
     connection: ConnectionState = state.connection_state
     fetch = read_request(request("Fetch", 11, {"session_id": 7, "session_epoch": 2}))
-    assert connection.state(Fetches).offsets(RequestReceived(0, 0, 0, fetch)) == {}
+    assert connection.state(Fetches).sessions.offsets(RequestReceived(0, 0, 0, fetch)) == {}
 
 
 def test_too_small_fetch_size_is_reported_at_its_field() -> None:
