@@ -35,7 +35,7 @@ const sortable = (value, kind) => kind === "findings" ? (value ? value[0] * 1e12
 export class TableView {
   constructor(app, name) {
     Object.assign(this, { app, name, most: MAX_ROWS });
-    this.table = el("table", "");
+    this.table = el("table", "cards");
     this.about = el("p", "about dim");
     this.side = attributes(el("aside", "facts"), { "aria-label": "About the chosen row" });
     this.scrolling = attributes(el("div", "scroll", this.table), { tabindex: 0, role: "region" });
@@ -83,10 +83,11 @@ export class TableView {
     this.drawFacts(rows.find((row) => row.key === state.key));
   }
   row(row, columns, state) {
-    const made = el("tr", row.key === state.key ? "chosen" : "", ...columns.map(([, kind, style], at) => {
+    const made = el("tr", row.key === state.key ? "chosen" : "", ...columns.map(([title, kind, style], at) => {
       const value = row.values[at], shown = SHOWN[kind](value);
       const inside = at === columns.findIndex(([, , other]) => other === "name" || other === "topic") ? anchor("", hashOf({ ...state, key: row.key }), shown) : shown;
       const cell = el("td", `${NUMBERS.includes(kind) ? "number " : ""}${value ? style : ""}`, inside);
+      cell.dataset.label = title; // a narrow screen shows it beside the value
       if (kind === "text" && value && value.length > 24) cell.title = value;
       return cell;
     }));
