@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from dissectors.connections.connection import MAX_IN_FLIGHT, PRODUCE
+from dissectors.connections.connection import PRODUCE
 from dissectors.connections.events import (
     BytesSkipped,
     ConnectionEnded,
@@ -22,6 +22,7 @@ from dissectors.connections.events import (
     RequestReceived,
     ResponseReceived,
 )
+from dissectors.connections.in_flight_requests import MAX_IN_FLIGHT
 from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker

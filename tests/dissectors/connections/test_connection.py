@@ -1,6 +1,6 @@
 import pytest
 
-from dissectors.connections import connection as module
+from dissectors.connections import in_flight_requests
 from dissectors.connections.connection import Connection, is_plausible_request
 from dissectors.connections.events import Direction, FramingLost, RequestReceived, ResponseReceived
 from dissectors.connections.protocol_detection import PROXY_V2
@@ -110,7 +110,7 @@ def test_close_reports_unanswered_requests_and_incomplete_frames() -> None:
 
 
 def test_oldest_requests_are_forgotten_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 3)
+    monkeypatch.setattr(in_flight_requests, "MAX_IN_FLIGHT", 3)
     dialogue = Dialogue()
     dialogue.client(heartbeats(1, 2, 3, 4, 5))
     assert dialogue.connection.in_flight == 3

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from dissectors.connections import connection as module
+from dissectors.connections import in_flight_requests
 from dissectors.connections.connection import Connection
 from dissectors.hexdump import unhex
 from tests.dissectors.dialogue import (
@@ -212,7 +212,7 @@ def test_after_a_loss_a_response_is_accepted_only_if_it_decodes() -> None:
 
 
 def test_after_a_loss_a_pending_response_is_forgotten_with_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 1)
+    monkeypatch.setattr(in_flight_requests, "MAX_IN_FLIGHT", 1)
     dialogue = Dialogue()
     dialogue.client(heartbeat(5))
     dialogue.lose(RESPONSE, 100)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dissectors import rules
-from dissectors.connections.connection import MAX_IN_FLIGHT
 from dissectors.connections.events import RequestReceived
+from dissectors.connections.in_flight_requests import MAX_IN_FLIGHT
 from dissectors.messages.message import read_request
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState, RunState

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kproxy.filters import parse
-from kproxy.spark.report.headlines import Headline, Stage, headlines
+from kproxy.spark.report.headlines import Headline, headlines
+from kproxy.spark.report.statements import Stage
 from kproxy.spark.report.tables import JobTable
 from kproxy.spark.routine_errors import is_routine
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
