@@ -1,11 +1,12 @@
-"""Fixtures: for the whole test run, a real broker of each release, one at a time; for each module, a real browser."""
+"""Fixtures: for the whole test run, a real broker of each release; for each module, a real browser."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,18 +18,35 @@ from tests.peers.server import AUTHORIZER, CONFIGS, JUDGE
 from tests.peers.toolchains import skip
 
 
+@pytest.fixture(scope="session")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
+    """Yield a function that returns the broker of a release, which it starts at first use.
+
+    All of them run until the end: each file of tests needs all releases, and a start takes longer than most tests.
+    """
+    with ExitStack() as stack:
+        started: dict[str, Lab] = {}
+
+        def find_or_start(release: str) -> Lab:
+            if release not in started:
+                fronts = {
+                    name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in ("PLAIN", "SASL")
+                }
+                advertised = {name: front.getsockname()[1] for name, front in fronts.items()}
+                kafka = Kafka(release, tmp_path_factory.mktemp("kafka"), advertised, SASL)
+                stack.callback(kafka.kill)
+                asyncio.run(_wait_for_coordinators(kafka.direct[1]))
+                started[release] = Lab(kafka, fronts)
+            return started[release]
+
+        yield find_or_start
+
+
 @pytest.fixture(scope="session", params=RELEASES)
-def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest, labs: Callable[[str], Lab]) -> Lab:
     if reason := missing():
         pytest.skip(reason)
-    fronts = {name: socket.create_server(("127.0.0.1", 0)) for name in ("PLAIN", "SASL")}
-    advertised = {name: front.getsockname()[1] for name, front in fronts.items()}
-    kafka = Kafka(request.param, tmp_path_factory.mktemp("kafka"), advertised, SASL)
-    asyncio.run(_wait_for_coordinators(kafka.direct[1]))
-    yield Lab(kafka, fronts)
-    kafka.kill()
-    for front in fronts.values():
-        front.close()
+    return labs(request.param)
 
 
 async def _wait_for_coordinators(port: int) -> None:

@@ -1,4 +1,7 @@
-"""Both engines produce equal tables, and the embedded engine serves only its parent process."""
+"""Both engines produce equal tables, and the embedded engine serves only its parent process.
+
+`test_elsewhere` compares their reports.
+"""
 
 from __future__ import annotations
 
@@ -224,14 +227,3 @@ def test_dead_engine_is_reported_in_one_sentence(
         "kproxy: the embedded engine died, probably out of memory; pass --engine spark, which needs less, "
         "or analyze fewer lines (--since, --where, --sample)\n"
     )
-
-
-@_WITH_SPARK
-def test_engines_produce_equal_reports(
-    spark: SparkSession, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    pages = [tmp_path / f"{engine}.html" for engine in ("embedded", "spark")]
-    assert run_embedded("--html", pages[0], inputs / "week").returncode == 0
-    assert main(["analyze", "--engine", "spark", "--html", str(pages[1]), str(inputs / "week")]) == 0
-    assert pages[0].read_text() == pages[1].read_text()
