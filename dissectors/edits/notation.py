@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from dissectors.wire.edit import KINDS, Edit, EditError, parse
@@ -134,7 +135,7 @@ def _find_struct(body: Layout, field: str) -> tuple[Layout, str]:
     for struct_name in struct_names:
         inner = next((field.struct for field in struct.fields if field.name == struct_name), None)
         if inner is None:
-            raise EditError(f"{body.name} has no {field}")
+            raise _unknown_field(body, field, struct, struct_name)
         struct = inner
     return struct, name
 
@@ -144,7 +145,14 @@ def _find_index(body: Layout, field: str) -> int:
     for index, sibling in enumerate(struct.fields):
         if sibling.name == name:
             return index
-    raise EditError(f"{body.name} has no {field}")
+    raise _unknown_field(body, field, struct, name)
+
+
+def _unknown_field(body: Layout, field: str, struct: Layout, name: str) -> EditError:
+    names = [sibling.name for sibling in struct.fields]
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the fields of {struct.name} are {', '.join(names)}"
+    return EditError(f"{body.name} has no {field}; {hint}")
 
 
 def _resolve_index(body: Layout, field: str, place: str, *, is_move: bool) -> int:

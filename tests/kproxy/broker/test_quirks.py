@@ -255,7 +255,12 @@ def test_probability_quirk_affects_a_share_of_the_responses() -> None:
         ("Fetch:dely:5", "unknown kind 'dely'; did you mean 'delay'?"),
         ("Fetch:error:NOT_LEADER", "unknown error 'NOT_LEADER'; did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
         ("Foo:drop", "quirk 'Foo:drop': unknown API 'Foo'"),
-        ("Fetch:moved:nope:last", "quirk 'Fetch:moved:nope:last': FetchResponse has no nope"),
+        (
+            "Fetch:moved:nope:last",
+            "quirk 'Fetch:moved:nope:last': FetchResponse has no nope; the fields of FetchResponse are",
+        ),
+        ("Fetch:moved:throttle_ms:last", "FetchResponse has no throttle_ms; did you mean throttle_time_ms?"),
+        ("Fetch:missing:responses.partition.aborted", "has no responses.partition.aborted; did you mean partitions?"),
         ("Fetch:moved:responses", "field_moved takes FIELD:PLACE, not responses"),
         ("Fetch:error:NOPE", "unknown error 'NOPE'"),
         ("Fetch:drop,probability=2", "probability=2 must be above 0 and at most 1"),
