@@ -52,7 +52,9 @@ def choices(layouts: FrameLayouts, proposals: Proposals, max_prior: float = floa
     result = whole_frame_choices(layouts, frame_proposals, max_prior)
     for location in struct_locations(layouts.body):
         result += [
-            (proposal.prior, proposal, location) for proposal in proposals.of(location) if proposal.prior <= max_prior
+            (proposal.prior, proposal, location)
+            for proposal in proposals.for_location(location)
+            if proposal.prior <= max_prior
         ]
     result.sort(key=_prior)
     return result
@@ -93,7 +95,7 @@ def second_choices(
         if not (reach := trace.reach(location)):
             continue
         if first_edit.field in WHOLE_FRAME_FIELDS or id(location.layout) in kafka_struct_ids:
-            proposed = proposals.of(location, MAX_SECOND_COST)
+            proposed = proposals.for_location(location, MAX_SECOND_COST)
         else:
             proposed = struct_proposals(
                 layouts.body.name, proposals.version, location.path, location.layout, MAX_SECOND_COST, reach
@@ -102,7 +104,7 @@ def second_choices(
         if first_edit.kind in FIELD_KINDS and id(location.layout) in kafka_struct_ids:
             result += [
                 (REPETITION_PRIOR, proposal, location)
-                for proposal in proposals.of(location)
+                for proposal in proposals.for_location(location)
                 if _is_repetition(proposal, first_edit) and proposal.step < reach
             ]
     result.sort(key=_prior)

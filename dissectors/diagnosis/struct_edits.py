@@ -51,7 +51,7 @@ class Proposals:
         self.version = version
         self._cache: dict[tuple[int, float], tuple[Layout, list[Proposal]]] = {}
 
-    def of(self, location: StructLocation, max_prior: float = float("inf")) -> list[Proposal]:
+    def for_location(self, location: StructLocation, max_prior: float = float("inf")) -> list[Proposal]:
         """Return the proposals for a struct with a prior of at most `max_prior` bits."""
         key = id(location.layout), max_prior
         proposals = self._cache.get(key)

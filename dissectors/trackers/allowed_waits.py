@@ -18,7 +18,7 @@ def allowed_ms(message: Message, timeouts: RebalanceTimeouts) -> int:
     the assignment: both within the longest rebalance timeout of the members.
     """
     if message.api in ("JoinGroup", "SyncGroup"):
-        return timeouts.of(message.body.get("group_id"))
+        return timeouts.for_group(message.body.get("group_id"))
     body = message.body
     wait = body.get("max_wait_ms", body.get("timeout_ms", 0))
     return max(wait, 0) if isinstance(wait, int) else 0

@@ -87,7 +87,7 @@ class BrokerLookups:
         #: Clients with a pending lookup: requests are observed only while there are any.
         self._pending: BoundedDict[tuple[str, str | None], BrokerLookup] = BoundedDict(MAX_CLIENTS)
 
-    def of(self, connection: Any, client_id: str | None) -> BrokerLookup:
+    def for_client(self, connection: Any, client_id: str | None) -> BrokerLookup:
         """Return the lookups of a connection's client."""
         return self._clients.touch((host_of(connection.client), client_id), BrokerLookup)
 
@@ -97,7 +97,7 @@ class BrokerLookups:
         if isinstance(event, RequestReceived):
             self._observe_request(event.message, connection)
         elif message is not None and message.api in LOOKUP_APIS and event.request is not None:
-            lookup = self.of(connection, event.request.message.client_id)
+            lookup = self.for_client(connection, event.request.message.client_id)
             if message.diagnosis is not None or not message.well_formed:
                 lookup.undecodable_at = event.at
                 lookup.answers = lookup.identical = 0

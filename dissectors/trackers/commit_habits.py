@@ -61,7 +61,7 @@ class CommitHabits:
         client = client_key(connection)
         group = request_body.get("group_id") or ""
         key = group, request_body.get("member_id") or "", client
-        fetches = connection.run.state(FetchesWithRecords).of(client).count
+        fetches = connection.run.state(FetchesWithRecords).for_client(client).count
         count = self._counts.touch(key, lambda: _Count(event.at, fetches))
         count.commits += 1
         if advance:

@@ -77,7 +77,7 @@ class FetchesWithRecords:
     def __init__(self) -> None:
         self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MAX_CLIENTS)
 
-    def of(self, client: tuple[str, str | None]) -> FetchCount:
+    def for_client(self, client: tuple[str, str | None]) -> FetchCount:
         """Return the counter of a client; later responses update it."""
         return self._counts.touch(client, FetchCount)
 
@@ -177,7 +177,7 @@ class Fetches:
                 self._count_full_wait(event, request_body, connection)
             self._responses_with_records = count = self._responses_with_records + 1
             if self._client_count is None:
-                self._client_count = connection.run.state(FetchesWithRecords).of(client_key(connection))
+                self._client_count = connection.run.state(FetchesWithRecords).for_client(client_key(connection))
             self._client_count.count += 1
             if count <= _FIRST_COMPARED or count & _COMPARED_MASK <= 1 or self._repeats:
                 self._compare_batches(message, request_body, connection)

@@ -61,7 +61,7 @@ class LeaderDenials:
         self._clients: BoundedDict[_Client, BoundedDict[TopicPartition, Denial]] = BoundedDict(MAX_CLIENTS)
         self._brokers: BoundedDict[_Client, list[dict[str, Any]]] = BoundedDict(MAX_CLIENTS)
 
-    def of(self, event: ResponseReceived, connection: Any) -> BoundedDict[TopicPartition, Denial] | None:
+    def for_response(self, event: ResponseReceived, connection: Any) -> BoundedDict[TopicPartition, Denial] | None:
         """Return the denials that the client of an exchange got."""
         if not self._clients or event.request is None:
             return None
@@ -76,7 +76,7 @@ class LeaderDenials:
             brokers = message.as_sent.body.get("brokers") or []
             if message.diagnosis is None and len(brokers) <= MAX_BROKERS:
                 self._brokers[_client_key(event, connection)] = brokers
-            denials = self.of(event, connection)
+            denials = self.for_response(event, connection)
             if denials and message.diagnosis is None:
                 _observe_metadata(denials, message)
             return

@@ -47,7 +47,7 @@ class MetadataOnlyVisits:
             return  # it closed because of a request
         if connection.state(VersionRefusals).ignored_refusal(connection):
             return
-        lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)
+        lookup = connection.run.state(BrokerLookups).for_client(connection, connection.client_id)
         if lookup.route is not AddressRoute.HERE and lookup.is_lost(event.at):
             return  # it was sent to an address that it cannot reach
         client = client_key(connection)

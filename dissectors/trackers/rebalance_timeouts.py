@@ -28,6 +28,6 @@ class RebalanceTimeouts:
         timeouts = (body.get("rebalance_timeout_ms"), body.get("session_timeout_ms"), self._longest.get(group))
         self._longest[group] = max((timeout for timeout in timeouts if isinstance(timeout, int)), default=0)
 
-    def of(self, group: str | None) -> int:
+    def for_group(self, group: str | None) -> int:
         """Return the timeout in ms; clients' default if no member was observed to join."""
         return self._longest.get(group, DEFAULT_MS)

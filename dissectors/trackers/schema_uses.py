@@ -54,7 +54,7 @@ class SchemaUses:
         self.new: list[tuple[DecodedPart, dict[SchemaKey, Schema]]] = []
         self._parts: BoundedDict[tuple[str | None, str], PartSchemas] = BoundedDict(_MAX_TOPICS)
 
-    def of(self, part: DecodedPart) -> PartSchemas:
+    def for_part(self, part: DecodedPart) -> PartSchemas:
         """Return the schemas of the keys, or of the values, of this record's topic."""
         return self._parts.touch((part.topic, part.part), PartSchemas)
 
@@ -65,7 +65,7 @@ class SchemaUses:
             key, problem = part.value.schema, part.value.problem
             if key is None or part.topic is None:
                 continue
-            schemas = self.of(part)
+            schemas = self.for_part(part)
             if part.schema is None:
                 if problem is not None and problem.kind is ProblemKind.NOT_REGISTERED:
                     schemas.unregistered[key] = schemas.unregistered.get(key, 0) + 1

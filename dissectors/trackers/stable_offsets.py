@@ -55,7 +55,7 @@ class StableOffsets:
                         partition.producer_epoch,
                     )
 
-    def of(self, topic_partition: TopicPartition, connection: ConnectionState) -> StableOffset | None:
+    def for_partition(self, topic_partition: TopicPartition, connection: ConnectionState) -> StableOffset | None:
         """Return the latest stable offset of a partition; None if no transaction has held the partition."""
         return self._partitions.get(
             (connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1])

@@ -43,7 +43,7 @@ class Terminal:
         """Count a line, and show it if it is selected. Lines received from a worker are already counted."""
         if line.is_received and not (self._shows_frames and self._is_shown):
             return
-        selected = self._selection.of(line.line)  # the trace has all findings
+        selected = self._selection.select(line.line)  # the trace has all findings
         if selected is None:
             return
         if not line.is_received:

@@ -45,9 +45,9 @@ class Selection:
         """Return the lines with only the selected findings, as `of` does for one line."""
         if not self._select and not self._ignore:
             return lines
-        return [selected for line in lines if (selected := self.of(line)) is not None]
+        return [selected for line in lines if (selected := self.select(line)) is not None]
 
-    def of(self, line: Line) -> Line | None:
+    def select(self, line: Line) -> Line | None:
         """Return the line with only the selected findings; None if it is a finding that is not selected."""
         if not self._select and not self._ignore:
             return line

@@ -111,7 +111,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)
-        yield from Batches(self._schema).of(decode_file(partition.uri, self._options), partition.uri)
+        yield from Batches(self._schema).read(decode_file(partition.uri, self._options), partition.uri)
 
 
 class _StreamReader(DataSourceStreamReader):
@@ -151,5 +151,5 @@ class _StreamReader(DataSourceStreamReader):
         assert isinstance(partition, _File)
         assert partition.end is not None
         texts = read_between(partition.uri, partition.start, partition.end)
-        batches = text_batches if self._schema == TEXT else Batches(self._schema).of
+        batches = text_batches if self._schema == TEXT else Batches(self._schema).read
         yield from batches(texts, partition.uri)

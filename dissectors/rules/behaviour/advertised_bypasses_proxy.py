@@ -74,11 +74,11 @@ def advertised_bypasses_proxy(
     if isinstance(event, ResponseReceived):
         if is_relayed(connection) and event.request is not None and event.message is not None:
             client_id = event.request.message.client_id
-            lookup = lookups.of(connection, client_id)
+            lookup = lookups.for_client(connection, client_id)
             if lookup.route is AddressRoute.PAST and lookup.answers and not own_address(event.message, connection):
                 connection.set_deadline("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
         return
-    lookup = lookups.of(connection, event.about)
+    lookup = lookups.for_client(connection, event.about)
     if (broker := lookup.example) is None or not lookup.is_lost(event.at):
         return
     brokers = connection.run.state(Brokers)

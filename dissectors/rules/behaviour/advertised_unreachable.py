@@ -158,7 +158,7 @@ def advertised_unreachable(
             yield from _problem_if_new(message, endpoint, connection, event.at, _failure_text(advertised))
             return
     client_id = event.request.message.client_id
-    lookup = connection.run.state(BrokerLookups).of(connection, client_id)
+    lookup = connection.run.state(BrokerLookups).for_client(connection, client_id)
     if not cannot_reach_brokers(lookup, event.at):
         return
     broker = next(

@@ -122,7 +122,7 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     if message is None or event.request is None or message.diagnosis is not None:
         return
     client_id = event.request.message.client_id
-    lookup = connection.run.state(BrokerLookups).of(connection, client_id)
+    lookup = connection.run.state(BrokerLookups).for_client(connection, client_id)
     if lookup.identical < ANSWERS or cannot_reach_brokers(lookup, event.at):
         return
     if connection.run.state(ClusterViews).contradicts_itself(connection.server, event.at):

@@ -81,7 +81,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     """
     message = event.message
     leader_denials = connection.run.state(LeaderDenials)
-    denials = leader_denials.of(event, connection)
+    denials = leader_denials.for_response(event, connection)
     if not denials or message is None:
         return
     for topic_partition, code, path in refusals(message.body, *PARTITION_FIELDS[message.api]):

@@ -83,7 +83,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/confluentinc/librdkafka/issues/1389
     """
     message = event.message
-    denials = connection.run.state(LeaderDenials).of(event, connection)
+    denials = connection.run.state(LeaderDenials).for_response(event, connection)
     if not denials or message is None or message.diagnosis is not None:
         return
     for index, topic in enumerate(message.body["topics"] or ()):

@@ -116,7 +116,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     )
     if member is None or not member.session:
         return
-    fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
+    fetches = run.state(FetchesWithRecords).for_client(client_key(connection)).count
     last_commit = run.state(_LastCommits).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
     advance = run.state(Commits).advance or 0
     if (

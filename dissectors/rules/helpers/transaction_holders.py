@@ -45,7 +45,7 @@ def holder_of(
     """
     transactions = connection.run.state(OpenTransactions)
     topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
-    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).of(
+    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).for_partition(
         topic_partition, connection
     )
     if stable_offset is None or stable_offset.offset != held_offset or stable_offset.producer_id < 0:

@@ -56,7 +56,7 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
     for part in event.parts:
-        schemas = connection.run.state(SchemaUses).of(part)
+        schemas = connection.run.state(SchemaUses).for_part(part)
         if part.value.schema is not None or part.value.format in ("empty", FORMAT) or not schemas.is_established:
             continue
         prefix_fault = broken_prefix(part.data, schemas)

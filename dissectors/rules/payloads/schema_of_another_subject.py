@@ -58,7 +58,7 @@ def schema_of_another_subject(event: RecordsDecoded, connection: ConnectionState
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
     for part in event.parts:
-        schemas = connection.run.state(SchemaUses).of(part)
+        schemas = connection.run.state(SchemaUses).for_part(part)
         if part.topic is None or not schemas.has_own_subject or not has_foreign_subject(part):
             continue
         subject = part.value.subject

@@ -66,7 +66,7 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
     """
     yield from _unlisted_problems(event, connection)
     for part in parts_with_problem(event, ProblemKind.NOT_REGISTERED):
-        schemas = connection.run.state(SchemaUses).of(part)
+        schemas = connection.run.state(SchemaUses).for_part(part)
         key = part.value.schema
         is_certain = schemas.is_established or not part.value.is_guess
         if key is None or not (is_certain or schemas.unregistered.get(key, 0) >= MIN_RECORDS):
@@ -87,7 +87,7 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
 
 def _unlisted_problems(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
     for part in parts_with_problem(event, ProblemKind.NOT_LISTED):
-        schemas = connection.run.state(SchemaUses).of(part)
+        schemas = connection.run.state(SchemaUses).for_part(part)
         if schemas.is_established:
             prefix_fault = broken_prefix(part.data, schemas)
             yield record_problem(

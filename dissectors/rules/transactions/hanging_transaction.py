@@ -100,7 +100,7 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
     limit = int(connection.run.limit(STILL) * SECOND)
     for partition in partition_ends(event.message).held:
         topic_partition = partition.topic, partition.partition
-        stable_offset = connection.run.state(StableOffsets).of(topic_partition, connection)
+        stable_offset = connection.run.state(StableOffsets).for_partition(topic_partition, connection)
         if (
             stable_offset is None
             or event.at < max(stable_offset.due, stable_offset.since + limit)

@@ -45,7 +45,7 @@ def _delete_topic(request: Request, group_id: str, name: str) -> Mapping[str, An
         if (topic := request.cluster.part(Topics).named(name)) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id_partitions = [
-            topic_id_partition for topic_id_partition in states.of(group_id) if topic_id_partition[0] == topic.id
+            topic_id_partition for topic_id_partition in states.for_group(group_id) if topic_id_partition[0] == topic.id
         ]
         if not topic_id_partitions:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete.")

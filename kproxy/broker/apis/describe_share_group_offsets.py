@@ -47,7 +47,7 @@ async def _describe_group(request: Request, entry: Mapping[str, Any]) -> Mapping
 async def _describe_all_topics(request: Request, group: str) -> list[Mapping[str, Any]]:
     """Return the offsets of all the group's partitions in topics that the client may describe."""
     indexes_by_topic: dict[str, list[int]] = {}
-    for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
+    for topic_id, index in sorted(request.cluster.part(ShareStates).for_group(group)):
         indexes_by_topic.setdefault(topic_id, []).append(index)
     topics = ((request.cluster.part(Topics).by_id(topic_id), indexes) for topic_id, indexes in indexes_by_topic.items())
     return [

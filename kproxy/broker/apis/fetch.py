@@ -55,7 +55,7 @@ def _fetch_context(request: Request) -> FetchContext:
         return FetchContext(requested_partitions(body).values(), None, full=True)
     return (
         request.cluster.part(FetchSessions)
-        .of(request.node)
+        .for_node(request.node)
         .begin(
             body["session_id"],
             body["session_epoch"],

@@ -60,7 +60,7 @@ def apply_settings(request: Request, entry: Mapping[str, Any], settings: Mapping
     """
     target, configs = find_resource(request, entry), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", target.guard, target.guarded)
-    old_settings = configs.of(target.kind, target.name)
+    old_settings = configs.for_resource(target.kind, target.name)
     changes = {key: value for key, value in settings.items() if old_settings.get(key) != value}
     check_settings(configs, target.kind, target.name, changes)
     check_min_isr(configs, target.kind, target.name, [config["name"] for config in entry["configs"]], settings)
@@ -70,7 +70,7 @@ def apply_settings(request: Request, entry: Mapping[str, Any], settings: Mapping
 
 def _altered_settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
     target, configs = find_resource(request, entry), request.cluster.part(Configs)
-    settings = dict(configs.of(target.kind, target.name))
+    settings = dict(configs.for_resource(target.kind, target.name))
     for config in entry["configs"]:
         key, value, operation = config["name"], config["value"], config["config_operation"]
         if operation == _DELETE:

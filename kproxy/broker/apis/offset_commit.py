@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 @api("OffsetCommit")
 async def offset_commit(request: Request) -> Body:
     """Return the result for each partition once the commit is durable."""
-    rows = await OffsetRows.of(request)
+    rows = await OffsetRows.from_request(request)
     with rows.recording_errors(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
     valid_rows = rows.valid()

@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 async def offset_delete(request: Request) -> Body:
     """Return the result for each partition, or one error for the whole request."""
     group_id = request.body["group_id"]
-    rows = await OffsetRows.of(request)
+    rows = await OffsetRows.from_request(request)
     offsets = request.cluster.part(Offsets)
     try:
         require(request, "DELETE", "GROUP", group_id)

@@ -45,7 +45,7 @@ async def _fetch_group(request: Request, entry: Mapping[str, Any]) -> dict[str, 
     except ApiError as api_error:
         return {**response, "error_code": api_error.error}
     offsets = request.cluster.part(Offsets)
-    committed = offsets.of(group_id)
+    committed = offsets.for_group(group_id)
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
     if topics is None:
         return {**response, "topics": await _fetch_all_topics(request, committed, unstable)}

@@ -23,7 +23,7 @@ async def share_acknowledge(request: Request) -> Body:
     epoch = request.body["share_session_epoch"]
     try:
         key = authorized_group_and_member(request)
-        session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
+        session = request.cluster.part(AllShareSessions).for_node(request.node).acknowledge(key, epoch)
     except ApiError as api_error:
         return {"error_code": api_error.error}
     results = await apply_acknowledgements(request)

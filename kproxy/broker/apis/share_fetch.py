@@ -84,7 +84,7 @@ def _open_session(request: Request, key: tuple[str, str], *, has_acknowledgement
     body = request.body
     session = (
         request.cluster.part(AllShareSessions)
-        .of(request.node)
+        .for_node(request.node)
         .fetch(
             key,
             body["share_session_epoch"],

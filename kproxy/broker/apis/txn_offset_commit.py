@@ -20,7 +20,7 @@ from kproxy.broker.transactions.verify import verify_commit
 async def txn_offset_commit(request: Request) -> Body:
     """Return the result for each partition once the offsets are durable."""
     body = request.body
-    rows = await OffsetRows.of(request)
+    rows = await OffsetRows.from_request(request)
     with rows.recording_errors(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])

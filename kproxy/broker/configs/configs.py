@@ -101,7 +101,7 @@ class Configs:
         """Return the names of the resources of a type that have settings."""
         return [name for resource_kind, name in self._settings if resource_kind == kind]
 
-    def of(self, kind: str, name: str) -> Mapping[str, str]:
+    def for_resource(self, kind: str, name: str) -> Mapping[str, str]:
         """Return the settings of a resource."""
         settings = self._settings.get((kind, name), {})
         if kind == "broker" and not name and MIN_ISR not in settings and self.min_isr_is_set:
@@ -150,7 +150,7 @@ class Configs:
 
     def describe(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
         """Return every config of a resource. If `settings` are given, return the configs as if those were set."""
-        effective_settings = self.of(kind, name) if settings is None else settings
+        effective_settings = self.for_resource(kind, name) if settings is None else settings
         listed = _definitions(kind, self.line.name)
         unlisted = (
             [self.definition(kind, key) for key in effective_settings if key not in listed] if kind == "broker" else []
@@ -191,7 +191,7 @@ class Configs:
 
     def _broker_values(self, key: str) -> Iterator[Setting]:
         """Yield the values of a broker config in order of precedence."""
-        if (dynamic := self.of("broker", "").get(key)) is not None:
+        if (dynamic := self.for_resource("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
         yield from self._static_values(key)
 
@@ -238,7 +238,9 @@ class Configs:
 
     def _effective_value(self, kind: str, name: str, key: str) -> str:
         return (
-            self._effective_config(kind, name, all_definitions(kind, self.line.name)[key], self.of(kind, name)).value
+            self._effective_config(
+                kind, name, all_definitions(kind, self.line.name)[key], self.for_resource(kind, name)
+            ).value
             or ""
         )
 

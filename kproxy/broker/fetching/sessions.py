@@ -173,7 +173,7 @@ class FetchSessions:
     def __init__(self, cluster: Cluster) -> None:
         self._by_node: dict[int, Sessions] = {}
 
-    def of(self, node: BrokerNode) -> Sessions:
+    def for_node(self, node: BrokerNode) -> Sessions:
         """Return the sessions of one broker."""
         return self._by_node.setdefault(node.id, Sessions())
 

@@ -168,12 +168,12 @@ class Groups:
             self._expire_offsets(group, now_ms)
             if not group.is_removable or not group.is_empty:
                 continue
-            if not self._offsets.of(group.id) and not self._offsets.pending(group.id):
+            if not self._offsets.for_group(group.id) and not self._offsets.pending(group.id):
                 self._drop(group)
 
     def _expire_offsets(self, group: Group, now_ms: int) -> None:
         pending = self._offsets.pending(group.id)
-        for topic_partition, committed in self._offsets.of(group.id).items():
+        for topic_partition, committed in self._offsets.for_group(group.id).items():
             unused_since = group.unused_since(committed)
             if unused_since is None or topic_partition in pending or group.is_subscribed(topic_partition[0]):
                 continue

@@ -35,7 +35,7 @@ class OffsetRows:
         self._by_topic: list[tuple[Mapping[str, Any], list[OffsetRow]]] = []
 
     @classmethod
-    async def of(cls, request: Request) -> Self:
+    async def from_request(cls, request: Request) -> Self:
         """Return the rows of a request. Rows of unknown or unauthorized partitions have an error."""
         rows = cls(request)
         topics = request.cluster.part(Topics)

@@ -77,7 +77,7 @@ class Offsets:
         """Return the ids of all groups with offsets, committed or staged."""
         return iter(list(dict.fromkeys((*self._committed, *self._staged))))
 
-    def of(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+    def for_group(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """Return a group's committed offsets, after removing those of deleted topics."""
         stored = self._committed.get(group, {})
         for topic_partition in [

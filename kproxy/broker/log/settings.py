@@ -36,7 +36,7 @@ class AllSettings:
         self._edition = self._configs.edition
         self._by_topic: dict[str, LogSettings] = {}
 
-    def of(self, topic: str) -> LogSettings:
+    def for_topic(self, topic: str) -> LogSettings:
         """Return a topic's current settings."""
         if self._edition != self._configs.edition:
             self._edition = self._configs.edition
@@ -49,7 +49,7 @@ class AllSettings:
 
 def settings(cluster: Cluster, topic: str) -> LogSettings:
     """Return a topic's current settings."""
-    return cluster.part(AllSettings).of(topic)
+    return cluster.part(AllSettings).for_topic(topic)
 
 
 def _effective_settings(configs: Configs, topic: str) -> LogSettings:

@@ -148,6 +148,6 @@ class AllShareSessions:
         self._settings = cluster.part(ShareSettings)
         self._by_node: dict[int, ShareSessions] = {}
 
-    def of(self, node: BrokerNode) -> ShareSessions:
+    def for_node(self, node: BrokerNode) -> ShareSessions:
         """Return the sessions of one broker."""
         return self._by_node.setdefault(node.id, ShareSessions(self._settings))

@@ -61,7 +61,7 @@ def end_on_disconnect(request: Request, key: tuple[str, str], session: ShareSess
 def end_session(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
     """End a session; records that the member has acquired on this broker become available to others."""
     group_id, member_id = key
-    if cluster.part(AllShareSessions).of(node).end(key, session):
+    if cluster.part(AllShareSessions).for_node(node).end(key, session):
         for topic_id_partition in session.partitions:
             share = cluster.part(Shares).find_led(node, group_id, topic_id_partition)
             if share is not None:

@@ -70,7 +70,7 @@ class ShareStates:
             self._groups.setdefault(group, {})[topic, index] = state
             self._count += 1
 
-    def of(self, group: str) -> Mapping[TopicIdPartition, ShareState]:
+    def for_group(self, group: str) -> Mapping[TopicIdPartition, ShareState]:
         """Return a group's states, after removing those of deleted topics."""
         states = self._groups.get(group, {})
         for partition in [partition for partition in states if self._topics.by_id(partition[0]) is None]:

@@ -32,7 +32,7 @@ class Batches:
         self._read_type = pa.struct(list(text_for_times(self._schema)))
         self._has_all = set(TRACE.names) <= self._types.keys()
 
-    def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+    def read(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches for lines (bytes) of one file and sentences about damage (str)."""
         for chunk in _chunks(texts):
             yield from self._chunk_batches(chunk, file)
@@ -56,7 +56,7 @@ class Batches:
         if self._has_all and (table := parse_block(block)) is not None:
             yield from self._with_file(table, file)
         else:
-            yield from self.of((line for line in block.split(b"\n") if line and not line.isspace()), file)
+            yield from self.read((line for line in block.split(b"\n") if line and not line.isspace()), file)
 
     def _with_file(self, table: pa.Table, file: str) -> Iterator[pa.RecordBatch]:
         for name in ("file", "corrupt", "damage"):

@@ -99,7 +99,7 @@ def _decode_named(options: CaptureOptions, uri_batches: Iterator[pa.RecordBatch]
     batches = Batches(ROW)
     for batch in uri_batches:
         for [uri] in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield from batches.of(decode_file(uri, options), uri)
+            yield from batches.read(decode_file(uri, options), uri)
 
 
 def _decode_opened(options: CaptureOptions, opened: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -107,4 +107,4 @@ def _decode_opened(options: CaptureOptions, opened: Iterator[pa.RecordBatch]) ->
     for batch in opened:
         for uri, content in zip(*batch.columns, strict=True):
             name = Path(unquote(urlsplit(uri.as_py()).path)).name
-            yield from batches.of(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())
+            yield from batches.read(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())

@@ -33,7 +33,7 @@ def local_lines(
     batches: list[pa.RecordBatch] = []
     size = 0
     for file in files:
-        for batch in reader.of(lines_of(file.uri, options, plain=file.plain), file.uri):
+        for batch in reader.read(lines_of(file.uri, options, plain=file.plain), file.uri):
             batches.append(batch)
             size += batch.nbytes
             if size > ARROW_BYTES:

@@ -148,7 +148,7 @@ def _batches(reader: Batches, piece: Piece, options: CaptureOptions) -> Iterator
         for block in _blocks(piece):
             yield from reader.of_block(block, piece.uri)
     else:
-        yield from reader.of(decode_file(piece.uri, options), piece.uri)
+        yield from reader.read(decode_file(piece.uri, options), piece.uri)
 
 
 def _blocks(piece: Piece) -> Iterator[bytes]:

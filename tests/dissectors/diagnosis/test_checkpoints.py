@@ -103,7 +103,7 @@ def test_edit_of_an_unreachable_struct_never_fits(seed: int) -> None:
         _, trace = start_trace(data, base)
         for location in struct_locations(base.body):
             if trace.end is None and not trace.reach(location):
-                for proposal in Proposals(proposals.name, proposals.version).of(location, MAX_SECOND_COST):
+                for proposal in Proposals(proposals.name, proposals.version).for_location(location, MAX_SECOND_COST):
                     assert read_from_the_start(data, base.changed(proposal.edit)) is None, (first.edit, proposal.edit)
 
 

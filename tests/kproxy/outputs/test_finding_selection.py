@@ -33,7 +33,7 @@ def test_findings_are_selected_by_code_prefix_or_name(select: list[str], ignore:
 
 def test_selection_returns_a_copy_of_the_line_without_other_findings() -> None:
     line = request("L001", "C001")
-    selected = Selection(ignore=["L"]).of(line)
+    selected = Selection(ignore=["L"]).select(line)
     assert isinstance(selected, RequestLine)
     assert [entry.code for entry in selected.findings] == ["C001"]
     assert len(line.findings) == 2
@@ -43,16 +43,16 @@ def test_selection_drops_only_lines_of_unselected_findings() -> None:
     selection = Selection(select=["C"])
     finding = FindingLine(**COMMON, code="X001", name="n", severity="error", message="m")
     gap = GapLine(**COMMON, direction="request", bytes=1, reason="r")
-    assert selection.of(finding) is None
-    assert selection.of(gap) is gap
-    assert Selection().of(finding) is finding
+    assert selection.select(finding) is None
+    assert selection.select(gap) is gap
+    assert Selection().select(finding) is finding
 
 
 def test_selection_drops_counts_of_unselected_findings() -> None:
     line = CloseLine(
         **COMMON, client="a", server="b", repeated=[RepeatEntry("L001", "n", 3), RepeatEntry("C001", "n", 4)]
     )
-    selected = Selection(select=["C"]).of(line)
+    selected = Selection(select=["C"]).select(line)
     assert isinstance(selected, CloseLine)
     assert [entry.count for entry in selected.repeated] == [4]
 

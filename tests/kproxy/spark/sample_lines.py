@@ -99,4 +99,6 @@ def table(spark: SparkSession, *lines: Line) -> DataFrame:
         encoded = bytearray()
         append_line(line, encoded)
         encoded_lines.append(bytes(encoded))
-    return with_dates(spark.createDataFrame(pa.Table.from_batches(Batches(ROW).of(encoded_lines, "file:/made.jsonl"))))
+    return with_dates(
+        spark.createDataFrame(pa.Table.from_batches(Batches(ROW).read(encoded_lines, "file:/made.jsonl")))
+    )

@@ -80,7 +80,7 @@ def test_unused_offsets_expire_and_so_does_the_group() -> None:
     assert cluster.part(Groups).get("g") is not None
     clock.advance(DAY)
     assert cluster.part(Groups).get("g") is None
-    assert not cluster.part(Offsets).of("g")
+    assert not cluster.part(Offsets).for_group("g")
 
 
 def test_offsets_expire_at_the_time_the_client_requested() -> None:
@@ -113,7 +113,7 @@ def test_empty_group_can_change_its_type() -> None:
     commit(harness.cluster, "g")
     harness.join("a")
     assert harness.group.type == "consumer"
-    assert harness.cluster.part(Offsets).of("g"), "its offsets remain"
+    assert harness.cluster.part(Offsets).for_group("g"), "its offsets remain"
     harness.consumer_heartbeat("a", -1)
     assert isinstance(harness.groups.classic("g"), ClassicGroup)
 

@@ -22,7 +22,7 @@ def make_commit(cluster: Cluster, offset: int) -> CommittedOffset:
 
 
 def committed_offsets(cluster: Cluster) -> dict[int, int]:
-    return {partition: committed.offset for (_, partition), committed in cluster.part(Offsets).of("g").items()}
+    return {partition: committed.offset for (_, partition), committed in cluster.part(Offsets).for_group("g").items()}
 
 
 def test_staged_offsets_take_effect_on_commit() -> None:

@@ -63,7 +63,7 @@ def test_first_member_gets_all_partitions() -> None:
     assert assigned_partitions(response) == [[0, 1, 2, 3]]
     assert "assignment" not in harness.heartbeat("a", 2)
     assert harness.group.state == "Stable"
-    assert len(harness.cluster.part(ShareStates).of("g")) == 4
+    assert len(harness.cluster.part(ShareStates).for_group("g")) == 4
 
 
 def test_each_of_two_members_gets_half_of_the_partitions() -> None:
@@ -152,7 +152,7 @@ def test_group_survives_a_restart_and_silent_members_time_out() -> None:
     harness.join("b")
     harness.restart()
     assert harness.heartbeat("b", 3)["member_epoch"] == 3
-    assert len(harness.cluster.part(ShareStates).of("g")) == 4
+    assert len(harness.cluster.part(ShareStates).for_group("g")) == 4
     harness.clock.advance(45_001)
     assert harness.group.is_empty
     harness.clock.advance(30 * 24 * 3_600_000)
@@ -167,7 +167,7 @@ def test_deleting_a_group_deletes_its_offsets() -> None:
     assert refused.value.error is Error.NON_EMPTY_GROUP
     harness.heartbeat("a", LEAVING)
     harness.groups.delete(harness.group)
-    assert not harness.cluster.part(ShareStates).of("g")
+    assert not harness.cluster.part(ShareStates).for_group("g")
     assert harness.journal.tables["share states"] == {}
 
 

@@ -272,7 +272,7 @@ def test_reinitialized_group_starts_at_its_new_offset() -> None:
     harness = SharePartitionHarness()
     harness.produce(10)
     harness.acquire("a")
-    topic_partition, old_share = next(iter(harness.states.of("g"))), harness.share
+    topic_partition, old_share = next(iter(harness.states.for_group("g"))), harness.share
     harness.states.initialize("g", topic_partition, 2, 7)
     assert old_share.closed
     assert harness.offsets == (7, 0)

@@ -238,4 +238,4 @@ async def test_acknowledged_data_survives_a_full_disk_a_kill_and_a_restart(small
     assert output_path.read_text().count("No space left on device") == 1
     async with broker_client(data=data) as restarted:
         assert log_of(restarted).end_offset == acknowledged + 1
-        assert restarted.broker.cluster.part(Offsets).of("g")["t", 0].offset >= committed > 50
+        assert restarted.broker.cluster.part(Offsets).for_group("g")["t", 0].offset >= committed > 50

@@ -49,7 +49,7 @@ class TransactionHarness:
     def committed_offsets(self) -> dict[int, int]:
         return {
             topic_partition[1]: committed.offset
-            for topic_partition, committed in self.cluster.part(Offsets).of("g").items()
+            for topic_partition, committed in self.cluster.part(Offsets).for_group("g").items()
         }
 
     def begin_transaction(self) -> Producer:

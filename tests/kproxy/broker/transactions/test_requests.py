@@ -262,7 +262,7 @@ async def test_administrator_can_complete_staged_offsets_of_a_group(commit: bool
         body = await client("WriteTxnMarkers", 1, {"markers": [{**marker, "topics": topics}]})
         assert [partition["error_code"] for partition in body["markers"][0]["topics"][0]["partitions"]] == [0, 0]
         assert {
-            topic_partition: committed.offset for topic_partition, committed in offsets_part.of("group").items()
+            topic_partition: committed.offset for topic_partition, committed in offsets_part.for_group("group").items()
         } == offsets
         assert not offsets_part.pending("group")
 

@@ -118,5 +118,5 @@ async def test_transaction_continues_after_a_restart(tmp_path: Path) -> None:
     async with broker_client(data=tmp_path) as client:
         await client("ApiVersions", 0)  # gives the event loop a turn to complete the commit
         assert log_of(client).last_stable_offset == 3
-        assert [committed.offset for committed in client.broker.cluster.part(Offsets).of("g").values()] == [1]
+        assert [committed.offset for committed in client.broker.cluster.part(Offsets).for_group("g").values()] == [1]
         assert transactions(client).init("tx", 60_000) == (producer.id, 2)
