@@ -99,6 +99,7 @@ class Fetches:
         sessions: The offsets of every partition that a request fetches.
         is_empty: The latest response has no records.
         refused: The partitions with an error in the latest response.
+        is_session_dropped: The latest response has no error and another session than its request.
         unused_sessions: The number of consecutive sessions that were opened and not used.
         early: The number of consecutive empty responses for which the broker did not wait, since `early_since` (ns).
         polls: The number of consecutive empty responses to requests that let the broker wait less than 50 ms; the
@@ -111,7 +112,7 @@ class Fetches:
     """
 
     def __init__(self) -> None:
-        self.is_empty = False
+        self.is_empty = self.is_session_dropped = False
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
@@ -138,7 +139,7 @@ class Fetches:
             connection.flags |= _IRREGULAR
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        self.is_empty, self.refused, self.answered_at = False, [], event.at
+        self.is_empty, self.is_session_dropped, self.refused, self.answered_at = False, False, [], event.at
         message, request_body = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return
@@ -159,6 +160,9 @@ class Fetches:
                 self.sessions.open(session_id, event.request.message, body)
             elif topics:
                 self.sessions.update_ends(request_body, body)
+            if epoch > 0 and session_id != request_body.get("session_id") and not body.get("error_code"):
+                self.is_session_dropped = True
+                connection.flags |= _IRREGULAR
         if topics and (held_partition_ends := partition_ends(message).held):
             connection.run.state(StableOffsets).observe(held_partition_ends, event.at, connection)
             if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):

@@ -25,6 +25,8 @@ from kproxy.proxy.loop import keep_freed_memory
 FAILED = 1
 #: Exit status of an inspector that has seen everything, including a finding at or above `--fail-on`.
 FOUND = 3
+#: Exit status of an inspector that has ended at the relay's request, with a summary but without the rest of the tap.
+LEFT = 5
 
 _READ_BYTES: Final = 1 << 20
 _SECOND = IDLE_NS / 1e9
@@ -75,7 +77,7 @@ class _InspectorLoop:
         self._ended = False
 
     def run(self) -> int:
-        """Run until the tap ends; return the exit status: 0 or `FOUND` if everything was inspected."""
+        """Run until the tap ends; return the exit status: 0 or `FOUND` if everything was inspected, else `LEFT`."""
         self._tap.setblocking(False)
         self._selector.register(self._tap, selectors.EVENT_READ, self._receive)
         try:
@@ -83,8 +85,12 @@ class _InspectorLoop:
                 self._turn()
             finally:
                 self._selector.unregister(self._tap)
+            if self._sink is not None and self._is_leaving:
+                self._sink.leave()
+                self._table.activity.has_left = True
+                return LEFT
             if self._sink is not None:
-                self._sink.close()
+                self._sink.close(with_summary=not self._table.activity.has_left)
         except Exception:
             if self._sink is not None:
                 self._sink.give_up()
@@ -97,7 +103,7 @@ class _InspectorLoop:
 
     def _turn(self) -> None:
         ticked_at = time.monotonic()
-        while not self._ended:
+        while not self._ended and not self._is_leaving:
             for key, events in self._selector.select(_SECOND):
                 key.data(events)
             now = time.monotonic()
@@ -111,6 +117,11 @@ class _InspectorLoop:
                 ticked_at = now
                 self._sink.tick()
                 self._send_figures(self._sink)
+
+    @property
+    def _is_leaving(self) -> bool:
+        """Whether the rest of the tap is left to the inspector that writes gap lines."""
+        return not self._ended and self._table.activity.must_leave
 
     def _is_readable(self) -> bool:
         """Return whether data has arrived since the last check, for example while this process was stopped."""
@@ -131,6 +142,8 @@ class _InspectorLoop:
             size = 0
         self._ended = not size
         for message in self._decoder.receive_data(self._buffer[:size]):
+            if self._is_leaving:
+                return
             if isinstance(message, tap_messages.Hello):
                 self._sink = InspectionSink(
                     self._options, message, self._selector, relay_ended=self._relay_ended, table=self._table

@@ -83,7 +83,7 @@ def run(options: RelayOptions) -> int:
         with spawner.spawn() as tap:  # closing it ends the inspector
             outcome, statuses, deadline = run_loop(_relay(options, spawner, tap))
         statuses += spawner.close(max(deadline - time.monotonic(), 0))
-    if outcome is _Outcome.KILLED:
+    if outcome is _Outcome.UNFINISHED:
         if statuses not in _SUCCESS_STATUSES:  # the inspector that was to write the gap lines did not finish either
             report_unfinished(options.inspector, "did not finish in time")
         return UNWATCHED
@@ -100,7 +100,7 @@ class _Outcome(Enum):
     WHOLE = auto()
     RESTARTED = auto()
     LOST = auto()  # the user was told
-    KILLED = auto()  # the inspector did not finish; another one wrote gap lines
+    UNFINISHED = auto()  # the inspector did not finish; another one wrote gap lines
 
 
 def _check_completeness(statuses: Sequence[int]) -> bool:
@@ -124,7 +124,7 @@ async def _relay(
 
     def report(event: Event) -> None:
         nonlocal lost
-        if isinstance(event, InspectorResumed) and supervisor.killed:
+        if isinstance(event, InspectorResumed) and supervisor.unfinished:
             event = InspectorGivenUp(event.bytes, event.frames, event.connections, trace)
         lost = lost or isinstance(event, InspectorLost)
         if isinstance(event, BrokerListening):
@@ -182,8 +182,8 @@ async def _relay(
         if stop.gently:
             await relay.drain(min(DRAIN_S, inspector.end_timeout / 2), stop.at_once)
         supervisor.close(restart=True)
-    if supervisor.killed:
-        return _Outcome.KILLED, supervisor.statuses, deadline
+    if supervisor.unfinished:
+        return _Outcome.UNFINISHED, supervisor.statuses, deadline
     outcome = _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
     return outcome, supervisor.statuses, deadline
 

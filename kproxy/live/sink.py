@@ -189,7 +189,18 @@ class InspectionSink:
             self._control.publish(gap)
             self._control.close(remove=False)
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """Keep the lines so far, and show their summary; another inspector accounts for the rest of the traffic."""
+        self._source.give_up()
+        if self._trace is not None:
+            self._trace.close(at=self._local.at)
+        self._local.progress.store(0 if self._trace is None else self._trace.lost)
+        if self._control is not None:
+            self._control.close(remove=False)
+        self._terminal.close()
+        self._show_summary()
+
+    def close(self, *, with_summary: bool = True) -> None:
         """Once the relay has ended, close connections, trace and viewers, and show the summary."""
         self._source.close()
         self._terminal.close()
@@ -197,6 +208,8 @@ class InspectionSink:
             self._trace.close(at=self._local.at)
         if self._control is not None:
             self._control.close()
+        if not with_summary:
+            return
         lost = self._trace_state.lost_lines
         messages = self._local.messages
         if self._terminal.summary.connections or messages.missed_count or messages.unsampled_count or lost:

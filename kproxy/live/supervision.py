@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from kproxy.live.inspector_process import FAILED
+from kproxy.live.inspector_process import FAILED, LEFT
 from kproxy.live.restart_policy import MAX_RESTARTS, WINDOW_S, RestartPolicy
 from kproxy.live.spawner import NOT_STARTED, Spawner
 from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report, SpawnerKilled
@@ -28,6 +28,8 @@ SHORTAGE_RETRY_S: Final = 1.0
 
 #: An inspector is killed this many seconds before the deadline, so that another one can write gap lines.
 GAPS_S: Final = 2.0
+#: Seconds before that, an inspector that works is asked to end with a summary.
+LEAVE_S: Final = 1.5
 #: Seconds that an inspector has to finish if the user does not want to wait.
 AT_ONCE_S: Final = 1.0
 _PERIOD_S: Final = 0.1
@@ -46,7 +48,7 @@ class Supervisor:
 
     def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
         self.failed = False  # whether an inspector has ended before the relay
-        self.killed = False  # whether the inspector was killed because it did not end
+        self.unfinished = False  # whether the inspector was killed, or left, because it did not finish in time
         self.statuses: list[int] = []  # exit statuses after the end of the relay
         self._deadline: float | None = None
         self._ended = asyncio.Event()  # after the relay, the inspector has ended too, or the spawner is gone
@@ -69,8 +71,10 @@ class Supervisor:
             at_once: Set if the user does not want to wait.
         """
         self._deadline = deadline
-        remaining = deadline - self._loop.time()
-        self._kill_overdue(deadline - min(GAPS_S, remaining / 2), at_once)
+        now = self._loop.time()
+        middle = (now + deadline) / 2
+        kill_at = max(deadline - GAPS_S, middle)
+        self._end_overdue(max(kill_at - LEAVE_S, middle), kill_at, at_once)
 
     def close(self, *, restart: bool = False) -> None:
         """Start no more inspectors, because the relay is about to end.
@@ -90,7 +94,7 @@ class Supervisor:
             self._tap.mark_last()
 
     async def finish(self, close_tap: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the inspector after the relay has ended; if it was killed, let another one write gap lines.
+        """Wait for the inspector after the relay has ended; if it did not finish, let another one write gap lines.
 
         Args:
             close_tap: Sends everything that the tap has queued, and its last message.
@@ -102,7 +106,10 @@ class Supervisor:
             self._spawner.dismiss()
         else:
             await self._wait_for_end()
-        if self.killed and self._ended.is_set() and not self._tap.gone:
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()  # the next inspector has until the deadline
+        if self.unfinished and self._ended.is_set() and not self._tap.gone:
+            self._spawner.table.activity.must_leave = False
             self._tap.lose()
             self._tap.mark_last()
             self._ended.clear()
@@ -113,25 +120,27 @@ class Supervisor:
                     await close_tap()
                     await self._ended.wait()
         self._loop.remove_reader(self._spawner.channel)
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()
 
     async def _wait_for_end(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(self._deadline):
                 await self._ended.wait()
 
-    def _kill_overdue(self, kill_at: float, at_once: asyncio.Event | None) -> None:
-        """Kill the inspector if it has not ended in time, so that another one can write gap lines."""
+    def _end_overdue(self, leave_at: float, kill_at: float, at_once: asyncio.Event | None) -> None:
+        """Ask the inspector to leave if it has not ended in time, then kill it; another one can write gap lines."""
         if self._ended.is_set():
             return
         now = self._loop.time()
         if at_once is not None and at_once.is_set():
-            kill_at, at_once = min(kill_at, now + AT_ONCE_S), None
+            leave_at, kill_at, at_once = now, min(kill_at, now + AT_ONCE_S), None
+        if leave_at <= now:
+            self._spawner.table.activity.must_leave = True
         if now < kill_at:
-            self._kill_timer = self._loop.call_at(min(kill_at, now + _PERIOD_S), self._kill_overdue, kill_at, at_once)
+            self._kill_timer = self._loop.call_at(
+                min(kill_at, now + _PERIOD_S), self._end_overdue, leave_at, kill_at, at_once
+            )
         else:
-            self.killed = True
+            self.unfinished = True
             self._spawner.kill()
 
     def _on_readable(self) -> None:
@@ -146,6 +155,7 @@ class Supervisor:
                 self._report(SpawnerKilled())
             return
         if self._closed and statuses:
+            self.unfinished = self.unfinished or LEFT in statuses
             self.statuses += statuses
             self._ended.set()
             return

@@ -132,7 +132,7 @@ class InspectorResponds:
 
 @dataclass(frozen=True, slots=True)
 class InspectorGivenUp:
-    """The proxy was asked to end, but the inspector did not finish and was killed. Another one wrote gap lines.
+    """The proxy was asked to end, but the inspector did not finish. Another one wrote gap lines.
 
     The counts cover the traffic that was not inspected; `trace` is the directory of the trace.
     """
@@ -146,7 +146,7 @@ class InspectorGivenUp:
         connections = f"{self.connections} connection{'' if self.connections == 1 else 's'}"
         trace_note = "" if self.trace is None else f"; the trace in {self.trace} has gap lines about them"
         return (
-            f"the inspector did not finish in time and was killed: {self.bytes} bytes ({self.frames} frames) of "
+            f"the inspector did not finish in time: {self.bytes} bytes ({self.frames} frames) of "
             f"{connections} were not inspected{trace_note}"
         )
 

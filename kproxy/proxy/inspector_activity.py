@@ -5,16 +5,20 @@ from __future__ import annotations
 import mmap
 from typing import Final
 
-_PID, _TURNS, _INSPECTED, _CONNECTION = range(4)
+_PID, _TURNS, _INSPECTED, _CONNECTION, _MUST_LEAVE, _HAS_LEFT = range(6)
 #: Rows for the frame that each inspecting process works on: the row follows from the number of its connection.
 _ROWS: Final = 256
-_FIRST_ROW: Final = 4
+_FIRST_ROW: Final = 6
 
 
 class InspectorActivity:
     """Written by the inspector and its workers, read by the relay. There are no locks: each value is one word.
 
     Counts are those of the current inspector.
+
+    Attributes:
+        must_leave: The relay sets it if the inspector must end now, with its summary, and leave the rest uninspected.
+        has_left: Whether an inspector has ended in this way.
     """
 
     def __init__(self) -> None:
@@ -52,6 +56,22 @@ class InspectorActivity:
         """Count tap messages whose lines were written. A pool corrects the count when it loses a worker."""
         self._count += count
         self._memory[_INSPECTED] = max(self._count, 0)
+
+    @property
+    def must_leave(self) -> bool:
+        return bool(self._memory[_MUST_LEAVE])
+
+    @must_leave.setter
+    def must_leave(self, value: bool) -> None:
+        self._memory[_MUST_LEAVE] = value
+
+    @property
+    def has_left(self) -> bool:
+        return bool(self._memory[_HAS_LEFT])
+
+    @has_left.setter
+    def has_left(self, value: bool) -> None:
+        self._memory[_HAS_LEFT] = value
 
     @property
     def pid(self) -> int:

@@ -76,7 +76,7 @@ _RESPONDS = ExpectedReport(
     "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
     ("kproxy_inspector_up == 1", "kproxy_inspector_lag_seconds < 2"),
 )  # fmt: skip
-_GIVEN_UP = "the inspector did not finish in time and was killed: [0-9]+ bytes .* were not inspected; .* has gap lines"
+_GIVEN_UP = "the inspector did not finish in time: [0-9]+ bytes .* were not inspected; .* has gap lines"
 STOPPED_INSPECTOR = Fault(
     "SIGSTOP of the inspector",
     _signal_process("inspector", signal.SIGSTOP),

@@ -57,16 +57,16 @@ def test_doubling_a_part_at_most_doubles_the_work(growing: GrowingFrame) -> None
 @pytest.mark.wide
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_work_of_random_messages_grows_no_faster_than_the_frame(part: int) -> None:
-    """Try a random way to grow for each direction of each version; `python -m tests.growth` tries all."""
+    """Try a random way to grow for each direction of every second version; `python -m tests.growth` tries all."""
     random = Random(35)
     selection = [
         random.choice([*growing_frames(api.name, version, is_request=is_request)])
         for api in schemas.apis()
-        for version in api.versions
+        for version in api.versions[::-2]
         for is_request in (True, False)
         if [*growing_frames(api.name, version, is_request=is_request)]
     ]
-    assert len(selection) > 600
+    assert len(selection) > 300
     assert [
         (str(growing_frame), factor)
         for growing_frame in selection[part::_PARTS]
@@ -105,6 +105,6 @@ def test_megabyte_frame_takes_less_than_eight_cpu_seconds(growing: GrowingFrame,
     gc.set_threshold(*PROGRAM_THRESHOLD)  # as the program sets it
     try:
         for work in (lambda: inspect(*exchange), lambda: explain_exchange(*exchange, is_request=growing.is_request)):
-            assert min(cpu_seconds(work), cpu_seconds(work)) < 8
+            assert cpu_seconds(work) < 8 or cpu_seconds(work) < 8
     finally:
         gc.set_threshold(*old_threshold)

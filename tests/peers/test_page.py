@@ -577,6 +577,7 @@ def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:
     assert tab.run(names) == [name]
 
 
+@pytest.mark.parametrize("tab", ["chromium"], indirect=True)  # axe reads the same document in each browser
 def test_page_has_no_serious_accessibility_violations(tab: Tab, tmp_path: Path) -> None:
     if reason := absent("npm"):
         skip(reason)

@@ -101,6 +101,16 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
     ```
 
+    The client continues at a field of the response that refused it:
+    ```story
+    > Fetch v5 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": -1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v5 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": -1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v5 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": -1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    ```
+
     ## Looks alike
     A reset to an existing offset:
     ```story
@@ -115,6 +125,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     https://github.com/confluentinc/librdkafka/issues/3745
     https://github.com/confluentinc/librdkafka/issues/5158
     https://github.com/twmb/franz-go/issues/885
+    https://github.com/platformatic/kafka/issues/304
     """
     fetches, redirects = connection.state(Fetches), connection.run.state(_Redirects)
     if not fetches.refused or event.message is None:
@@ -142,6 +153,15 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
                 hint="fix the client: after OFFSET_OUT_OF_RANGE from a follower it must fetch from the leader and keep "
                 f"its offset; check why replica {redirect.replica} does not have the offset",
                 cause=f"follower {topic_partition[0]}",
+            )
+        elif offsets[topic_partition] < 0:
+            yield Problem(
+                f"the client fetches offset {offsets[topic_partition]} of {label(topic_partition, connection)} "
+                f"{times} times, which is no offset, although the broker answers with OFFSET_OUT_OF_RANGE",
+                **locate(event.message, *path),
+                hint="fix the client: after OFFSET_OUT_OF_RANGE it must look up a position with ListOffsets (timestamp "
+                "-2 or -1), not take a field of the refused partition",
+                cause=topic_partition[0],
             )
         else:
             yield Problem(

@@ -26,6 +26,13 @@ _IDLE = 60 * SECOND
 _COMPLETE_FOR = 60 * SECOND
 
 
+_GAP_HINT = "find out what happened to the missing batch; the producer must restart with a new epoch or id"
+_NEW_EPOCH_HINT = (
+    "fix the client: after it has raised its epoch, the sequence of each partition begins at 0, also of those that had "
+    "no error"
+)
+
+
 class _Refusals(Recurrence):
     """Refusals per batch of a producer."""
 
@@ -127,7 +134,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 f"{producer} sends sequence {gap.sequence} to {partition_name} but {gap.expected} is expected, so the "
                 "broker refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *path),
-                hint="find out what happened to the missing batch; the producer must restart with a new epoch or id",
+                hint=_NEW_EPOCH_HINT if gap.expected == 0 < batch.producer_epoch else _GAP_HINT,
                 expected=f"sequence {gap.expected}",
                 got=str(gap.sequence),
                 cause=topic_partition[0],

@@ -87,6 +87,8 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
             ):
                 continue
             old_offset = out_of_range.pop(topic_partition)
+            if new_offset < 0:
+                continue  # no offset: S026 reports it if the client repeats it
             partition_name, action = (
                 label(topic_partition, connection),
                 "skips" if new_offset > old_offset else "goes back",

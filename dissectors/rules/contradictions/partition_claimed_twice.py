@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dissectors.bounded import BoundedDict
@@ -32,12 +32,14 @@ class _Claim(NamedTuple):
 class _Claims:
     """Claims of members that use epochs.
 
-    `disputes`: by group and member, a partition of the member that another member has also claimed, and that claim.
+    `assigned` are the partitions of a member's latest assignment. `disputes`: by group and member, a partition of the
+    member that another member has also claimed, and that claim.
     """
 
     def __init__(self) -> None:
         self.owners: BoundedDict[_GroupPartition, _Claim] = BoundedDict(_MAX_PARTITIONS)
         self.by_member: BoundedDict[tuple[str, str], frozenset[_GroupPartition]] = BoundedDict(10_000)
+        self.assigned: BoundedDict[tuple[str, str], frozenset[_GroupPartition]] = BoundedDict(10_000)
         self.disputes: BoundedDict[tuple[str, str], tuple[_GroupPartition, _Claim]] = BoundedDict(_MAX_DISPUTES)
 
 
@@ -58,7 +60,8 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
 
     ## Usual cause
     A member that continues with partitions of an assignment that it has lost, e.g. after its session expired, or one
-    that repeats the owned partitions of its first subscription. Claims of different generations do not count.
+    that repeats the owned partitions of its first subscription. Claims of different generations do not count. Or a
+    coordinator that assigns a partition before its owner has reported that it no longer has it.
 
     ## Example
     The leader gets the claims of all members (KIP-429, with generations since KIP-792):
@@ -78,6 +81,22 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     2> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "b", "member_epoch": 4,
       "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0]}]}
     2< {"member_id": "b", "member_epoch": 4}
+    +5s
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4}
+    < {"member_id": "a", "member_epoch": 4}
+    ```
+
+    The coordinator does not wait until the first member has given the partition up:
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0, 1]}]}
+    < {"member_id": "a", "member_epoch": 4}
+    2> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "b", "member_epoch": 0, "topic_partitions": []}
+    2< {"member_id": "b", "member_epoch": 5, "assignment":
+      {"topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [1]}]}}
+    2> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "b", "member_epoch": 5,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [1]}]}
+    2< {"member_id": "b", "member_epoch": 5}
     +5s
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4}
     < {"member_id": "a", "member_epoch": 4}
@@ -131,6 +150,8 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     if message.body.get("error_code") or message.body.get("member_epoch", 0) <= 0:
         _withdraw_claims(member, claims)
         return
+    if message.well_formed and (assignment := message.body.get("assignment")) is not None:
+        claims.assigned[member] = _group_partitions(member[0], assignment.get("topic_partitions") or ())
     owned = request_body.get("topic_partitions")
     if owned is not None and message.well_formed:
         _store_claims(member, owned, event.at, claims)
@@ -138,7 +159,8 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
         claimed_partition, claim = disputed
         if event.request.at > claim.at:
             del claims.disputes[member]
-            yield _dispute_problem(claimed_partition, member[1], claim.member, connection)
+            assigned = claims.assigned.get((member[0], claim.member))
+            yield _dispute_problem(claimed_partition, member[1], claim.member, assigned, connection)
 
 
 def _check_claims_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
@@ -179,11 +201,7 @@ _HINT = (
 
 def _store_claims(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims: _Claims) -> None:
     group, name = member
-    claimed_partitions = frozenset(
-        (group, str(topic.get("topic_id", "")), partition)
-        for topic in owned[:_MAX_PARTITIONS]
-        for partition in topic.get("partitions") or ()
-    )
+    claimed_partitions = _group_partitions(group, owned)
     for claimed_partition in claims.by_member.get(member, frozenset()) - claimed_partitions:
         if (owner := claims.owners.get(claimed_partition)) is not None and owner.member == name:
             del claims.owners[claimed_partition]
@@ -197,6 +215,14 @@ def _store_claims(member: tuple[str, str], owned: list[dict[str, Any]], at: int,
             claims.owners[claimed_partition] = _Claim(name, at)
 
 
+def _group_partitions(group: str, topics: Sequence[dict[str, Any]]) -> frozenset[_GroupPartition]:
+    return frozenset(
+        (group, str(topic.get("topic_id", "")), partition)
+        for topic in topics[:_MAX_PARTITIONS]
+        for partition in topic.get("partitions") or ()
+    )
+
+
 def _withdraw_claims(member: tuple[str, str], claims: _Claims) -> None:
     """Forget the claims of a member that has left or was refused."""
     if claims.by_member:
@@ -207,10 +233,24 @@ def _withdraw_claims(member: tuple[str, str], claims: _Claims) -> None:
 
 
 def _dispute_problem(
-    claimed_partition: _GroupPartition, first_member: str, second_member: str, connection: ConnectionState
+    claimed_partition: _GroupPartition,
+    first_member: str,
+    second_member: str,
+    assigned: frozenset[_GroupPartition] | None,
+    connection: ConnectionState,
 ) -> Problem:
+    """Return the problem that both members own a partition; `assigned` is what the second one was assigned."""
     group = claimed_partition[0]
     partition_name = label(claimed_partition[1:], connection)
+    if assigned is not None and claimed_partition in assigned:
+        return Problem(
+            f"the coordinator of group {group!r} assigned {partition_name} to member {second_member!r} before member "
+            f"{first_member!r} had given it up: both own it now",
+            hint="fix the coordinator: it must withhold a partition until its owner has reported topic_partitions "
+            "without it, or was fenced (KIP-848)",
+            cause=group,
+            blame="broker",
+        )
     return Problem(
         f"members {first_member!r} and {second_member!r} of group {group!r} both claim to own {partition_name}, "
         "and the coordinator accepts both",

@@ -272,6 +272,7 @@ def test_shipped_schemas_match_the_releases(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.peers
 @pytest.mark.skipif(not (shutil.which("mvn") and shutil.which("java")), reason="needs mvn and java on PATH")
+@pytest.mark.skipif("KPROXY_ALL_VERSIONS" not in os.environ, reason="old releases do not change; takes a minute")
 def test_shipped_release_lines_match_the_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schemas", "lines", "--check"]) == 0
     assert capsys.readouterr().out == "no change\n"

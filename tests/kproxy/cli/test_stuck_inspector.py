@@ -56,6 +56,19 @@ from kproxy.live import inspector_watch
 inspector_watch.STUCK_AFTER_S = 2.0
 sys.exit(main(sys.argv[1:]))
 """
+#: Runs a kproxy whose inspector needs 0.1 s for each message with data.
+SLOW = """
+import sys, time
+from kproxy.cli import main
+from kproxy.live.message_inspection import MessageInspection
+from kproxy.proxy.tap_messages import TapData
+lines = MessageInspection.lines
+def wait(self, message):
+    time.sleep(0.1 * isinstance(message, TapData))
+    return lines(self, message)
+MessageInspection.lines = wait
+sys.exit(main(sys.argv[1:]))
+"""
 NOT_RESPONDING = "the inspector has not responded for "
 
 
@@ -149,7 +162,7 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
         assert time.monotonic() - started_at < 5
         assert proxy.process.returncode == 4
     assert re.search(
-        r"the inspector did not finish in time and was killed: \d+ bytes \(\d+ frames\) of \d+ connections? were not "
+        r"the inspector did not finish in time: \d+ bytes \(\d+ frames\) of \d+ connections? were not "
         r"inspected; the trace in kproxy-trace has gap lines about them",
         err,
     ), err
@@ -160,6 +173,29 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
     gaps = [line for line in lines if line["kind"] == "gap"]
     assert sum(int(str(line["bytes"])) for line in gaps if line["connection_id"]) >= len(REQUEST), gaps
     assert lines[-1]["kind"] == "close"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("args", [(), pytest.param(("--inspectors", "2"), marks=pytest.mark.wide)], ids=str)
+def test_slow_inspector_shows_its_summary_and_leaves_the_rest(
+    tmp_path: Path, broker: Broker, args: tuple[str, ...]
+) -> None:
+    with start_proxy(tmp_path, broker, *args, "-q", program=SLOW, end_timeout=6) as (proxy, _):
+        for _ in range(60):
+            proxy.send_requests()
+        _, err = proxy.end(signal.SIGINT)
+    assert proxy.process.returncode == 4
+    [uninspected_bytes] = re.findall(r"the inspector did not finish in time: (\d+) bytes", err)
+    [connections, frames] = map(int, re.findall(r"(\d+) connections, (\d+) frames", err)[0])
+    assert err.count(" connections, ") == 1, err
+    assert 0 < connections <= 60
+    assert args or 0 < frames < 120
+    assert "restarted" not in err
+    lines = read_trace(tmp_path / "kproxy-trace")
+    missing_bytes = sum(int(str(line["bytes"])) for line in lines if line["kind"] == "gap")
+    assert missing_bytes == int(uninspected_bytes) > 0
+    traced_frames = sum(line["kind"] in ("request", "response") for line in lines)
+    assert traced_frames == frames or (args and traced_frames > frames)  # workers report their counts once a second
 
 
 @pytest.mark.slow
