@@ -133,9 +133,9 @@ def stop_workers(proxy: Proxy) -> None:
 STUCK = [
     pytest.param(BUSY, keep_busy, (), id="busy"),
     pytest.param(PLAIN, stop_inspector, (), id="stopped"),
-    pytest.param(BUSY, keep_busy, ("--inspectors", "2"), id="busy-worker", marks=pytest.mark.wide),
-    pytest.param(PLAIN, stop_inspector, ("--inspectors", "2"), id="stopped-of-two", marks=pytest.mark.wide),
-    pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers", marks=pytest.mark.wide),
+    pytest.param(BUSY, keep_busy, ("--inspectors", "2"), id="busy-worker"),
+    pytest.param(PLAIN, stop_inspector, ("--inspectors", "2"), id="stopped-of-two"),
+    pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers"),
 ]
 
 
@@ -176,7 +176,7 @@ def test_shutdown_does_not_wait_and_the_trace_reports_the_gap(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("args", [(), pytest.param(("--inspectors", "2"), marks=pytest.mark.wide)], ids=str)
+@pytest.mark.parametrize("args", [(), ("--inspectors", "2")], ids=["one inspector", "two workers"])
 def test_slow_inspector_shows_its_summary_and_leaves_the_rest(
     tmp_path: Path, broker: Broker, args: tuple[str, ...]
 ) -> None:
