@@ -119,6 +119,8 @@ def _change_text(edit: Edit, layout: Layout, version: int) -> str:
             return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
         case "length_encoding" if edit.field == "header.client_id":
             return "write the length of client_id as int16: it is not compact in any version of the header (KIP-482)"
+        case "length_encoding" if struct and (length := _right_length(struct, edit.field)):
+            return f"write the length of {name} as {length} in version {version}, not as {detail['written']}"
         case "flexibility" | "length_encoding":
             body = layout.fields[1].struct
             flexible = body is not None and body.flexible
@@ -183,6 +185,16 @@ def _length_text(struct: Layout, path: str) -> str:
     """Describe the length of a field: ``int32 length`` or ``compact length``."""
     field = next(field for field in struct.fields if field.name == path_parts(path)[-1])
     return "compact length" if field.length == "uvarint" else f"{field.length} length"
+
+
+def _right_length(struct: Layout, path: str) -> str | None:
+    """Describe how the length of one field, or of its elements (``names[]``), is written; None for a scope."""
+    parts = path_parts(path.removesuffix("[]"))
+    field = next((field for field in struct.fields if parts and field.name == parts[-1]), None)
+    if field is None:
+        return None
+    length = field.element_length if path.endswith("[]") else field.length
+    return "a compact length (N + 1 as unsigned varint)" if length == "uvarint" else length
 
 
 def _type_text(struct: Layout, index: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 from dissectors.bounded import BoundedDict
 from kproxy.trace.formatting import RANK
@@ -15,6 +16,7 @@ from kproxy.trace.lines import (
     FindingLine,
     Line,
     OpenLine,
+    RepeatedFinding,
     RequestLine,
     ResponseLine,
 )
@@ -81,7 +83,8 @@ class Causes:
                 if isinstance(line, RequestLine) and self._awaited < _MAX_AWAITED:
                     self._awaited += self._requests.add(line, causes)
             if line.repeats:
-                for cause, repeat in self._first_findings.repeated(line):
+                for first_cause, repeat in self._first_findings.repeated(line):
+                    cause = first_cause or self._cause_elsewhere(repeat, line, row)
                     self._count(cause, line, (line.client, line.server), repeat.count)
             if self._awaited or self._lasting:  # most frames end here
                 self.follow(line)
@@ -121,18 +124,8 @@ class Causes:
 
     def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
         location = self._location(line)
-        # One fault may stop requests of several APIs: findings without a frame have one cause for all of them.
-        api, version = (None, None) if isinstance(line, FindingLine) else (location.api, location.api_version)
-        key = cause_key(finding, api, version, location.direction)
-        cause = self.find(finding.code, key)
-        if cause is None:
-            if self._cause_count >= MAX_CAUSES:
-                self._drop_causes()
-            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(
-                key, finding, location, row, line.ts, line.ts
-            )
-            self._cause_count += 1
-        elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
+        cause = self._find_or_add(finding, location, row, has_frame=not isinstance(line, FindingLine))
+        if RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
             cause.finding, cause.place = finding, location
         elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
             cause.sentences[finding.message] = None
@@ -144,6 +137,33 @@ class Causes:
         if isinstance(line, FindingLine) and line.api is not None and len(cause.requests) < MAX_REQUESTS:
             cause.requests.add((line.api, line.api_version))
         self._first_findings.add(finding.code, line, cause)
+        return cause
+
+    def first_cause(self, repeat: RepeatedFinding, line: RequestLine | ResponseLine) -> Cause | None:
+        """Return the cause of the finding that a frame repeats; None if it is not in the lines so far."""
+        return self._first_findings.find(repeat, line)
+
+    def _cause_elsewhere(self, repeat: RepeatedFinding, line: RequestLine | ResponseLine, row: int) -> Cause:
+        """Return the cause of a repeat of a finding that is not in the lines of this collector."""
+        first = None if self._whole is None else self._whole.first_cause(repeat, line)
+        if first is not None:
+            return self._find_or_add(first.finding, first.place, first.first_row)
+        return self._find_or_add(_finding_of_repeat(repeat, line), self._location(line), row)
+
+    def _find_or_add(
+        self, finding: FindingEntry, location: FindingLocation, row: int, *, has_frame: bool = True
+    ) -> Cause:
+        # One fault may stop requests of several APIs: findings without a frame have one cause for all of them.
+        api, version = (location.api, location.api_version) if has_frame else (None, None)
+        key = cause_key(finding, api, version, location.direction)
+        cause = self.find(finding.code, key)
+        if cause is None:
+            if self._cause_count >= MAX_CAUSES:
+                self._drop_causes()
+            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(
+                key, finding, location, row, location.ts, location.ts
+            )
+            self._cause_count += 1
         return cause
 
     def _location(self, line: RequestLine | ResponseLine | FindingLine) -> FindingLocation:
@@ -237,3 +257,22 @@ class Causes:
             if cause.lasting:
                 counts[cause.finding.code, cause.finding.severity] += cause.lasting
         return counts
+
+
+@cache
+def _rule_names() -> dict[str, str]:
+    """Return the name of each rule by its code."""
+    from dissectors.rules import rules  # it imports all rules
+
+    return {rule.code: rule.name for rule in rules()}
+
+
+def _finding_of_repeat(repeat: RepeatedFinding, line: RequestLine | ResponseLine) -> FindingEntry:
+    """Return a finding for a repeat whose first finding is in a line that is not here, e.g. in an earlier file."""
+    version = "" if line.api_version is None else f" v{line.api_version}"
+    direction = "request" if isinstance(line, RequestLine) else "response"
+    return FindingEntry(
+        repeat.code, _rule_names().get(repeat.code, ""), repeat.severity,
+        f"{line.api}{version} {direction}: as in an earlier frame, which is not in this input",
+        hint=f"read the trace from its beginning, or the page of the rule: kproxy rules {repeat.code}",
+    )  # fmt: skip

@@ -31,18 +31,20 @@ class FirstFindings(Generic[CauseT]):
             location = line.connection_id, _direction(line), line.offset
         self._causes.setdefault((code, location), cause)
 
-    def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT, RepeatedFinding]]:
-        """Yield the repeats in a frame with their causes, except repeats of findings whose lines are missing."""
+    def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT | None, RepeatedFinding]]:
+        """Yield the repeats in a frame with their causes; None if the line of the finding is missing."""
         for repeat in line.repeats:
-            connection_id = repeat.connection_id or line.connection_id
-            location: _Location = (connection_id, None, None)
-            if repeat.offset is not None:
-                location = connection_id, repeat.direction or _direction(line), repeat.offset
-            cause = self._causes.get((repeat.code, location))
-            if cause is not None:
-                key = repeat.code, line.connection_id
-                self._marked[key] = self._marked.get(key, 0) + repeat.count
-                yield cause, repeat
+            key = repeat.code, line.connection_id
+            self._marked[key] = self._marked.get(key, 0) + repeat.count
+            yield self.find(repeat, line), repeat
+
+    def find(self, repeat: RepeatedFinding, line: RequestLine | ResponseLine) -> CauseT | None:
+        """Return the cause of a repeat in a frame; None if the line of the finding is missing."""
+        connection_id = repeat.connection_id or line.connection_id
+        location: _Location = (connection_id, None, None)
+        if repeat.offset is not None:
+            location = connection_id, repeat.direction or _direction(line), repeat.offset
+        return self._causes.get((repeat.code, location))
 
     def unmarked(self, line: CloseLine) -> Iterator[tuple[str, int]]:
         """Yield the code and number of a closed connection's repeats that no frame has marked."""

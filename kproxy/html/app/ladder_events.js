@@ -28,6 +28,9 @@ export const ladderOf = (rows, now) => {
     if (row[STATE] === WAITING || row[STATE] === UNANSWERED) events.push({ at: Math.max(now, row[TIME]), row, kind: row[STATE] === WAITING ? "open" : "lost" });
     else if (row[STATE] !== ONE_WAY && row[LATENCY] !== null) events.push({ at: row[TIME] + row[LATENCY], row, kind: "response" });
   }
+  const compare = new Intl.Collator("en", { numeric: true }).compare;
+  clients.sort(compare);
+  servers.sort(compare);  /* the same order on each page */
   const isLast = ({ kind }) => kind === "open" || kind === "lost";
   events.sort((a, b) => isLast(a) - isLast(b) || a.at - b.at || a.row[NUMBER] - b.row[NUMBER]);
   const steps = events.slice(1).map(({ at }, number) => at - events[number].at).sort((a, b) => a - b), usual = steps[steps.length >> 1] || 0;

@@ -27,14 +27,14 @@ export class LadderView {
     if (asked !== this.asked) {
       const query = await source.query({ text: state.filter, only: state.only, sort: "time" });
       if (turn !== this.turn) return;
-      [this.query, this.asked, this.longest] = [query, asked, null];
+      [this.query, this.asked, this.longest, this.isLongest] = [query, asked, null, false];
     }
     let start = Number(state.start);
     if (!(start >= 0)) start = state.row === undefined ? 0 : Math.max(0, await this.query.position(state.row) - 20);
     await this.load(start, turn);
     if (turn !== this.turn) return;
     this.app.count(this.query, this);
-    if (!this.longest) this.findLongest(state, turn);
+    if (!this.isLongest) this.findLongest(state, turn);
     if (!before || before.filter !== state.filter || before.start !== state.start) this.scrolling.scrollTop = 0;
     this.drawing.querySelector(".chosen")?.scrollIntoView({ block: "center" });
   }
@@ -43,6 +43,7 @@ export class LadderView {
     const query = await this.app.source.query({ text: filter, only, sort: "latency" }), rows = [];
     for (let at = 0; at < Math.min(MAX_SLOWEST, query.count); at++) rows.push(await query.rowAt(at));
     if (turn !== this.turn) return;
+    this.isLongest = !query.busy;
     const waits = rows.filter((row) => row && !row[KIND] && row[LATENCY] !== null);
     this.longest = waits.find((row) => !isLongPoll(row[API])) || waits[0];
     this.describe();
@@ -60,6 +61,7 @@ export class LadderView {
     try {
       await this.query.refresh(this.start);
       this.app.count(this.query, this);
+      if (!this.isLongest) await this.findLongest(this.app.state, this.turn);
       if (this.rows.length < MAX_ROWS || this.rows.some((row) => row[STATE] === WAITING)) await this.load(this.start); else this.describe();
     } catch { /* the header says that the server is gone */ } finally { this.refreshing = false; }
   }
@@ -69,7 +71,7 @@ export class LadderView {
     const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
     if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MAX_ROWS))), " ");
     if (end < count) parts.push(button("page", "later ›", to(this.start + MAX_ROWS)), " ");
-    if (this.longest) parts.push("Longest wait: ", anchor("longest", hashOf({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${duration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
+    if (this.longest) parts.push(this.isLongest ? "Longest wait: " : "Longest wait so far: ", anchor("longest", hashOf({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${duration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
     if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", hashOf({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
     this.about.replaceChildren(...parts);
   }

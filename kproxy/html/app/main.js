@@ -47,6 +47,7 @@ class App {
       const [name] = [link.dataset.view];
       link.href = hashOf({ view: name, filter: state.filter, only: name === "frames" ? state.only : undefined });
       attributes(link, { "aria-current": name === state.view ? "page" : null });
+      if (name === state.view) link.scrollIntoView({ block: "nearest", inline: "center" });
     }
     this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
     $("only").checked = state.only;

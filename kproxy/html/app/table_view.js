@@ -25,7 +25,7 @@ const lane = (spans) => el("span", "lane", ...spans.map(([begin, length, name, m
   return attributes(bar, { title: text, "aria-label": text });
 }));
 const SHOWN = {
-  count, bytes: (value) => value ? size(value) : "", duration, rate: (value) => value ? value.toFixed(value < 10 ? 1 : 0) : "",
+  count: (value) => value === 0 ? el("span", "dim", "0") : count(value), bytes: (value) => value ? size(value) : "", duration, rate: (value) => value ? value.toFixed(value < 10 ? 1 : 0) : "",
   time: (value) => value ? time(value) : "", findings: (value) => value ? findings(value) : "", spark: (value) => value ? spark(value) : "", spans: (value) => value.length ? lane(value) : "",
   text: (value) => value ?? "",
 };
@@ -102,7 +102,7 @@ export class TableView {
     const records = row.filter ? anchor("", hashOf({ view: "records", filter: row.filter }), "its records") : null;
     const ladder = row.filter && HAS_LADDER.includes(this.name) ? anchor("", hashOf({ view: "ladder", filter: row.filter }), "its ladder") : null;
     const marks = row.marks.map(([label, to]) => el("li", "", anchor("", hashOf({ view: "frames", row: to }), label)));
-    const values = this.data.columns.map(([title, kind], at) => [title, kind === "time" && row.values[at] ? fullTime(row.values[at]) : SHOWN[kind](row.values[at])]).filter(([, shown]) => shown && shown.length !== 0);
+    const values = this.data.columns.map(([title, kind], at) => [title, kind === "time" && row.values[at] ? fullTime(row.values[at]) : SHOWN[kind](row.values[at])]).filter(([, shown], at) => shown && shown.length !== 0 && row.values[at] !== 0);
     this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", ladder),
       el("dl", "", ...row.facts.flatMap(([label, text]) => [el("dt", "", label), el("dd", "", text)]), ...values.flatMap(([label, shown]) => [el("dt", "", label), el("dd", "", shown)])),
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));

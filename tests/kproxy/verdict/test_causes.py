@@ -278,3 +278,21 @@ def test_repeats_are_counted_once() -> None:
     )
     assert [cause.count for cause in causes.verdict()] == [6]
     assert [cause.count for cause in causes.verdict()] == [6]
+
+
+def test_repeat_of_a_finding_in_an_earlier_file_is_a_cause() -> None:
+    line = request(1, repeats=[RepeatedFinding("L010", "error", offset=7, count=2)])
+    [cause] = collect_causes(line).verdict()
+    assert (cause.code, cause.name, cause.severity, cause.count) == ("L010", "compact-vs-fixed", "error", 2)
+    assert cause.message.endswith("request: as in an earlier frame, which is not in this input")
+
+
+def test_repeat_of_a_finding_in_a_hidden_row_has_its_cause() -> None:
+    first, second = request(1), request(2)
+    first_response = response(first, findings=[finding("error", "L003")])
+    repeat_line = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset)])
+    whole = collect_causes(first, first_response, second, repeat_line)
+    filtered = Causes(whole)
+    filtered.add(repeat_line)
+    [cause], [whole_cause] = filtered.verdict(), whole.verdict()
+    assert (cause.message, cause.place, cause.count) == (whole_cause.message, whole_cause.place, 1)
