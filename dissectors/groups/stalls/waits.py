@@ -23,6 +23,9 @@ MAX_SYNC_WAIT = 3 * SECOND
 MAX_EPOCH_LAG = 10 * SECOND
 MIN_OUTAGE = 3 * SECOND
 
+#: How long (ns) an unused member id may explain a wait: the coordinator drops it after the session timeout.
+_PENDING_TIMEOUT = SESSION_TIMEOUT + 5 * SECOND
+
 #: What a member has to give up before others get it, in the protocols in which the coordinator waits for that.
 _REVOKED_UNITS = {Protocol.CONSUMER: "partitions", Protocol.STREAMS: "tasks"}
 
@@ -55,7 +58,7 @@ def join_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     reasons += [
         f"the member id that {pending.label} got {elapsed(at - pending.at)} earlier but has not used"
         for pending in list(group.pending_ids.values())[-1:]
-        if at - pending.at <= SESSION_TIMEOUT
+        if at - pending.at <= _PENDING_TIMEOUT
     ]
     waited_text = f"{names(lanes)} {has_or_have(lanes)} waited {elapsed(at - since)} for the JoinGroup response"
     if reasons:
@@ -133,7 +136,10 @@ def _join_wait_hint(missing: list[Lane], has_pending_id: bool) -> str:
             "find out what blocks the silent process (a debugger, garbage collection, no CPU); check session.timeout.ms"
         )
     if has_pending_id:
-        return "a client requested a member id but did not join with it: the group waits for one session.timeout.ms"
+        return (
+            "fix the client that got this member id: it must join with it at once; the group waits for it for one "
+            "session.timeout.ms"
+        )
     return (
         "list all members (kafka-consumer-groups --describe --members) and check the coordinator's log; a new group "
         "waits for group.initial.rebalance.delay.ms"

@@ -42,7 +42,7 @@ def test_join_waits_for_an_unused_member_id() -> None:
     [stall] = story.stalls(10)
     assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
     assert "the member id that z got 9.0 s earlier" in stall.text
-    assert "did not join with it" in stall.hint
+    assert "it must join with it" in stall.hint
 
 
 def test_join_may_wait_without_a_visible_missing_member() -> None:
