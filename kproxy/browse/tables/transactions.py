@@ -29,7 +29,7 @@ _COLUMNS = (
     OverviewColumn("commits", ColumnKind.COUNT),
     OverviewColumn("aborts", ColumnKind.COUNT),
     OverviewColumn("fenced", ColumnKind.COUNT, "warning"),
-    OverviewColumn("longest", ColumnKind.DURATION),
+    OverviewColumn("longest ended", ColumnKind.DURATION),
     OverviewColumn("what is wrong", style="warning"),
     OverviewColumn("when it was open", ColumnKind.SPANS),
 )

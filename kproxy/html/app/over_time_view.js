@@ -92,7 +92,7 @@ export class OverTimeView {
       names.forEach(([field, name], at) => sections.push(...chart("throughput", name, values, at, [`${field}=${quoted(name)}`, side, "bytes>0"], { most, what, more: () => [], shown: (bytes) => `${size(Math.round(bytes * 1e6 / width))}/s` })));
     }
     const behind = lag.names.map((name, at) => [name, lag.values[at]]).filter(([, values]) => values.some(Boolean)), values = behind.map(([, each]) => each), most = Math.max(1, ...values.flat());
-    sections.push(el("h2", "", "Lag by partition", others(lag.names, lag.others), el("span", "dim", behind.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
+    sections.push(el("h2", "", "Lag by partition", behind.length ? others(lag.names, lag.others) : null, el("span", "dim", behind.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
     behind.forEach(([[field, name, partition]], at) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, at, [`${field}=${quoted(name)}`, partition < 0 ? null : `partition=${partition}`],
       { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => counted(records, "record"), scale: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;
