@@ -47,7 +47,7 @@ class _Session:
                 self.behind.discard(topic_partition)
 
 
-class FetchSessions:
+class ClientFetchSessions:
     """The sessions of one connection. Requests without a session are answered from their own bodies.
 
     Source: KIP-227.

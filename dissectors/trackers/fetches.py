@@ -22,7 +22,7 @@ from dissectors.trackers.fetch_facts import (
     is_read_committed,
     opens_session,
 )
-from dissectors.trackers.fetch_sessions import FetchSessions
+from dissectors.trackers.fetch_sessions import ClientFetchSessions
 from dissectors.trackers.partitions import RefusedPartition, refusals
 from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
@@ -117,7 +117,7 @@ class Fetches:
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
         self.polls = self.polls_since = self.full_waits = 0
-        self.sessions = FetchSessions()
+        self.sessions = ClientFetchSessions()
         self._responses_with_records = 0
         self._client_count: FetchCount | None = None
         self._repeats = False
