@@ -17,6 +17,13 @@ from tests.peers.questions import Questions
 from tests.peers.server import AUTHORIZER, CONFIGS, JUDGE
 from tests.peers.toolchains import skip
 
+#: Files that wait longest and run first, so that no test process is still busy long after the others.
+_LONGEST = {"test_transactions", "test_advertise", "test_recipes"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in _LONGEST)
+
 
 @pytest.fixture(scope="session")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
