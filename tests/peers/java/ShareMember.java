@@ -39,7 +39,7 @@ class ShareMember {
                     for (long waited = 0; waited < works; waited += 500) {
                         Thread.sleep(500);
                         acknowledge(consumer, records, AcknowledgeType.RENEW);
-                        consumer.poll(Duration.ZERO);
+                        records = poll(consumer, records);
                     }
                 } else Thread.sleep(works);
                 acknowledge(consumer, records, switch (workload) {
@@ -49,6 +49,15 @@ class ShareMember {
                 });
             }
         }
+    }
+
+    /** Polls until renewed records are returned again; without them, they cannot be acknowledged (KIP-1222). */
+    static ConsumerRecords<String, String> poll(KafkaShareConsumer<String, String> consumer, ConsumerRecords<String, String> renewed) {
+        for (int tries = 0; tries < 20; tries++) {
+            ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
+            if (!records.isEmpty()) return records;
+        }
+        return renewed;
     }
 
     static void acknowledge(KafkaShareConsumer<String, String> consumer, ConsumerRecords<String, String> records, AcknowledgeType type) {
