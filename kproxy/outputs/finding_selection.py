@@ -42,7 +42,7 @@ class Selection:
         return isinstance(line, FindingLine) and self.fails(line.severity)
 
     def filter(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """Return the lines with only the selected findings, as `of` does for one line."""
+        """Return the lines with only the selected findings, as `select` does for one line."""
         if not self._select and not self._ignore:
             return lines
         return [selected for line in lines if (selected := self.select(line)) is not None]
