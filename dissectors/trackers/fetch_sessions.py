@@ -82,7 +82,7 @@ class ClientFetchSessions:
 
     def update_ends(self, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> None:
         """Apply the end offsets in a response to the session of its request."""
-        if (session := self._sessions.get(request_body.get("session_id", 0))) is not None:
+        if (session := self._find(request_body)) is not None:
             session.set_ends(end_offsets(request_body, body))
 
     def clear(self) -> None:
@@ -95,20 +95,20 @@ class ClientFetchSessions:
             return {}
         request_body = request.message.body
         if continues_session(request_body):
-            session = self._sessions.get(request_body.get("session_id", 0))
+            session = self._find(request_body)
             return session.offsets if session else {}
         return fetch_offsets(request.message)
 
     def ends(self, request_body: Mapping[str, Any], body: Mapping[str, Any]) -> Mapping[TopicPartition, int]:
         """Return the known end offsets of the partitions that a request fetches, given its response."""
-        session = self._sessions.get(request_body.get("session_id", 0)) if continues_session(request_body) else None
+        session = self._find(request_body) if continues_session(request_body) else None
         return session.ends if session else end_offsets(request_body, body)
 
     def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
         """Return the partitions of a request or its session that have more records: (fetch offset, end offset)."""
         request_body = request.message.body
         if continues_session(request_body):
-            session = self._sessions.get(request_body.get("session_id", 0))
+            session = self._find(request_body)
             if session is None or not session.behind:
                 return {}
             return {
@@ -130,3 +130,6 @@ class ClientFetchSessions:
             session.offsets.get(topic_partition) == end == session.ends.get(topic_partition)
             for session in self._sessions.values()
         )
+
+    def _find(self, request_body: Mapping[str, Any]) -> _Session | None:
+        return self._sessions.get(request_body.get("session_id", 0))

@@ -183,20 +183,22 @@ class InspectionSink:
         gap = SharedLine(run_gap(at, "the inspector failed: later traffic is missing"))
         if self._trace is not None:
             self._trace.add_encoded(gap.encoded(self._detail), at=at)
-            self._trace.close(at=at)
-        self._local.progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.publish(gap)
-            self._control.close(remove=False)
+        self._close_for_the_next()
 
-    def leave(self) -> None:
-        """Keep the lines so far, and show their summary; another inspector accounts for the rest of the traffic."""
-        self._source.give_up()
+    def _close_for_the_next(self) -> None:
+        """Close trace and viewers so that another inspector can continue."""
         if self._trace is not None:
             self._trace.close(at=self._local.at)
         self._local.progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.close(remove=False)
+
+    def leave(self) -> None:
+        """Keep the lines so far, and show their summary; another inspector accounts for the rest of the traffic."""
+        self._source.give_up()
+        self._close_for_the_next()
         self._terminal.close()
         self._show_summary()
 
