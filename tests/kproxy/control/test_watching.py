@@ -79,10 +79,19 @@ def run_watched(directory: Path, upstream: int, *args: object) -> Iterator[Watch
 
 
 @pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory, broker: Broker, sockets: Path) -> Iterator[WatchedProxy]:
-    """Return a proxy that is shared by all tests that leave it unchanged."""
+def shared_proxy(tmp_path_factory: pytest.TempPathFactory, broker: Broker, sockets: Path) -> Iterator[WatchedProxy]:
     with run_watched(tmp_path_factory.mktemp("proxy"), broker.port) as watched_proxy:
         yield watched_proxy
+
+
+@pytest.fixture
+def proxy(shared_proxy: WatchedProxy) -> WatchedProxy:
+    """Return a proxy that is shared by all tests that leave it unchanged.
+
+    The lines of the test before have been written, so that the viewers of this test do not receive them.
+    """
+    shared_proxy.wait_for_trace()
+    return shared_proxy
 
 
 def kinds(lines: list[dict[str, object]]) -> list[object]:
