@@ -64,9 +64,14 @@ def rows(session: BrowseSession, view: SessionView, offset: int, limit: int) -> 
     return {
         "count": len(visible),
         "total": len(session.index.at),
-        "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
+        "busy": _is_growing(session, view),
         "rows": [_row(session, visible[position]) for position in range(offset, end)],
     }
+
+
+def _is_growing(session: BrowseSession, view: SessionView) -> bool:
+    """Return whether rows are still being read or filtered."""
+    return view.visible.is_behind or session.source.phase is SourcePhase.READING
 
 
 def _row(session: BrowseSession, row: int) -> list[Any] | None:
@@ -95,9 +100,11 @@ def causes(session: BrowseSession, view: SessionView) -> list[dict[str, Any]]:
 
 
 def table(session: BrowseSession, view: SessionView, name: str) -> dict[str, Any] | None:
-    """Return a table; None if no table has the name."""
+    """Return a table, `busy` as long as rows are being read or filtered; None if no table has the name."""
     build_table = TABLES.get(name)
-    return None if build_table is None else table_json(build_table(session, view))
+    if build_table is None:
+        return None
+    return {**table_json(build_table(session, view)), "busy": _is_growing(session, view)}
 
 
 def records(session: BrowseSession, view: SessionView, start: int, max_records: int) -> dict[str, Any]:
@@ -118,8 +125,8 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
         if record_fields := records_json(exchange, record_test(session, exchange, visible.filter)):
             exchanges.append([row_json(session, exchange, row), record_fields])
             count += sum(len(field["rows"]) for field in record_fields)
-    is_growing = visible.is_behind or session.source.phase is SourcePhase.READING
-    return {"exchanges": exchanges, "next": position if position < len(visible) or is_growing else None}
+    has_more = position < len(visible) or _is_growing(session, view)
+    return {"exchanges": exchanges, "next": position if has_more else None}
 
 
 def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from tests.peers.processes import dies_with_us
 _NAMES = ("firefox", "firefox-esr")
 _KEYS = {
     "Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
-    "ArrowRight": "\ue014", "ArrowDown": "\ue015",
+    "ArrowRight": "\ue014", "ArrowDown": "\ue015", "PageDown": "\ue00f",
 }  # fmt: skip
 
 

@@ -220,6 +220,35 @@ def test_keys_select_and_open_exchanges(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
 
 
+def test_keys_reach_every_view_and_cause(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    tab.key("?")
+    tab.until("document.getElementById('keys').matches(':popover-open')")
+    tab.key("Escape")
+    tab.until("!document.getElementById('keys').matches(':popover-open')")
+    tab.key("[")
+    tab.until("document.body.dataset.view === 'timelines'")  # the last view, before the first
+    tab.key("]")
+    tab.until("document.body.dataset.view === 'wrong' && document.querySelector('.cause')")
+    tab.key("j")
+    assert tab.run("document.activeElement.closest('.cause') === document.querySelector('.cause')")
+    tab.key("Enter")
+    tab.until("document.querySelector('.finding')")
+
+
+def test_page_keys_continue_where_the_list_was_scrolled_to(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
+    tab.run("document.getElementById('list').focus()")
+    chosen = "Number(document.querySelector('#rows .chosen')?.getAttribute('aria-rowindex') ?? 0)"
+    tab.key("PageDown")
+    first_page = tab.until(chosen)
+    tab.run("document.getElementById('list').scrollTop = 200 * 24")
+    tab.until("[...document.querySelectorAll('#rows .row')].some((row) => row.getAttribute('aria-rowindex') === '202')")
+    tab.key("PageDown")
+    assert tab.until(f"{chosen} > {first_page} && {chosen}") > 200
+
+
 def test_back_and_forward_restore_the_page(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _BUG)
     show_frames(tab)
@@ -311,6 +340,32 @@ def test_records_view_links_to_frames(tab: Tab, tmp_path: Path) -> None:
     assert "key-" in tab.run("document.querySelector('table.records tbody').textContent")
     tab.run("document.querySelector('table.records tbody a').click()")
     tab.until("document.querySelector('.head h2')?.textContent.includes('Produce')")
+
+
+def test_records_are_sorted_by_a_column(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/records?filter=api%3DProduce'")
+    tab.until("document.querySelectorAll('table.records tbody tr').length > 20")
+    keys = "[...document.querySelectorAll('table.records tbody tr')].map((row) => row.cells[3].innerText)"
+    unsorted_keys = tab.run(keys)
+    for order, arrow in (("key", "ascending"), ("-key", "descending")):
+        tab.point("document.querySelector('table.records th:nth-child(4) button')", click=True)
+        tab.until(f"document.querySelector('table.records th[aria-sort={arrow}]')")
+        assert tab.run("location.hash").endswith(f"&sort={order}")
+        assert tab.run(keys) == sorted(unsorted_keys, reverse=order.startswith("-"))
+    tab.point("document.querySelector('table.records th:nth-child(4) button')", click=True)
+    tab.until("!document.querySelector('table.records th[aria-sort]')")
+    assert tab.run(keys) == unsorted_keys
+
+
+def test_frames_on_a_narrow_screen_have_their_time_and_client(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA, width=375)
+    show_frames(tab)
+    frame = row("Produce")
+    tab.until(f"{frame}?.querySelector('.client').offsetHeight")
+    shown = tab.run(f"['time', 'client', 'latency', 'api'].map((name) => {frame}.querySelector('.' + name).innerText)")
+    assert all(shown), shown
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_records_view_shows_only_matching_records(tab: Tab, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dissectors.bounded import MAX_NAME_LENGTH, EvictionCountingDict
 from dissectors.connections.addresses import host_of
@@ -35,7 +36,9 @@ _UNSUPPORTED_VERSION = 35
 #: The code of the finding that a request's version is lower than the server's lowest.
 _BELOW_ADVERTISED = "V002"
 
+_Software = tuple[str | None, str | None]
 _Key = tuple[str | None, str | None, str | None, str]
+_NO_SOFTWARE: Final[_Software] = None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,17 @@ class Client:
 
 @dataclass(slots=True)
 class _State:
-    """The state of a client; `listed` becomes false when it is dropped."""
+    """The state of a client.
+
+    `listed` becomes false when it is dropped; `complete` is true if the trace has the begin of one of its connections.
+    """
 
     key: _Key
     first_row: int
     last_row: int
     last_at: int
     listed: bool = True
+    complete: bool = False
     connections: int = 0
     requests: int = 0
     request_bytes: int = 0
@@ -110,7 +117,7 @@ class _Connection:
     host: str = ""
     complete: bool = False
     sent_api_versions: bool = False
-    software: tuple[str | None, str | None] = None, None
+    software: _Software = _NO_SOFTWARE
     client_id: str | None = None
     client: _State | None = None
     clients: dict[str | None, _State] = field(default_factory=dict)
@@ -128,6 +135,8 @@ class Clients:
         self._connections: EvictionCountingDict[str, _Connection] = EvictionCountingDict(MAX_CLIENTS)
         # The clients of connections that have ended, by connection id.
         self._ended: EvictionCountingDict[str, _State] = EvictionCountingDict(MAX_CLIENTS)
+        # The software of a client id and host, as far as it is known; `_NO_SOFTWARE` if there are several.
+        self._software: EvictionCountingDict[tuple[str | None, str], _Software] = EvictionCountingDict(MAX_CLIENTS)
         self._servers: EvictionCountingDict[str, HighestVersions] = EvictionCountingDict(MAX_CLIENTS)
         self._negotiating: EvictionCountingDict[tuple[str | None, str], None] = EvictionCountingDict(MAX_CLIENTS)
         self._removed = removed_versions.lowest_served()
@@ -229,14 +238,37 @@ class Clients:
         client_id = line.client_id and line.client_id[:MAX_NAME_LENGTH]
         client = connection.clients.get(client_id)
         if client is None or not client.listed:
-            key = (client_id, *connection.software, connection.host)
+            key = self._key(connection, client_id)
             client = self._clients.get(key) or self._add_client(key, row, at)
+            client.complete = client.complete or connection.complete
             client.connections += 1
             if len(connection.clients) == _MAX_PER_CONNECTION:
                 connection.clients.clear()
             connection.clients[client_id] = client
         connection.client_id, connection.client = client_id, client
         return client
+
+    def _key(self, connection: _Connection, client_id: str | None) -> _Key:
+        """Return the key of a client.
+
+        A connection whose begin is missing from the trace, and with it the name of the software, counts for the client
+        with the same id and host whose software is known.
+        """
+        software, host = connection.software, connection.host
+        if software == _NO_SOFTWARE:
+            if not connection.complete:
+                software = self._software.get((client_id, host), _NO_SOFTWARE)
+            return client_id, *software, host
+        key = (client_id, *software, host)
+        if self._software.touch((client_id, host), lambda: software) != software:
+            self._software[client_id, host] = _NO_SOFTWARE
+        elif key not in self._clients:
+            unnamed = self._clients.get((client_id, *_NO_SOFTWARE, host))
+            if unnamed is not None and not unnamed.complete:
+                del self._clients[unnamed.key]
+                unnamed.key = key
+                self._clients[key] = unnamed
+        return key
 
     def _add_client(self, key: _Key, row: int, at: int) -> _State:
         if len(self._clients) >= MAX_CLIENTS:
@@ -249,7 +281,7 @@ class Clients:
 
     def rows(self) -> list[Client]:
         """Return the clients in order of first appearance."""
-        return [self._row(state) for state in self._clients.values()]
+        return [self._row(state) for state in sorted(self._clients.values(), key=lambda state: state.first_row)]
 
     def _row(self, state: _State) -> Client:
         client_id, name, version, host = state.key

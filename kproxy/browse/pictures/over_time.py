@@ -41,8 +41,8 @@ def over_time(
     Returns:
         ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
         ``bounds`` (us) of the latency levels; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
-        highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the part, latency and API of
-        the highest latency, null if there is none; ``series`` by client and broker: ``names``, ``values`` (bytes) of
+        highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the time of the
+        response, latency and API of the highest latency, null if there is none; ``series`` by client and broker: ``names``, ``values`` (bytes) of
         each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
@@ -72,7 +72,7 @@ def over_time(
     errors, unanswered = [0] * part_count, [0] * part_count
     latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
-    highest: tuple[int, int, int] | None = None  # negative latency, part, API key
+    highest: tuple[int, int, int] | None = None  # negative latency, completion, API key
     keys = {key for key in apis if not api or _api_label(key) == api}
     for number, row in enumerate(rows):
         if not number % _STEP:
@@ -81,7 +81,8 @@ def over_time(
         if entry < 0 or (state := index.state[entry]) == RowState.EVENT:
             continue
         # A response may have arrived since the first pass.
-        part = min(max(completed_at(index, entry) - start, 0) // width, part_count - 1)
+        us = completed_at(index, entry)
+        part = min(max(us - start, 0) // width, part_count - 1)
         errors[part] += index.errors[entry]
         unanswered[part] += state in (RowState.UNANSWERED, RowState.WAITING)
         size = index.size[entry]
@@ -93,7 +94,7 @@ def over_time(
         if latency >= 0 and index.api[entry] in keys:
             latencies[part].append(latency)
             if highest is None or -latency <= highest[0]:
-                highest = min(highest or (1, 0, 0), (-latency, part, index.api[entry]), key=_by_name)
+                highest = min(highest or (1, 0, 0), (-latency, us, index.api[entry]), key=_by_name)
             heat[part, max(0, bisect_right(BOUNDS, latency) - 1)] += 1
     percentiles: list[list[int] | None] = []
     for part_latencies in latencies:

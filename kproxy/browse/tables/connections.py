@@ -60,7 +60,10 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of connections, or of those with a row in a view."""
     overview = session.overviews.connections
     rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
-    about = "TCP connections, with what waits on each. In and out are the bytes of requests and of responses."
+    about = (
+        "TCP connections, with what waits on each. In and out are the bytes of requests and of responses. Those without a"
+        " time were opened before the trace begins."
+    )
     omitted_text = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
     return OverviewTable("Connections", about, _COLUMNS, rows, "opened", omitted_text)
 
@@ -83,7 +86,7 @@ def _row(session: BrowseSession, item: ConnectionSummary) -> OverviewRow:
         facts.client_ids(item) or software(item) or "(none)",
         item.client,
         item.server,
-        microseconds(item.opened_at or item.first_at),
+        microseconds(item.opened_at),
         item.requests,
         item.request_bytes,
         item.response_bytes,

@@ -130,8 +130,8 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
 
 
 def _stall_time(stall: Stall) -> str:
-    since = timestamp(stall.since)[11:23]
-    return (
-        f"stalled since {since} UTC" if stall.until is None
-        else f"stalled at {since} UTC for {duration((stall.until - stall.since) // 1000)}"
-    )  # fmt: skip
+    since = f"{timestamp(stall.since)[11:23]} UTC"
+    if stall.until is None:
+        return f"stalled since {since}"
+    duration_us = (stall.until - stall.since) // 1000
+    return f"stalled at {since} for {duration(duration_us)}" if duration_us else f"at {since}"

@@ -40,5 +40,14 @@ export class CausesView {
   }
   async changed() { await this.show(this.app.state).catch(() => {}); }
   downloads() { return []; }
-  key() { return false; }
+  /** Moves from cause to cause, to the first link of each, which Enter follows. */
+  key(event) {
+    const causes = [...this.box.querySelectorAll(".cause")], at = causes.findIndex((cause) => cause.contains(document.activeElement));
+    const to = { j: at + 1, ArrowDown: at + 1, k: at - 1, ArrowUp: at - 1, g: 0, G: causes.length - 1 }[event.key];
+    if (to === undefined || !causes.length) return false;
+    const cause = causes[Math.max(0, Math.min(to, causes.length - 1))];
+    cause.querySelector("a, summary").focus({ preventScroll: true });
+    cause.scrollIntoView({ block: "nearest" });
+    return true;
+  }
 }

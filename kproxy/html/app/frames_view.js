@@ -8,13 +8,15 @@ import { hashOf, quoted } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
 import { Scroller } from "./scroller.js";
 
-/** The columns: name, title, width, what to sort by, and the least width of the window that shows it. */
+/** The columns: name, title, width, what to sort by, and the least width of the window that shows it in a table. */
 const COLUMNS = [
   ["time", "time", "var(--time)", "time", 0], ["conn", "conn", "46px", "connection", 1000],
   ["client", "client", "minmax(70px, 1fr)", "client", 1000], ["api", "API", "minmax(min(200px, 24vw), 1.2fr)", "api", 0],
   ["what", "what", "minmax(120px, 3fr)", "", 0], ["size", "size", "68px", "size", 1000],
   ["latency", "latency", "78px", "latency", 0], ["wrong", "error / finding", "minmax(120px, 2.4fr)", "findings", 0],
 ];
+/** The columns of a narrow window, which has several lines for a frame: `page.css`. */
+const PHONE_WIDTH = 620, PHONE_COLUMNS = ["time", "client", "api", "what", "latency", "wrong"];
 /** About a link to a server on loopback, without its token. */
 const ONLY_HERE = "It works in this browser, while this server runs. For others, use Markdown, or download the frame.";
 /** Orders that begin with the least; the others begin with the highest. */
@@ -52,7 +54,9 @@ export class FramesView {
     this.scroller.print(all);
     this.panes.forEach((pane) => pane.print(all));
   }
-  get visibleColumns() { return COLUMNS.filter(([name, , , , least]) => !this.hidden.has(name) && innerWidth >= least); }
+  get visibleColumns() {
+    return COLUMNS.filter(([name, , , , least]) => !this.hidden.has(name) && (innerWidth > PHONE_WIDTH ? innerWidth >= least : PHONE_COLUMNS.includes(name)));
+  }
   layout() {
     this.list.style.setProperty("--time", `${timeWidth()}px`);
     this.list.style.setProperty("--grid", this.visibleColumns.map(([, , width]) => width).join(" "));
@@ -178,6 +182,12 @@ export class FramesView {
     const row = await this.choose(position);
     if (row) this.app.go({ row: row[NUMBER], at: undefined }, { replace: this.opened !== undefined });
   }
+  /** Moves the cursor by a page, from where the list was scrolled to if the cursor is out of sight. */
+  movePage(pages) {
+    const [first, end] = this.scroller.range(), page = Math.max(1, Math.floor(this.scroller.room / rowHeight()) - 1);
+    if (this.at < first || this.at >= end) this.at = pages > 0 ? first : end - 1;
+    this.move(pages * page);
+  }
   move(by) {
     const from = this.at < 0 ? (by > 0 ? -1 : this.query.count) : this.at;
     if (this.opened !== undefined) this.openAt(from + by); else this.choose(from + by);
@@ -268,10 +278,10 @@ export class FramesView {
   key(event) {
     const pane = this.panes.find(({ tree }) => tree === event.target);
     if (pane && pane.key(event)) return true;
-    const page = Math.max(1, Math.floor(this.scroller.room / rowHeight()) - 1), last = this.query ? this.query.count - 1 : 0;
+    const last = this.query ? this.query.count - 1 : 0;
     const acts = {
       j: () => this.move(1), k: () => this.move(-1), ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1),
-      PageDown: () => this.move(page), PageUp: () => this.move(-page), g: () => this.choose(0), G: () => this.choose(last),
+      PageDown: () => this.movePage(1), PageUp: () => this.movePage(-1), g: () => this.choose(0), G: () => this.choose(last),
       Home: () => this.choose(0), End: () => this.choose(last),
       Escape: () => this.opened !== undefined && this.app.go({ row: undefined, at: undefined }),
       Enter: () => this.openAt(Math.max(0, this.at)),

@@ -128,6 +128,12 @@ class App {
     $("facts").replaceChildren(...parts.filter(Boolean).flatMap((part, at) => at ? ["  ·  ", part] : [part]));
     $("notes").replaceChildren(...info.notes.map((note) => el("li", "", note)), ...(state.messages || []).slice(-4).map((note) => el("li", "dim", note)));
   }
+  /** The view that a digit, or `[` and `]` for the one before and after, leads to. */
+  viewOfKey(key) {
+    const names = VIEWS.map(([name]) => name), digit = "1234567890".indexOf(key), step = { "[": -1, "]": 1 }[key];
+    if (step) return names[(names.indexOf(this.state.view) + step + names.length) % names.length];
+    return names[digit];
+  }
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target === $("filter")) {
@@ -140,9 +146,10 @@ class App {
     if (event.target.matches("input, select, textarea") && event.key !== "Escape") return;
     if (event.key === "/") { $("filter").focus(); $("filter").select(); event.preventDefault(); return; }
     if (event.key === "?") { $("keys").togglePopover?.(); return; }
+    if (event.key === "Escape" && $("keys").matches(":popover-open")) { $("keys").hidePopover(); event.preventDefault(); return; }
     if (event.key === "z" && this.state.view === "frames") { this.go({ only: !this.state.only }); return; }
-    const number = "1234567890".indexOf(event.key);
-    if (number >= 0 && !event.target.closest(".tree")) { this.go({ view: VIEWS[number][0], row: undefined, at: undefined, key: undefined, sort: undefined }); return; }
+    const view = this.viewOfKey(event.key);
+    if (view && !event.target.closest(".tree")) { this.go({ view, row: undefined, at: undefined, key: undefined, sort: undefined }); return; }
     if (this.views.get(this.state.view)?.key(event)) event.preventDefault();
   }
 }

@@ -41,7 +41,7 @@ export const overTime = (rows, api, parts) => {
       add(heat, part * LEVELS + levelOf(row[LATENCY]), 1);
     }
   }
-  const answered = frames.filter((row) => isAnswered(row) && (!api || row[API] === api)).map((row) => [Math.floor((endOf(row) - from) / width), row[LATENCY], row[API]]);
+  const answered = frames.filter((row) => isAnswered(row) && (!api || row[API] === api)).map((row) => [endOf(row), row[LATENCY], row[API]]);
   const highest = answered.reduce((a, b) => !a || b[1] > a[1] || (b[1] === a[1] && (b[0] < a[0] || (b[0] === a[0] && b[2] < a[2]))) ? b : a, null);
   const rank = (sorted, share) => sorted[Math.ceil(share * sorted.length) - 1];
   const percentiles = latencies.map((found) => { found.sort((a, b) => a - b); return found.length ? [rank(found, 0.5), rank(found, 0.99), found.at(-1)] : null; });

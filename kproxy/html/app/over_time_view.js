@@ -99,8 +99,8 @@ export class OverTimeView {
   }
   /** The latencies in words: what a reader without the picture needs, too. */
   figures() {
-    const { highest: [part, us, api], from, width } = this.data, href = this.frames(part, part + 1, `api=${quoted(api)}`, `latency>=${us}us`);
-    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${duration(us)}`), `, answered at about ${instant(from + part * width).slice(11, 23)} UTC.`);
+    const { highest: [end, us, api], from, width } = this.data, part = Math.floor((end - from) / width), href = this.frames(part, part + 1, `api=${quoted(api)}`, `latency>=${us}us`);
+    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${duration(us)}`), `, answered at ${instant(end).slice(11, 23)} UTC.`);
   }
   downloads() {
     const { data } = this, { names, values } = data.series.client;

@@ -7,6 +7,12 @@ import { hashOf } from "./router.js";
 import { API, NUMBER, TIME, shortName, CONNECTION } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
+/** The columns: name, title, and the value that orders records. */
+const COLUMNS = [
+  ["time", "", ({ frame }) => frame], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
+  ["value", "value", ({ value }) => value ?? ""], ["headers", "headers", ({ headers }) => headers], ["frame", "frame", ({ frame }) => frame],
+];
+const compared = (one, other) => Array.isArray(one) ? compared(one[0], other[0]) || compared(one[1], other[1]) : one < other ? -1 : one > other ? 1 : 0;
 
 export class RecordsView {
   constructor(app) {
@@ -15,15 +21,15 @@ export class RecordsView {
     this.head = el("thead", "");
     this.more = el("p", "more");
     this.scrolling = attributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
-    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "Records of Produce requests and Fetch responses, in the order of their frames; with a filter of keys, values or headers, or a text, those that match. Masked values stay masked; without --payloads, keys and values are shown as text or hex."), this.scrolling));
+    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "Records of Produce requests and Fetch responses; with a filter of keys, values or headers, or a text, those that match. Masked values stay masked; without --payloads, keys and values are shown as text or hex."), this.scrolling));
   }
   async show(state, before) {
     const key = JSON.stringify([state.filter, state.only]);
-    if (key === this.asked && before) return;
+    this.order = state.sort || "";
+    if (key === this.asked && before) { this.drawRows(); return; }
     const turn = this.turn = (this.turn || 0) + 1;
     Object.assign(this, { asked: key, rows: [], frames: 0, next: 0, query: null, seen: this.app.source.state.frames });
-    this.head.replaceChildren(el("tr", "", ...[timeTitle(), "topic", "offset", "key", "value", "headers", "frame"].map((name) => attributes(el("th", "", name), { scope: "col" }))));
-    this.body.replaceChildren();
+    this.drawRows();
     this.more.replaceChildren();
     const query = await this.app.source.query({ text: state.filter, only: state.only });
     if (turn !== this.turn) return;
@@ -40,7 +46,9 @@ export class RecordsView {
       this.add(found);
       if (this.next === from) await new Promise((waited) => setTimeout(waited, PAUSE_MS));
     } while (turn === this.turn && this.box.isConnected && this.next !== null && this.rows.length < most);
-    if (turn === this.turn) this.more.replaceChildren(this.next !== null ? button("", "more records", () => this.load()) : this.rows.length ? "" : "No record in these frames.");
+    if (turn !== this.turn) return;
+    if (this.order) this.drawRows();
+    this.more.replaceChildren(this.next !== null ? button("", "more records", () => this.load()) : this.rows.length ? "" : "No record in these frames.");
   }
   add({ exchanges, next }) {
     for (const [row, parts] of exchanges) {
@@ -53,16 +61,31 @@ export class RecordsView {
     this.app.say(`${counted(this.rows.length, "record")} in ${counted(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
   }
   addRecord(row, topic, partition, [offset, at, key, value, headers]) {
-    this.rows.push({ time: at || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, part]) => `${name}=${part[1]}`).join(" "), frame: row[NUMBER] });
     const list = headers.flatMap(([name, part]) => [el("span", "dim", `${name}: `), part[1], el("br", "")]);
-    this.body.append(el("tr", "", el("td", "", time(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawPart(key)),
-      el("td", "value", drawPart(value)), el("td", "", ...list), el("td", "", anchor("", hashOf({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`))));
+    const drawn = el("tr", "", el("td", "", time(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawPart(key)),
+      el("td", "value", drawPart(value)), el("td", "", ...list), el("td", "", anchor("", hashOf({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
+    const record = { time: at || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, part]) => `${name}=${part[1]}`).join(" "), frame: row[NUMBER] };
+    this.rows.push({ record, drawn });
+    this.body.append(drawn);
+  }
+  /** Draws the titles and the loaded records in the order of the address: that of their frames, or of a column. */
+  drawRows() {
+    const by = this.order.replace(/^-/, ""), down = this.order.startsWith("-");
+    const titles = COLUMNS.map(([name, title]) => attributes(el("th", "", button("", [title || timeTitle(), name === by ? el("span", "arrow", down ? " ▼" : " ▲") : null], () => this.sort(name))),
+      { scope: "col", "aria-sort": name === by ? (down ? "descending" : "ascending") : null }));
+    this.head.replaceChildren(el("tr", "", ...titles));
+    const read = COLUMNS.find(([name]) => name === by)?.[2], sorted = [...this.rows];
+    if (read) sorted.sort((a, b) => (down ? -1 : 1) * compared(read(a.record), read(b.record)));
+    this.body.replaceChildren(...sorted.map(({ drawn }) => drawn));
+  }
+  sort(name) {
+    this.app.go({ sort: this.order === name ? `-${name}` : this.order === `-${name}` ? undefined : name });
   }
   changed() { if (this.next === null && this.query && this.app.source.state.frames !== this.seen) { this.more.replaceChildren(button("", "load new records", () => { this.asked = ""; this.show(this.app.state); })); } }
   downloads() {
     return [
-      ["records as JSON lines", () => save("kproxy-records.jsonl", this.rows.map((row) => `${JSON.stringify(row)}\n`).join(""), "application/x-ndjson")],
-      ["records as CSV", () => save("kproxy-records.csv", csvOf(Object.keys(this.rows[0] || {}), this.rows.map(Object.values)), "text/csv")],
+      ["records as JSON lines", () => save("kproxy-records.jsonl", this.rows.map(({ record }) => `${JSON.stringify(record)}\n`).join(""), "application/x-ndjson")],
+      ["records as CSV", () => save("kproxy-records.csv", csvOf(Object.keys(this.rows[0]?.record || {}), this.rows.map(({ record }) => Object.values(record))), "text/csv")],
     ];
   }
   key() { return false; }

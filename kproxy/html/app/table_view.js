@@ -29,6 +29,7 @@ const SHOWN = {
   time: (value) => value ? time(value) : "", findings: (value) => value ? findings(value) : "", spark: (value) => value ? spark(value) : "", spans: (value) => value.length ? lane(value) : "",
   text: (value) => value ?? "",
 };
+const isBlank = (value) => value === null || value === undefined || value === "" || value.length === 0;
 const sortable = (value, kind) => kind === "findings" ? (value ? value[0] * 1e12 + value[1] * 1e6 + value[2] : -1)
   : kind === "spans" ? value.length : kind === "spark" ? (value ? value.reduce((a, b) => a + b, 0) : -1) : kind === "text" ? (value ?? "") : value ?? -1;
 
@@ -70,20 +71,22 @@ export class TableView {
     this.scrolling.setAttribute("aria-label", title);
     const filtered = state.filter && this.app.source.isLive ? `  Only of rows that match ${state.filter}.` : state.filter ? "  Of all rows: the filter applies to frames." : "";
     this.about.replaceChildren(about + filtered + (more ? `  ${more}.` : ""));
-    const heads = columns.map(([name, kind], at) => attributes(el("th", NUMBERS.includes(kind) ? "number" : "",
+    const filled = columns.map((_, at) => !at || !rows.length || rows.some((row) => !isBlank(row.values[at])));
+    const heads = columns.map(([name, kind], at) => filled[at] && attributes(el("th", NUMBERS.includes(kind) ? "number" : "",
       button("", [name, at === by ? el("span", "arrow", down ? " ▼" : " ▲") : null], () => this.sort(name, kind))),
-    { scope: "col", "aria-sort": at === by ? (down ? "descending" : "ascending") : null }));
-    const body = el("tbody", "", ...rows.slice(0, this.most).map((row) => this.row(row, columns, state)));
+    { scope: "col", "aria-sort": at === by ? (down ? "descending" : "ascending") : null })).filter(Boolean);
+    const body = el("tbody", "", ...rows.slice(0, this.most).map((row) => this.row(row, columns, filled, state)));
     this.table.replaceChildren(attributes(el("caption", "hidden", title), {}), el("thead", "", el("tr", "", ...heads)), body);
     if (!rows.length) body.append(el("tr", "", attributes(el("td", "none", `no ${title.toLowerCase()} here${state.filter ? `: nothing matches ${state.filter}` : ""}`), { colspan: columns.length })));
     if (rows.length > this.most) {
       body.append(el("tr", "", attributes(el("td", "", button("more", `show ${(rows.length - this.most).toLocaleString("en")} more`, () => { this.most += 2000; this.draw(this.app.state); })), { colspan: columns.length })));
     }
-    this.app.say(`${rows.length.toLocaleString("en")} ${rows.length === 1 ? "row" : "rows"}`, this);
+    this.app.say(`${counted(rows.length, "row")}${this.data.busy ? " so far" : ""}`, this);
     this.drawFacts(rows.find((row) => row.key === state.key));
   }
-  row(row, columns, state) {
+  row(row, columns, filled, state) {
     const made = el("tr", row.key === state.key ? "chosen" : "", ...columns.map(([title, kind, style], at) => {
+      if (!filled[at]) return null;
       const value = row.values[at], shown = SHOWN[kind](value);
       const inside = at === columns.findIndex(([, , other]) => other === "name" || other === "topic") ? anchor("", hashOf({ ...state, key: row.key }), shown) : shown;
       const cell = el("td", `${NUMBERS.includes(kind) ? "number " : ""}${value ? style : ""}`, inside);
@@ -102,7 +105,8 @@ export class TableView {
     const records = row.filter ? anchor("", hashOf({ view: "records", filter: row.filter }), "its records") : null;
     const ladder = row.filter && HAS_LADDER.includes(this.name) ? anchor("", hashOf({ view: "ladder", filter: row.filter }), "its ladder") : null;
     const marks = row.marks.map(([label, to]) => el("li", "", anchor("", hashOf({ view: "frames", row: to }), label)));
-    const values = this.data.columns.map(([title, kind], at) => [title, kind === "time" && row.values[at] ? fullTime(row.values[at]) : SHOWN[kind](row.values[at])]).filter(([, shown], at) => shown && shown.length !== 0 && row.values[at] !== 0);
+    const values = this.data.columns.map(([title, kind], at) => [title, kind === "time" && row.values[at] ? fullTime(row.values[at]) : SHOWN[kind](row.values[at])])
+      .filter(([title, shown], at) => shown && shown.length !== 0 && row.values[at] !== 0 && !row.facts.some(([label]) => label === title));
     this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", ladder),
       el("dl", "", ...row.facts.flatMap(([label, text]) => [el("dt", "", label), el("dd", "", text)]), ...values.flatMap(([label, shown]) => [el("dt", "", label), el("dd", "", shown)])),
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));

@@ -240,6 +240,21 @@ def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
     assert [(row.host, row.connections) for row in rows(*lines)] == [("10.0.0.1", 2), ("[::1]", 1)]
 
 
+def test_connection_whose_begin_is_missing_counts_for_the_client_with_known_software() -> None:
+    named_request = api_versions_request(software_name="java", software_version="4", connection_id="n-2")
+    other_request = api_versions_request(software_name="go", software_version="1", connection_id="n-3")
+    named: list[Line] = [opened("n-2"), named_request]
+    before, after = request(1), request(2, connection_id="n-4")
+    assert [(row.software_name, row.connections, row.requests) for row in rows(before, *named, after)] == [
+        ("java", 3, 3)
+    ]
+    # A client that does not send its software is another one, and so is one whose software may be either of two.
+    complete = rows(opened(), before, *named, opened("n-4"), after)
+    assert [(row.software_name, row.requests) for row in complete] == [(None, 2), ("java", 1)]
+    ambiguous = rows(*named, opened("n-3"), other_request, after)
+    assert [(row.software_name, row.requests) for row in ambiguous] == [("java", 1), ("go", 1), (None, 1)]
+
+
 def test_only_the_most_recently_active_clients_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_CLIENTS", 50)
     monkeypatch.setattr(clients, "_AT_ONCE", 10)

@@ -63,8 +63,10 @@ def test_filter_of_each_mark_selects_the_rows_that_it_counts(session: BrowseSess
 def test_highest_latency_names_its_api(session: BrowseSession) -> None:
     for api in ("", "Fetch"):
         data = draw_over_time(session, api)
-        part, us, name = data["highest"]
+        end, us, name = data["highest"]
+        part = (end - data["from"]) // data["width"]
         assert us == max(each[2] for each in data["percentiles"] if each)
+        assert us == data["percentiles"][part][2]
         assert count_selected(session, f"api={name} and latency={us}us and {part_filter(data, part)}") == 1
     assert draw_over_time(session, "Fetch")["highest"][2] == "Fetch"
     assert draw_over_time(session, "Vote")["highest"] is None
