@@ -41,9 +41,9 @@ def over_time(
     Returns:
         ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
         ``bounds`` (us) of the latency levels; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
-        highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the time of the
-        response, latency and API of the highest latency, null if there is none; ``series`` by client and broker: ``names``, ``values`` (bytes) of
-        each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
+        highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the time of the response,
+        latency and API of the highest latency, null if there is none; ``series`` by client and broker: ``names``,
+        ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
     rows = rows_in_view(index, visible)

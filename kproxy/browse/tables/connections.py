@@ -61,8 +61,8 @@ def connections(session: BrowseSession, view: SessionView) -> OverviewTable:
     overview = session.overviews.connections
     rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = (
-        "TCP connections, with what waits on each. In and out are the bytes of requests and of responses. Those without a"
-        " time were opened before the trace begins."
+        "TCP connections, with what waits on each. In and out are the bytes of requests and of responses. Those"
+        " without a time were opened before the trace begins."
     )
     omitted_text = f"{overview.others:,} older closed connections are not listed" if overview.others else ""
     return OverviewTable("Connections", about, _COLUMNS, rows, "opened", omitted_text)
