@@ -133,15 +133,20 @@ def _reap() -> bool:
 
 
 def _process_tree(pid: int) -> list[int]:
+    """Return a process and its descendants; nothing if it has ended."""
     try:
-        children = [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return []
-    return [pid, *(descendant for child in children for descendant in _process_tree(child))]
+    processes = [pid]
+    for task in tasks:
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue  # a thread that has ended; the others go on
+        for child in children:
+            processes += _process_tree(int(child))
+    return processes
 
 
 def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:

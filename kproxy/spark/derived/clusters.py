@@ -44,8 +44,11 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     watcher = F.concat(F.coalesce(F.regexp_replace("file", FILE_NAME_PATTERN, ""), F.lit("")), F.lit("/"), source())
     server_rows = (
         lines.where(F.col("server").isNotNull())
-        .groupBy(watcher.alias("watcher"), "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
+        # The watcher of each connection, not of each line: two regular expressions a line took most of the time.
+        .groupBy("file", "connection_id", "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
         .agg(F.count("*").alias("lines"))
+        .groupBy(watcher.alias("watcher"), "server", "cluster_id", "brokers")
+        .agg(F.sum("lines").alias("lines"))
         .collect()
     )
     names = clusters(
