@@ -20,6 +20,8 @@ from dissectors.wire.paths import parts
 _NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
 _NOT_COORDINATOR = Error.NOT_COORDINATOR
 _THRESHOLD = 5
+#: A broker that has just started names itself before it is ready, and a client may ask ten times a second.
+_MIN_LOOP_NS = 2_000_000_000
 _MAX_LOOKUPS = 10_000
 
 
@@ -27,11 +29,13 @@ _MAX_LOOKUPS = 10_000
 class _Lookup:
     """A client's lookups of one coordinator.
 
-    `looked_up`: whether FindCoordinator has been answered since the last denial. `denials`: consecutive denials.
+    `looked_up`: whether FindCoordinator has been answered since the last denial. `denials`: consecutive denials, the
+    first one at `since` (ns).
     """
 
     looked_up: bool = False
     denials: int = 0
+    since: int = 0
 
 
 class _Lookups:
@@ -60,8 +64,8 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
 
     ## Usual cause
     Brokers that disagree about the leader of a partition of `__consumer_offsets` or `__transaction_state`, a gateway
-    that always names itself, or one address for several brokers. While a coordinator moves, this is normal for a
-    moment.
+    that always names itself, or one address for several brokers. While a coordinator starts or moves, this is
+    normal for a moment: a loop of less than 2 seconds is not reported.
 
     ## Example
     ```story
@@ -71,18 +75,22 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
     2< {"error_code": 16}
+    +500ms
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
     2< {"error_code": 16}
+    +500ms
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
     2< {"error_code": 16}
+    +500ms
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
     2< {"error_code": 16}
+    +500ms
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
@@ -109,6 +117,46 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     3< {}
     ```
 
+    A broker that has just started, asked every tenth of a second:
+    ```story
+    open 1 client=10.0.0.7:50001
+    open 2 client=10.0.0.7:50002
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {"error_code": 16}
+    +100ms
+    > FindCoordinator v2 {"key": "g"}
+    < {"node_id": 1, "host": "kafka-1", "port": 9092}
+    2> JoinGroup v5 {"group_id": "g"}
+    2< {}
+    ```
+
     ## Sources
     https://github.com/confluentinc/librdkafka/issues/3396
     https://github.com/confluentinc/librdkafka/issues/2791
@@ -131,7 +179,10 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
         elif lookup.looked_up:
             lookup.looked_up = False
             lookup.denials += 1
-            if lookup.denials >= _THRESHOLD and event.message is not None and (node := coordinators.latest(result)):
+            if lookup.denials == 1:
+                lookup.since = event.at
+            is_loop = lookup.denials >= _THRESHOLD and event.at - lookup.since >= _MIN_LOOP_NS
+            if is_loop and event.message is not None and (node := coordinators.latest(result)):
                 yield Problem(
                     f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {result.subject}, but "
                     f"{connection.dialled} answers {event.message.api} with NOT_COORDINATOR: "

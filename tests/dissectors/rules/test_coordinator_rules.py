@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.kproxy.stories import findings
 
 FOUND = '> FindCoordinator v2 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n'
-DENIED = '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n'
+DENIED = '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+500ms\n'
 
 
 def test_denied_coordinator_is_reported_the_fifth_time() -> None:
@@ -18,6 +18,14 @@ def test_denied_coordinator_is_reported_the_fifth_time() -> None:
     assert finding.path == "groups[0].error_code"
     assert finding.span is not None
     assert finding.span[1] - finding.span[0] == 2
+
+
+def test_loop_of_less_than_two_seconds_is_not_reported() -> None:
+    """A broker that has just started denies being the coordinator until it is ready."""
+    fast_loop = 19 * (FOUND + DENIED).replace("500ms", "100ms")
+    assert not findings(fast_loop, "S022")
+    [finding] = findings(2 * fast_loop, "S022")
+    assert finding.message.endswith("NOT_COORDINATOR: 21 times in a row")
 
 
 def test_accepted_request_resets_the_count() -> None:
@@ -43,7 +51,7 @@ def test_coordinator_of_a_transaction_is_found_in_later_versions() -> None:
         '> FindCoordinator v4 {"key_type": 1, "coordinator_keys": ["pay"]}\n'
         '< {"coordinators": [{"key": "pay", "node_id": 2, "host": "kafka-2", "port": 9092}]}\n'
     )
-    refused = '> EndTxn v3 {"transactional_id": "pay"}\n< {"error_code": 16}\n'
+    refused = '> EndTxn v3 {"transactional_id": "pay"}\n< {"error_code": 16}\n+500ms\n'
     [finding] = findings(5 * (lookup + refused), "S022")
     assert "coordinator of transactional id 'pay'" in finding.message
 

@@ -301,11 +301,17 @@ class Habits {
              var second = variant.consumer(Map.of("partition.assignment.strategy", otherAssignors))) {
             first.subscribe(List.of(firstTopic));
             second.subscribe(List.of(otherTopic));
-            for (long end = System.currentTimeMillis() + 6000; System.currentTimeMillis() < end; ) {
+            // A member that is closed while the other joins would have to wait for it.
+            for (long end = System.currentTimeMillis() + 6000; System.currentTimeMillis() < end || !variant.bad && !shareGeneration(first, second); ) {
                 poll(first);
                 poll(second);
             }
         }
+    }
+
+    static boolean shareGeneration(Consumer<?, ?> first, Consumer<?, ?> second) {
+        int generation = first.groupMetadata().generationId();
+        return generation > 0 && generation == second.groupMetadata().generationId();
     }
 
     static void commitBesideMember(Variant variant) {

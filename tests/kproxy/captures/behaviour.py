@@ -37,7 +37,7 @@ _DENIED = """\
 < {"node_id": 1, "host": "10.0.0.1", "port": 9092}
 2> OffsetFetch v5 {"group_id": "billing", "topics": [{"name": "orders", "partition_indexes": [0]}]}
 2< {"error_code": 16}
-+100ms
++500ms
 """
 
 _EMPTY_FETCH = """\
