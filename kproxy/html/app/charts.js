@@ -1,6 +1,6 @@
 /* Charts: a heat map with percentiles, and bars over time. Each mark is a link; a part of a heat map can be dragged. */
-import { attributes, shape } from "./elements.js";
-import { duration, time } from "./formats.js";
+import { setAttributes, shape } from "./elements.js";
+import { formatDuration, formatTime } from "./formats.js";
 
 const LEFT = 84, RIGHT = 46, TICKS = 20;
 const room = (width) => Math.max(120, width - LEFT - RIGHT);
@@ -11,7 +11,7 @@ const times = ({ from, width, parts }, pixels, y) => {
   const count = Math.max(1, Math.min(6, Math.floor(room(pixels) / 130)));
   return Array.from({ length: count + 1 }, (_, at) => {
     const x = LEFT + at / count * room(pixels), us = Math.round(from + at / count * width * parts);
-    return shape("text", { class: "tick", x, y, "text-anchor": at === 0 ? "start" : at === count ? "end" : "middle" }, time(us, from));
+    return shape("text", { class: "tick", x, y, "text-anchor": at === 0 ? "start" : at === count ? "end" : "middle" }, formatTime(us, from));
   });
 };
 
@@ -25,9 +25,9 @@ export const heatMap = (data, pixels, api, filterOf, go) => {
   const { heat, bounds, percentiles, parts } = data, levels = heat.map(([, level]) => level), low = Math.max(0, Math.min(...levels) - 1), high = Math.max(...levels) + 2;
   const most = Math.max(...heat.map(([, , count]) => count)), cell = pixels < 620 ? 10 : 13, height = (high - low) * cell, wide = room(pixels) / parts;
   const x = (part) => LEFT + part * wide, y = (level) => height - (level - low) * cell, exact = (us) => y(2 * Math.log2(Math.max(us, 1)));
-  const span = (level) => `${duration(bounds[level])} to ${duration(bounds[level + 1])}`;
+  const span = (level) => `${formatDuration(bounds[level])} to ${formatDuration(bounds[level + 1])}`;
   const marks = heat.map(([part, level, count]) => {
-    const label = `${count.toLocaleString("en")} × ${api ? `${api}, ` : ""}${span(level)}, answered at ${time(data.from + part * data.width, data.from)}`;
+    const label = `${count.toLocaleString("en")} × ${api ? `${api}, ` : ""}${span(level)}, answered at ${formatTime(data.from + part * data.width, data.from)}`;
     return link(filterOf(part, part + 1, level, level + 1), "cell", label,
       shape("rect", { x: x(part), y: y(level + 1), width: Math.max(1.5, wide - 0.5), height: cell - 1, "fill-opacity": (0.22 + 0.78 * Math.log(count + 1) / Math.log(most + 1)).toFixed(3) }, shape("title", {}, label)));
   });
@@ -67,15 +67,15 @@ const select = (picture, brush, height, done) => {
     if (!dragged && right - left < 5 && (whole || bottom - top < 5)) return;
     if (!dragged) picture.setPointerCapture(event.pointerId);
     dragged = true;
-    attributes(brush, { x: left, y: top, width: right - left, height: bottom - top, visibility: "visible" });
+    setAttributes(brush, { x: left, y: top, width: right - left, height: bottom - top, visibility: "visible" });
   });
   picture.addEventListener("pointerup", (event) => {
     const found = start && dragged ? between(at(event)) : null;
     start = null;
-    attributes(brush, { visibility: "hidden" });
+    setAttributes(brush, { visibility: "hidden" });
     if (found) done(...found);
   });
-  picture.addEventListener("pointercancel", () => { start = null; attributes(brush, { visibility: "hidden" }); });
+  picture.addEventListener("pointercancel", () => { start = null; setAttributes(brush, { visibility: "hidden" }); });
   picture.addEventListener("click", (event) => { if (dragged) { event.preventDefault(); dragged = false; } }, true);
 };
 
@@ -84,7 +84,7 @@ export const bars = (data, values, { most, pixels, name, label, hrefOf, shown, s
   const height = 38, wide = room(pixels) / data.parts, whole = height + (hasTimes ? TICKS : 2);
   const marks = values.map((value, part) => {
     if (!value) return null;
-    const high = Math.max(2, (height - 2) * value / most), text = `${shown(value)} at ${time(data.from + part * data.width, data.from)}`;
+    const high = Math.max(2, (height - 2) * value / most), text = `${shown(value)} at ${formatTime(data.from + part * data.width, data.from)}`;
     return link(hrefOf(part), "column", text, shape("rect", { x: LEFT + part * wide, y: height - high, width: Math.max(1.5, wide - 0.5), height: high }, shape("title", {}, text)));
   });
   return shape("svg", { width: pixels, height: whole, viewBox: `0 0 ${pixels} ${whole}`, role: "group", "aria-label": label, class: `bars ${name}` },

@@ -1,18 +1,18 @@
 /* An exchange as text for other tools, made from what is shown; secrets are zeros in it already. */
-import { bytesOf } from "./embedded_source.js";
+import { decodeBase64 } from "./embedded_source.js";
 import { API, VERSION } from "./rows.js";
 
-const hexOf = (side, between) => side && side.frame ? [...bytesOf(side.frame)].map((byte) => byte.toString(16).padStart(2, "0")).join(between) : null;
-const isWhole = (side, line) => Boolean(side && side.frame && line && line.size === bytesOf(side.frame).length);
+const hexOf = (side, between) => side && side.frame ? [...decodeBase64(side.frame)].map((byte) => byte.toString(16).padStart(2, "0")).join(between) : null;
+const isWhole = (side, line) => Boolean(side && side.frame && line && line.size === decodeBase64(side.frame).length);
 const lineOf = ({ lines }, kind) => lines.find((line) => line.kind === kind);
 const hexLines = (side) => hexOf(side, " ")?.replace(/(.{47}) /g, "$1\n");
 
 /** Pairs of a name and a text to copy; those that need bytes that are not there are left out. */
-export const copiesOf = (exchange) => {
+export const copyTexts = (exchange) => {
   const [asked, answered] = exchange.sides || [], request = lineOf(exchange, "request"), response = lineOf(exchange, "response");
   const whole = [isWhole(asked, request), isWhole(answered, response)];
   return [
-    ["JSON", jsonOf(exchange)],
+    ["JSON", toJson(exchange)],
     ["Markdown", markdownOf(exchange)],
     ["request as hex", hexLines(asked)],
     ["response as hex", hexLines(answered)],
@@ -21,7 +21,7 @@ export const copiesOf = (exchange) => {
     ["kproxy send", whole[0] && `kproxy send ${request.server} --raw ${hexOf(asked, "")}`],
   ].filter(([, text]) => text);
 };
-export const jsonOf = ({ lines }) => JSON.stringify(Object.fromEntries(lines.map((line) => [line.kind, line])), null, 2);
+export const toJson = ({ lines }) => JSON.stringify(Object.fromEntries(lines.map((line) => [line.kind, line])), null, 2);
 
 const fenced = (text, language) => {
   let fence = "```";
@@ -52,10 +52,10 @@ const markdownOf = (exchange) => {
 
 const quotedCell = (value) => /[",\n\r]|^[=+@-]/.test(value) ? `"${(/^[=+@-]/.test(value) ? "'" : "") + value.replaceAll('"', '""')}"` : value;
 /** Rows as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe. */
-export const csvOf = (titles, rows) => [titles, ...rows].map((row) => row.map((value) => typeof value === "number" ? String(value) : quotedCell(String(value ?? ""))).join(",")).join("\r\n") + "\r\n";
+export const toCsv = (titles, rows) => [titles, ...rows].map((row) => row.map((value) => typeof value === "number" ? String(value) : quotedCell(String(value ?? ""))).join(",")).join("\r\n") + "\r\n";
 
 /** Saves a text as a file. */
-export const save = (name, text, type) => {
+export const saveFile = (name, text, type) => {
   const made = document.createElement("a");
   made.href = URL.createObjectURL(new Blob([text], { type }));
   made.download = name;

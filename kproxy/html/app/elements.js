@@ -10,7 +10,7 @@ export const el = (tag, name, ...inside) => {
 };
 /** Creates a shape of a picture; the namespace comes from an element of the page, which names no address. */
 export const shape = (tag, names, ...inside) => {
-  const made = attributes(document.createElementNS($("shapes").namespaceURI, tag), names);
+  const made = setAttributes(document.createElementNS($("shapes").namespaceURI, tag), names);
   made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
   return made;
 };
@@ -25,8 +25,8 @@ export const anchor = (name, href, ...inside) => {
   made.href = href;
   return made;
 };
-export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-export const attributes = (element, names) => {
+export const pluralize = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+export const setAttributes = (element, names) => {
   for (const [name, value] of Object.entries(names)) {
     if (value === null || value === undefined) element.removeAttribute(name); else element.setAttribute(name, String(value));
   }
@@ -34,10 +34,10 @@ export const attributes = (element, names) => {
 };
 
 /** A setting that outlives the page where the browser allows that. */
-export const stored = (name, otherwise) => {
+export const loadSetting = (name, otherwise) => {
   try { return localStorage.getItem(`kproxy-${name}`) ?? otherwise; } catch { return otherwise; }
 };
-export const store = (name, value) => {
+export const saveSetting = (name, value) => {
   try { localStorage.setItem(`kproxy-${name}`, value); } catch { /* a page from a file may have no storage */ }
 };
 

@@ -1,9 +1,9 @@
 /* The source of a page in one file: packed data in the page, filtered and sorted here. */
-import { asOne } from "./filter_match.js";
+import { mergeLines } from "./filter_match.js";
 import { matchingRecords } from "./matching_records.js";
 import { overTime } from "./over_time.js";
-import { queryOf } from "./query.js";
-import { quoted } from "./router.js";
+import { parseQuery } from "./query.js";
+import { quote } from "./router.js";
 import { API, CLIENT, CONNECTION, LATENCY, LEVEL, NUMBER, SIZE, TIME } from "./rows.js";
 import { topicsOverTime } from "./topics_over_time.js";
 
@@ -14,9 +14,9 @@ const KEYS = {
   api: (row) => row[API], client: (row) => row[CLIENT], connection: (row) => row[CONNECTION],
 };
 
-export const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+export const decodeBase64 = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const unpack = async (text) => {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 };
 
@@ -52,13 +52,13 @@ export class EmbeddedSource {
   async lines() {
     if (!this.joined) {
       const found = [];
-      for (const chunk of this.data.lines) found.push(...(await unpack(chunk)).map(({ lines }) => asOne(lines)));
+      for (const chunk of this.data.lines) found.push(...(await unpack(chunk)).map(({ lines }) => mergeLines(lines)));
       this.joined = found;
     }
     return this.joined;
   }
   async query({ text, only, sort }) {
-    const wanted = queryOf(text || "");
+    const wanted = parseQuery(text || "");
     let numbers = this.rows.map((row) => row[NUMBER]);
     if (only) numbers = numbers.filter((number) => this.rows[number][LEVEL]);
     if (wanted) {
@@ -87,7 +87,7 @@ export class EmbeddedSource {
     const whole = this.data.timelines[name];
     if (!text) return whole;
     const [field, column] = TIMELINE_FIELDS[name], lines = await this.lines(), query = await this.query({ text });
-    const named = new Set((await query.all(Infinity)).map((row) => lines[row[NUMBER]][column]).filter((value) => value !== undefined).map((value) => `${field}=${quoted(value)}`));
+    const named = new Set((await query.all(Infinity)).map((row) => lines[row[NUMBER]][column]).filter((value) => value !== undefined).map((value) => `${field}=${quote(value)}`));
     return { ...whole, timelines: whole.timelines.filter(({ filter }) => named.has(filter)) };
   }
   /** Numbers over time of the rows of a filter: `kproxy.browse.pictures.over_time`. */

@@ -1,5 +1,5 @@
 /* One exchange: its sides, findings and records. */
-import { button, counted, el } from "./elements.js";
+import { button, pluralize, el } from "./elements.js";
 import { Pane } from "./pane.js";
 
 /** Draws a side. `panes` gets its pane, `above` its findings, `missing` says why it has no fields; `chosen` gets a field's path. */
@@ -46,7 +46,7 @@ export const drawSide = (line, findings, side, missingSide, above, panes, chosen
   const records = side ? side.records : [];
   if (records.length) {
     const count = records.reduce((sum, each) => sum + each.rows.length + (each.more || 0), 0);
-    tab(counted(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
+    tab(pluralize(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
   }
   tab("trace line", scrolling("text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
   title.append(bar);
@@ -68,11 +68,11 @@ const drawFinding = (finding, act) => {
     el("span", "dim", `  ${finding.severity}  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], act);
 };
 
-export const drawPart = ([form, text, size, schema, cut]) => {
+export const drawCell = ([form, text, size, schema, cut]) => {
   if (form === "null" || form === "empty") return el("span", "dim", form);
   const made = el("div", "", el("pre", form === "hex" ? "hexdump" : "", text));
   const notes = [["text", "json", "hex"].includes(form) ? "" : form, schema === null ? "" : `schema ${schema}`,
-    cut ? `cut, ${size === null ? "" : counted(size, "byte")}` : ""].filter(Boolean).join(", ");
+    cut ? `cut, ${size === null ? "" : pluralize(size, "byte")}` : ""].filter(Boolean).join(", ");
   if (notes) made.append(el("span", "dim", notes));
   return made;
 };
@@ -83,8 +83,8 @@ const drawRecords = (fields, act) => {
     for (const [offset, time, key, value, headers, field] of records) {
       const at = el("div", "at", `${offset === null ? "offset unknown" : `offset ${offset}`}${time ? `  ${time}` : ""}`);
       at.addEventListener("click", () => act(field));
-      const list = el("dl", "", el("dt", "", "key"), el("dd", "", drawPart(key)), el("dt", "", "value"), el("dd", "", drawPart(value)));
-      for (const [name, part] of headers) list.append(el("dt", "", name), el("dd", "", drawPart(part)));
+      const list = el("dl", "", el("dt", "", "key"), el("dd", "", drawCell(key)), el("dt", "", "value"), el("dd", "", drawCell(value)));
+      for (const [name, part] of headers) list.append(el("dt", "", name), el("dd", "", drawCell(part)));
       made.append(el("div", "record", at, list));
     }
     if (more !== 0) made.append(el("p", "dim", more === null ? "and more" : `and ${more.toLocaleString("en")} more`));

@@ -1,6 +1,6 @@
 /* The filter: completion, errors in place, plain text search. */
-import { $, attributes, el } from "./elements.js";
-import { complete, problemOf, queryOf } from "./query.js";
+import { $, setAttributes, el } from "./elements.js";
+import { complete, filterProblem, parseQuery } from "./query.js";
 
 const MAX_WORDS = 10;
 
@@ -31,11 +31,11 @@ export class FilterBox {
   }
   /** Shows what is wrong with the text, or that it is searched as text; returns whether it is valid. */
   check() {
-    const text = this.input.value, problem = problemOf(text);
+    const text = this.input.value, problem = filterProblem(text);
     $("wrong").textContent = problem;
     $("wrong").hidden = !problem;
-    attributes(this.input, { "aria-invalid": Boolean(problem) });
-    $("as-text").hidden = Boolean(problem) || !queryOf(text)?.isText;
+    setAttributes(this.input, { "aria-invalid": Boolean(problem) });
+    $("as-text").hidden = Boolean(problem) || !parseQuery(text)?.isText;
     return !problem;
   }
   suggest() {
@@ -46,22 +46,22 @@ export class FilterBox {
     this.at = -1;
     const shown = this.words.length && (typed || this.input.value) && document.activeElement === this.input;
     this.list.replaceChildren(...this.words.map((word, number) => {
-      const made = attributes(el("li", "", word), { role: "option", id: `completion-${number}` });
+      const made = setAttributes(el("li", "", word), { role: "option", id: `completion-${number}` });
       made.addEventListener("pointerdown", (event) => { event.preventDefault(); this.take(number); });
       return made;
     }));
     this.list.hidden = !shown;
-    attributes(this.input, { "aria-expanded": Boolean(shown), "aria-activedescendant": null });
+    setAttributes(this.input, { "aria-expanded": Boolean(shown), "aria-activedescendant": null });
   }
   close() {
     this.list.hidden = true;
-    attributes(this.input, { "aria-expanded": false, "aria-activedescendant": null });
+    setAttributes(this.input, { "aria-expanded": false, "aria-activedescendant": null });
   }
   choose(at) {
     this.at = (at + this.words.length + 1) % (this.words.length + 1);
     if (this.at === this.words.length) this.at = -1;
-    [...this.list.children].forEach((item, number) => attributes(item, { "aria-selected": number === this.at }));
-    attributes(this.input, { "aria-activedescendant": this.at < 0 ? null : `completion-${this.at}` });
+    [...this.list.children].forEach((item, number) => setAttributes(item, { "aria-selected": number === this.at }));
+    setAttributes(this.input, { "aria-activedescendant": this.at < 0 ? null : `completion-${this.at}` });
   }
   take(number) {
     const { value, selectionStart } = this.input, word = this.words[number];

@@ -1,7 +1,7 @@
 /* Compiles a filter to a function over trace lines: reads fields, converts values, matches patterns. */
 import { FilterError, inQuotes, suggestion } from "./filter_errors.js";
-import { ORDER, containsOf, finds } from "./filter_pattern.js";
-import { lineTexts, recordCheckOf } from "./filter_records.js";
+import { COMPARISONS, textMatcher, patternMatcher } from "./filter_pattern.js";
+import { lineTexts, recordMatcher } from "./filter_records.js";
 import { FilterParser, UNITS } from "./filter_text.js";
 
 const NUMBERS = ["number", "count", "duration", "size"], SEVERITIES = ["info", "warning", "error"];
@@ -37,14 +37,14 @@ const closedValue = (field, value) => {
 
 /** Returns the test for one value, which is present and has its field's type. */
 const checkOf = ({ field, sign, start }, value) => {
-  if (field.kind === "record") return recordCheckOf({ field, sign }, value);
+  if (field.kind === "record") return recordMatcher({ field, sign }, value);
   const { kind } = field, isNumber = NUMBERS.includes(kind);
   const ofText = (check) => kind === "error" ? (found) => typeof found === "string" && check(found) : check;
   if (sign === "~") {
     if (isNumber || kind === "flag") throw new FilterError(`${field.name} is a ${kind}; '~' searches text only`, start, "write =");
-    return ofText(finds(field, value, false));
+    return ofText(patternMatcher(field, value, false));
   }
-  const compare = ORDER[sign];
+  const compare = COMPARISONS[sign];
   if (isNumber || (kind === "error" && /^-*\d+$/.test(value.text))) {
     const amount = amountOf(field, value);
     return (found) => typeof found === "number" && compare(found, amount);
@@ -53,7 +53,7 @@ const checkOf = ({ field, sign, start }, value) => {
     const wanted = closedValue(field, value) === "true";
     return (found) => found === wanted;
   }
-  if (sign === "=" && !value.quoted && /[*?]/.test(value.text)) return ofText(finds(field, value, true));
+  if (sign === "=" && !value.quoted && /[*?]/.test(value.text)) return ofText(patternMatcher(field, value, true));
   if (kind === "time") {
     const moment = instantOf(value);
     return (found) => compare(found, moment);
@@ -69,30 +69,30 @@ const checkOf = ({ field, sign, start }, value) => {
   return ofText((found) => found.toLowerCase() === lowered);
 };
 
-export const isThere = (value) => value !== null && value !== undefined;
-const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isThere);
+export const isPresent = (value) => value !== null && value !== undefined;
+const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isPresent);
 const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) => each[key] || []);
-const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.repeats || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
+const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.repeats || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isPresent);
 const listed = (key) => (line) => line[key] || [];
-const ofKind = (kind, name, absent) => (line) => isThere(line[name]) ? line[name] : line.kind === kind ? absent : null;
+const ofKind = (kind, name, absent) => (line) => isPresent(line[name]) ? line[name] : line.kind === kind ? absent : null;
 /** Readers of fields that are not simply a key of the line. */
 const READS = {
-  client: (line) => [line.client_id, line.client].filter(isThere),
+  client: (line) => [line.client_id, line.client].filter(isPresent),
   tls: ofKind("open", "tls", false), midstream: ofKind("open", "midstream", false),
   direction: (line) => line.kind === "request" || line.kind === "response" ? line.kind : line.direction,
   topic: inEach("topics", "topic"), topic_id: inEach("topics", "topic_id"), partition: allInEach("topics", "partitions"),
   records: inEach("topics", "records"), batches: inEach("topics", "batches"), lag: inEach("topics", "lag"),
-  age: (line) => allInEach("topics", "ages_ms")(line).filter(isThere),
-  base_offset: (line) => allInEach("topics", "offsets")(line).filter(isThere),
+  age: (line) => allInEach("topics", "ages_ms")(line).filter(isPresent),
+  base_offset: (line) => allInEach("topics", "offsets")(line).filter(isPresent),
   broker: listed("brokers"), rewritten: inEach("rewritten", "path"),
   marker: inEach("markers", "topic"), held: inEach("held", "topic"),
   task: listed("tasks"), acquired: inEach("acquired", "topic"), acknowledged: inEach("acknowledged", "type"),
   waiting: listed("waiting"), waiting_ids: listed("waiting_ids"), blamed: listed("blamed"), blamed_ids: listed("blamed_ids"),
   compression: allInEach("topics", "compression"),
-  bytes: (line) => isThere(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),
-  software: ({ software_name: name, software_version: version }) => !isThere(name) ? [] : isThere(version) ? [name, `${name} ${version}`] : [name],
+  bytes: (line) => isPresent(line.bytes) ? [line.bytes] : inEach("topics", "bytes")(line),
+  software: ({ software_name: name, software_version: version }) => !isPresent(name) ? [] : isPresent(version) ? [name, `${name} ${version}`] : [name],
   error: (line) => line.errors && line.errors.length ? line.errors.flatMap(({ code, name }) => [code, name])
-    : line.kind === "response" && !isThere(line.not_decoded) ? [0, "NONE"] : [],
+    : line.kind === "response" && !isPresent(line.not_decoded) ? [0, "NONE"] : [],
   finding: (line) => [...ofFindings("code")(line), ...ofFindings("name")(line)],
   severity: ofFindings("severity"), blame: ofFindings("blame"), message: ofFindings("message"), hint: ofFindings("hint"),
   expected: ofFindings("expected"), got: ofFindings("got"), marked: (line) => line.marked || false,
@@ -109,10 +109,10 @@ const testOf = (node) => {
     return node.join === "and" ? (line) => terms.every((term) => term(line)) : (line) => terms.some((term) => term(line));
   }
   if (node.text) {
-    const contains = containsOf(node.text);
+    const contains = textMatcher(node.text);
     return (line) => lineTexts(line).some(contains);
   }
-  const { field } = node, read = readOf(field), values = (line) => field.many ? read(line) : [read(line)].filter(isThere);
+  const { field } = node, read = readOf(field), values = (line) => field.many ? read(line) : [read(line)].filter(isPresent);
   if (!node.values) {
     if (field.kind === "error") return (line) => Boolean(line.errors && line.errors.length);
     if (field.kind === "number") return (line) => values(line).length > 0;
@@ -128,14 +128,14 @@ const testOf = (node) => {
 };
 
 /** An exchange for a filter: the fields of the response, else those of the request; the findings and records of both. */
-export const asOne = ([first, second]) => second === undefined ? first
+export const mergeLines = ([first, second]) => second === undefined ? first
   : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])],
     repeats: [...(first.repeats || []), ...(second.repeats || [])], body: [first.body, second.body] };
 
 const readsRecords = (node) => node.join ? node.terms.some(readsRecords) : Boolean(node.text) || node.field.kind === "record";
 
 /** Returns a function that tests a line, whether the filter only searches for a text, and whether it reads records; throws `FilterError`. */
-export const filterOf = (text) => {
+export const compileFilter = (text) => {
   const node = new FilterParser(text).whole();
   return { test: testOf(node), isText: Boolean(node.text), readsRecords: readsRecords(node) };
 };

@@ -5,7 +5,7 @@ const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*
 const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
 const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
 export const WILDCARDS = { "*": ".*", "?": "." };
-export const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
+export const escapeLiteral = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
 
 class PatternError extends Error {
   constructor(message, position) {
@@ -73,25 +73,25 @@ class PatternReader {
     return made;
   }
   escape(atom) {
-    if (atom[0] !== "\\") return literal(atom);
+    if (atom[0] !== "\\") return escapeLiteral(atom);
     if (atom === "\\w") return `[${CLASSES.w}]`;
     if (atom === "\\W") return `[^${CLASSES.w}]`;
-    return CLASSES[atom[1]] || literal(atom.slice(1));
+    return CLASSES[atom[1]] || escapeLiteral(atom.slice(1));
   }
   set(atom) {
     const negated = atom[1] === "^";
     const inner = atom.slice(negated ? 2 : 1, -1).replace(/\\(.)|([\]\[^$.*+?(){}|/])/gsu, (_, escaped, sign) => {
-      if (sign) return literal(sign);
-      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : literal(escaped);
+      if (sign) return escapeLiteral(sign);
+      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : escapeLiteral(escaped);
     });
     return `[${negated ? "^" : ""}${inner}]`;
   }
 }
 
-export const finds = (field, value, glob) => {
+export const patternMatcher = (field, value, glob) => {
   const flags = (ignored) => `su${ignored || !["text", "record"].includes(field.kind) ? "i" : ""}`;
   if (glob) {
-    const parts = [...value.text].map((letter) => WILDCARDS[letter] || literal(letter));
+    const parts = [...value.text].map((letter) => WILDCARDS[letter] || escapeLiteral(letter));
     const expression = new RegExp(`^${parts.join("")}$`, flags(false));
     return (found) => expression.test(found);
   }
@@ -105,12 +105,12 @@ export const finds = (field, value, glob) => {
   }
 };
 
-export const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+export const COMPARISONS = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 
 /** Returns the test of a text for one that contains the value, ignoring case. */
-export const containsOf = ({ text, quoted }) => {
+export const textMatcher = ({ text, quoted }) => {
   if (!quoted && /[*?]/.test(text)) {
-    const expression = new RegExp([...text].map((letter) => WILDCARDS[letter] || literal(letter)).join(""), "sui");
+    const expression = new RegExp([...text].map((letter) => WILDCARDS[letter] || escapeLiteral(letter)).join(""), "sui");
     return (found) => expression.test(found);
   }
   const searched = text.toLowerCase();

@@ -1,5 +1,5 @@
 /* Fields of decoded records (value.order.id, key, header.traceparent), as kproxy.filters.record_fields reads and compares them. */
-import { ORDER, WILDCARDS, finds, literal } from "./filter_pattern.js";
+import { COMPARISONS, WILDCARDS, patternMatcher, escapeLiteral } from "./filter_pattern.js";
 
 const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MAX_NAMES = 50;
 const DECIMAL = /^-?\d{1,40}(\.\d{1,40})?$/;
@@ -21,7 +21,7 @@ export const recordField = (name) => {
 
 const nameTest = (name) => {
   if (name === "**") return null;
-  const parts = [...name].map((letter) => WILDCARDS[letter] || literal(letter));
+  const parts = [...name].map((letter) => WILDCARDS[letter] || escapeLiteral(letter));
   const expression = new RegExp(`^${parts.join("")}$`, "su");
   return (found) => expression.test(found);
 };
@@ -70,10 +70,10 @@ const compareDecimals = (compare, one, other) => {
   return compare(a * 10n ** BigInt(most - i), b * 10n ** BigInt(most - j));
 };
 /** Returns the test for one value in a record, which may be null. */
-export const recordCheckOf = ({ field, sign }, value) => {
-  const glob = sign === "=" && !value.quoted && /[*?]/.test(value.text), compare = ORDER[sign];
+export const recordMatcher = ({ field, sign }, value) => {
+  const glob = sign === "=" && !value.quoted && /[*?]/.test(value.text), compare = COMPARISONS[sign];
   if (sign === "~" || glob) {
-    const find = finds(field, value, glob);
+    const find = patternMatcher(field, value, glob);
     return (found) => find(String(found));
   }
   if (value.quoted || !DECIMAL.test(value.text)) {

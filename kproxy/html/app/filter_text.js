@@ -32,7 +32,7 @@ const misspelt = (word, known) => {
 
 const TOKEN = /\s*(?:(?<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<operator>==|=|!=|!~|<=|>=|<|>|~)|(?<sign>&&|\|\||!|\(|\)|,)|(?<word>[^\s()",'=!<>~&|]+)|(?<end>$))/sy;
 const SPELLINGS = { "&&": "and", "||": "or", "!": "not", "==": "=" };
-export const tokensOf = (text) => {
+export const tokenize = (text) => {
   const found = [];
   let at = 0;
   while (!found.length || found.at(-1).sort !== "end") {
@@ -57,7 +57,7 @@ export const tokensOf = (text) => {
 /** Recursive descent: `not` binds tighter than `and`, `and` than `or`. */
 export class FilterParser {
   constructor(text) {
-    Object.assign(this, { tokens: tokensOf(text), at: 0, open: 0 });
+    Object.assign(this, { tokens: tokenize(text), at: 0, open: 0 });
   }
   get token() { return this.tokens[this.at]; }
   take() { return this.tokens[this.at++]; }

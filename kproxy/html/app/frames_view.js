@@ -1,10 +1,10 @@
 /* The list of frames, and one exchange below it. */
-import { $, anchor, announce, attributes, button, counted, el, store, stored } from "./elements.js";
-import { copiesOf, csvOf, jsonOf, save } from "./copies.js";
+import { $, anchor, announce, setAttributes, button, pluralize, el, saveSetting, loadSetting } from "./elements.js";
+import { copyTexts, toCsv, toJson, saveFile } from "./copies.js";
 import { drawSide } from "./exchange.js";
-import { duration, fullTime, size, time, timeTitle, timeWidth } from "./formats.js";
+import { formatDuration, formatFullTime, formatSize, formatTime, timeTitle, timeWidth } from "./formats.js";
 import { menu } from "./menu.js";
-import { hashOf, quoted } from "./router.js";
+import { toHash, quote } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
 import { Scroller } from "./scroller.js";
 
@@ -25,7 +25,7 @@ const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).ge
 const latencyOf = (row) => {
   if (row[STATE] === ONE_WAY) return "no answer";
   if (row[STATE] === UNANSWERED) return "never";
-  const waited = duration(row[LATENCY]);
+  const waited = formatDuration(row[LATENCY]);
   return row[STATE] === WAITING && !row[KIND] ? `> ${waited}` : waited;
 };
 
@@ -36,15 +36,15 @@ export class FramesView {
     this.chosen = -1;  /* a row's number */
     this.at = -1;  /* its position */
     this.panes = [];
-    this.hidden = new Set(stored("hidden", "").split(" ").filter(Boolean));
+    this.hidden = new Set(loadSetting("hidden", "").split(" ").filter(Boolean));
     this.head = el("div", "row");
-    this.list = attributes(el("div", "", this.head), { role: "grid", "aria-label": "Frames", tabindex: 0, id: "list" });
-    attributes(this.head, { id: "columns", role: "row" });
-    this.detail = attributes(el("section", ""), { id: "detail", "aria-label": "Exchange" });
+    this.list = setAttributes(el("div", "", this.head), { role: "grid", "aria-label": "Frames", tabindex: 0, id: "list" });
+    setAttributes(this.head, { id: "columns", role: "row" });
+    this.detail = setAttributes(el("section", ""), { id: "detail", "aria-label": "Exchange" });
     this.detail.hidden = true;
     this.box = el("div", "frames", this.list, this.detail);
     this.scroller = new Scroller(this.list, rowHeight, (position) => this.draw(position), this.head);
-    attributes(this.scroller.inner, { id: "rows", role: "rowgroup" });
+    setAttributes(this.scroller.inner, { id: "rows", role: "rowgroup" });
     addEventListener("resize", () => { this.layout(); this.scroller.set(this.query ? this.query.count : 0); this.panes.forEach((pane) => pane.start()); });
     addEventListener("beforeprint", () => this.print(true));
     addEventListener("afterprint", () => this.print(false));
@@ -64,7 +64,7 @@ export class FramesView {
     this.head.replaceChildren(...this.visibleColumns.map(([name, title, , sort]) => {
       const text = name === "time" ? timeTitle() : title, sorted = sort === by, rises = RISING.includes(sort) !== down;
       const inside = sort ? button("", [text, sorted ? el("span", "arrow", rises ? " ▲" : " ▼") : null], () => this.sort(sort)) : text;
-      return attributes(el("span", name, inside), { role: "columnheader", "aria-sort": sorted ? (rises ? "ascending" : "descending") : sort ? "none" : null });
+      return setAttributes(el("span", name, inside), { role: "columnheader", "aria-sort": sorted ? (rises ? "ascending" : "descending") : sort ? "none" : null });
     }));
   }
   sort(name) {
@@ -73,11 +73,11 @@ export class FramesView {
   }
   columnItems() {
     return COLUMNS.map(([name, title]) => {
-      const check = attributes(el("input", ""), { type: "checkbox" });
+      const check = setAttributes(el("input", ""), { type: "checkbox" });
       check.checked = !this.hidden.has(name);
       check.addEventListener("change", () => {
         if (check.checked) this.hidden.delete(name); else this.hidden.add(name);
-        store("hidden", [...this.hidden].join(" "));
+        saveSetting("hidden", [...this.hidden].join(" "));
         this.redraw();
       });
       return el("label", "", check, ` ${title}`);
@@ -92,22 +92,22 @@ export class FramesView {
     if (!row) return el("div", "row loading", el("span", "dim", "…"));
     const before = position ? this.query.row(position - 1) : undefined;
     const cells = {
-      time: () => [time(row[TIME], before ? before[TIME] : undefined), fullTime(row[TIME])],
+      time: () => [formatTime(row[TIME], before ? before[TIME] : undefined), formatFullTime(row[TIME])],
       conn: () => [shortName(row[CONNECTION]), row[CONNECTION]],
       client: () => [row[CLIENT], row[CLIENT]],
       api: () => [[el("b", "", row[API] || row[KIND]), el("span", "version", ` ${row[VERSION]}`)]],
       what: () => [row[WHAT], row[WHAT]],
-      size: () => [size(row[SIZE])],
+      size: () => [formatSize(row[SIZE])],
       latency: () => [latencyOf(row)],
       wrong: () => [row[WRONG].map(([text, style]) => el("span", style, `${text} `)), row[WRONG].map(([text]) => text).join(" ")],
     };
     const made = el("div", `row${row[LEVEL] ? ` is-${row[LEVEL]}` : ""}${row[KIND] ? " event" : ""}`, ...this.visibleColumns.map(([name]) => {
-      const [inside, title] = cells[name](), cell = attributes(el("span", name, inside), { role: "gridcell" });
+      const [inside, title] = cells[name](), cell = setAttributes(el("span", name, inside), { role: "gridcell" });
       if (title) cell.title = title;
       return cell;
     }));
     if (row[STATE] === UNANSWERED) made.querySelector(".latency")?.classList.add("error");
-    attributes(made, { role: "row", "aria-rowindex": position + 2, "aria-selected": row[NUMBER] === this.chosen });
+    setAttributes(made, { role: "row", "aria-rowindex": position + 2, "aria-selected": row[NUMBER] === this.chosen });
     made.id = `row-${row[NUMBER]}`;
     if (row[NUMBER] === this.chosen) made.classList.add("chosen");
     made.addEventListener("click", () => { if (getSelection().isCollapsed) this.openAt(position); });
@@ -141,7 +141,7 @@ export class FramesView {
   }
   fill() {
     this.scroller.set(this.query.count);
-    attributes(this.list, { "aria-rowcount": this.query.count + 1 });
+    setAttributes(this.list, { "aria-rowcount": this.query.count + 1 });
     if (!this.query.count) this.scroller.inner.append(el("p", "none", ...this.app.emptiness(this.query)));
   }
   /** The source has grown. */
@@ -172,11 +172,11 @@ export class FramesView {
   }
   mark(number, at) {
     const before = document.getElementById(`row-${this.chosen}`);
-    if (before) { before.classList.remove("chosen"); attributes(before, { "aria-selected": false }); }
+    if (before) { before.classList.remove("chosen"); setAttributes(before, { "aria-selected": false }); }
     [this.chosen, this.at] = [number, at];
     const now = document.getElementById(`row-${number}`);
-    if (now) { now.classList.add("chosen"); attributes(now, { "aria-selected": true }); }
-    attributes(this.list, { "aria-activedescendant": number < 0 ? null : `row-${number}` });
+    if (now) { now.classList.add("chosen"); setAttributes(now, { "aria-selected": true }); }
+    setAttributes(this.list, { "aria-activedescendant": number < 0 ? null : `row-${number}` });
   }
   async openAt(position) {
     const row = await this.choose(position);
@@ -230,20 +230,20 @@ export class FramesView {
     document.documentElement.dataset.opened = String(number);
   }
   header(exchange) {
-    const { isLive } = this.app.source, { row, lines } = exchange, [line] = lines, narrow = (text) => hashOf({ view: "frames", filter: text });
-    const facts = el("span", "grow", fullTime(row[TIME]), "  ·  ",
-      line.connection_id ? anchor("", narrow(`connection=${quoted(line.connection_id)}`), line.connection_id) : null,
-      line.connection_id ? [" (", anchor("", hashOf({ view: "ladder", filter: `connection=${quoted(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,
+    const { isLive } = this.app.source, { row, lines } = exchange, [line] = lines, narrow = (text) => toHash({ view: "frames", filter: text });
+    const facts = el("span", "grow", formatFullTime(row[TIME]), "  ·  ",
+      line.connection_id ? anchor("", narrow(`connection=${quote(line.connection_id)}`), line.connection_id) : null,
+      line.connection_id ? [" (", anchor("", toHash({ view: "ladder", filter: `connection=${quote(line.connection_id)}`, row: row[NUMBER] }), "ladder"), ")"] : null,
       line.client ? `  ·  ${line.client} → ${line.server}` : null, line.client_id ? "  ·  client " : null,
-      line.client_id ? anchor("", narrow(`client_id=${quoted(line.client_id)}`), line.client_id) : null,
+      line.client_id ? anchor("", narrow(`client_id=${quote(line.client_id)}`), line.client_id) : null,
       latencyOf(row) ? `  ·  ${latencyOf(row)}` : null);
     const close = () => this.app.go({ row: undefined, at: undefined });
     const copy = (text, name) => navigator.clipboard ? navigator.clipboard.writeText(text).then(() => announce(`copied: ${name}`), () => announce("the browser does not allow copying"))
       : announce("the browser allows copying only on localhost or over https");
-    const named = (name, title, inside, act) => attributes(button(name, inside, act), { title, "aria-label": title });
+    const named = (name, title, inside, act) => setAttributes(button(name, inside, act), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${shortName(row[CONNECTION])} ${row[API] || row[KIND]} ${row[VERSION]}`.trim()), facts,
-      menu("copy ▾", "Copy this exchange", () => [["link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copiesOf(exchange).map(([name, text]) => [name, () => copy(text, name)]),
-        ["download as JSON", () => save(`frame-${row[NUMBER]}.json`, jsonOf(exchange), "application/json")], ...this.captures(row[NUMBER])]),
+      menu("copy ▾", "Copy this exchange", () => [["link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [name, () => copy(text, name)]),
+        ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captures(row[NUMBER])]),
       named("previous", "previous (k)", "‹", () => this.move(-1)), named("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }
   selected(path) {
@@ -258,20 +258,20 @@ export class FramesView {
   /** The item of a menu that saves the rows, or one exchange, as a capture; none without a server that makes it. */
   captures(number) {
     const { source } = this.app, one = number !== undefined, name = one ? `frame-${number}` : "kproxy-rows";
-    const make = () => source.capture(this.query, number).then((made) => save(`${name}.pcapng`, made, "application/x-pcapng"), (error) => announce(error.message));
+    const make = () => source.capture(this.query, number).then((made) => saveFile(`${name}.pcapng`, made, "application/x-pcapng"), (error) => announce(error.message));
     return source.capture ? [[one ? "download as capture (pcapng)" : "rows as capture (pcapng)", make]] : [];
   }
   /** Actions of the menu of downloads. */
   downloads(query = this.query) {
     const { source } = this.app, name = "kproxy-rows";
     const here = (format) => source.download(format, query);
-    const link = (format, title) => here(format) ? attributes(anchor("", here(format), title), { download: "", role: "menuitem" }) : null;
-    const csv = async () => save(`${name}.csv`, csvOf(["time", "connection", "client", "API", "version", "what", "bytes", "latency_us", "error / finding"],
+    const link = (format, title) => here(format) ? setAttributes(anchor("", here(format), title), { download: "", role: "menuitem" }) : null;
+    const csv = async () => saveFile(`${name}.csv`, toCsv(["time", "connection", "client", "API", "version", "what", "bytes", "latency_us", "error / finding"],
       (await query.all(Infinity)).map((row) => [new Date(row[TIME] / 1000).toISOString(), row[CONNECTION], row[CLIENT], row[API] || row[KIND], row[VERSION], row[WHAT], row[SIZE], row[LATENCY], row[WRONG].map(([text]) => text).join(" ")])), "text/csv");
     const lines = async () => {
       const all = await query.all(Infinity), parts = [];
       for (const row of all) parts.push(...(await source.exchange(row[NUMBER])).lines.map((line) => JSON.stringify(line)));
-      save(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
+      saveFile(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };
     return [...this.captures(), link("jsonl", "rows as JSON lines") || ["rows as JSON lines", lines], link("csv", "rows as CSV") || ["rows as CSV", csv]];
   }
@@ -291,5 +291,5 @@ export class FramesView {
     acts[event.key]();
     return true;
   }
-  status() { return this.query ? (this.query.count === this.query.total ? counted(this.query.total, "row") : `${this.query.count.toLocaleString("en")} of ${counted(this.query.total, "row")}`) : ""; }
+  status() { return this.query ? (this.query.count === this.query.total ? pluralize(this.query.total, "row") : `${this.query.count.toLocaleString("en")} of ${pluralize(this.query.total, "row")}`) : ""; }
 }

@@ -12,7 +12,7 @@ export const isLongPoll = (api) => LONG_POLLS.includes(api);
  * Returns `{clients, servers, ends, events}`; `ends` returns the names of client and broker of a row. An event is `{at, row, kind}`: request, response, event, lost, open. A row without a response has one more
  * event at the end, where nothing came. Events have the pause before them in us, 0 if it is short.
  */
-export const ladderOf = (rows, now) => {
+export const buildLadder = (rows, now) => {
   const names = new Map(), brokers = new Map(), clients = [], servers = [], events = [], add = (list, name) => { if (!list.includes(name)) list.push(name); };
   for (const row of rows) {
     if (row[CLIENT]) names.set(row[CONNECTION], row[CLIENT]);

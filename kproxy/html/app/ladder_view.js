@@ -1,8 +1,8 @@
 /* The ladder: who sent what to whom, in the order in which it passed; waits are bars, faults have words. */
-import { anchor, attributes, button, counted, el, shape } from "./elements.js";
-import { duration, fullTime, time } from "./formats.js";
-import { isLongPoll, ladderOf } from "./ladder_events.js";
-import { hashOf } from "./router.js";
+import { anchor, setAttributes, button, pluralize, el, shape } from "./elements.js";
+import { formatDuration, formatFullTime, formatTime } from "./formats.js";
+import { isLongPoll, buildLadder } from "./ladder_events.js";
+import { toHash } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
 
 const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
@@ -16,7 +16,7 @@ export class LadderView {
     this.about = el("p", "about dim");
     this.heads = el("div", "heads");
     this.drawing = el("div", "drawing");
-    this.scrolling = attributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
+    this.scrolling = setAttributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
     this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling));
     addEventListener("resize", () => this.redraw());
     addEventListener("beforeprint", () => this.draw(700));
@@ -71,8 +71,8 @@ export class LadderView {
     const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
     if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MAX_ROWS))), " ");
     if (end < count) parts.push(button("page", "later ›", to(this.start + MAX_ROWS)), " ");
-    if (this.longest) parts.push(this.isLongest ? "Longest wait: " : "Longest wait so far: ", anchor("longest", hashOf({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${duration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
-    if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", hashOf({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
+    if (this.longest) parts.push(this.isLongest ? "Longest wait: " : "Longest wait so far: ", anchor("longest", toHash({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${formatDuration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
+    if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", toHash({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
     this.about.replaceChildren(...parts);
   }
   draw(room) {
@@ -82,7 +82,7 @@ export class LadderView {
       this.drawing.replaceChildren(el("p", "none", ...this.app.emptiness(this.query)));
       return;
     }
-    const { clients, servers, ends: namesOf, events } = ladderOf(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
+    const { clients, servers, ends: namesOf, events } = buildLadder(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
     const narrow = room < 620, gutter = narrow ? 62 : 108, side = narrow ? 26 : 90;
     const width = Math.max(room - 4, gutter + 2 * side + (lanes - 1) * (narrow ? 150 : MIN_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
     const place = (list, name, from) => gutter + side + (list.indexOf(name) + from) * gap;
@@ -95,11 +95,11 @@ export class LadderView {
       y += SLOT;
     }
     const height = y + 6, first = events[0].at, spans = this.bars(events);
-    const clock = (at) => narrow ? `+${((at - first) / 1e6).toFixed(3)}` : time(at, first);
+    const clock = (at) => narrow ? `+${((at - first) / 1e6).toFixed(3)}` : formatTime(at, first);
     this.heads.replaceChildren(this.laneHeads(width, [...clients.map((name) => [name, place(clients, name, 0), "client"]), ...servers.map((name) => [name, place(servers, name, clients.length), "broker"])], gap, side));
-    this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${counted(this.rows.length, "row")}` },
+    this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${pluralize(this.rows.length, "row")}` },
       shape("g", { class: "lanes" }, [...clients, ...servers].map((_, at) => shape("line", { x1: gutter + side + at * gap, x2: gutter + side + at * gap, y1: 0, y2: height }))),
-      pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${duration(pause)}`))),
+      pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${formatDuration(pause)}`))),
       spans.map((span) => this.bar(span, ends(span.row)[1])),
       events.map((event) => this.mark(event, ends(event.row), clock(event.at), width))));
   }
@@ -133,32 +133,32 @@ export class LadderView {
     return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + depth * (BAR + 2), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
   }
   sentence(row) {
-    const wait = row[STATE] === WAITING ? `waits for ${duration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${duration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
-    return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultOf(row), fullTime(row[TIME])].filter(Boolean).join(", ");
+    const wait = row[STATE] === WAITING ? `waits for ${formatDuration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
+    return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultOf(row), formatFullTime(row[TIME])].filter(Boolean).join(", ");
   }
   link(row, name, ...inside) {
     const { filter, only } = this.app.state;
-    return shape("a", { href: hashOf({ view: "frames", filter, only, row: row[NUMBER] }), class: name, tabindex: -1 }, ...inside);
+    return shape("a", { href: toHash({ view: "frames", filter, only, row: row[NUMBER] }), class: name, tabindex: -1 }, ...inside);
   }
   mark({ row, kind, y }, [left, right], clock, width) {
     const chosen = row[NUMBER] === this.app.state.row ? " chosen" : "", stamp = shape("text", { class: "stamp", x: 4, y: y + 4 }, clock);
     const band = chosen ? shape("rect", { class: "band", x: 0, y: y - SLOT / 2, width, height: SLOT }) : null;
     if (kind === "event") {
       const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultOf(row)}`.trim();
-      return attributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
-        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": fullTime(row[TIME]) });
+      return setAttributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
+        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": formatFullTime(row[TIME]) });
     }
     const forth = kind === "request", fault = kind === "response" || kind === "lost" ? faultOf(row) : "", from = forth ? left : right, to = forth ? right : left, inner = right - left;
     if (kind === "lost" || kind === "open") {
-      const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${duration(row[LATENCY])}`;
+      const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${formatDuration(row[LATENCY])}`;
       return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, cut(text, inner - 10), shape("title", {}, this.sentence(row))));
     }
-    const bad = isFault(row) && !forth, text = forth ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${bad ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${duration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
+    const bad = isFault(row) && !forth, text = forth ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${bad ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
     const label = shape("text", { x: forth ? left + 8 : right - 8, y: y + 1, "text-anchor": forth ? "start" : "end" }, cut(text, inner - 16), shape("title", {}, this.sentence(row)));
     const head = to - from > 0 ? -7 : 7;
     const made = this.link(row, `message ${kind}${bad ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${head} -4v8z` }), label);
-    return forth ? attributes(made, { tabindex: 0, "aria-description": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
+    return forth ? setAttributes(made, { tabindex: 0, "aria-description": this.sentence(row) }) : setAttributes(made, { "aria-hidden": "true" });
   }
   downloads() { return this.app.view("frames").downloads(this.query); }
   key(event) {

@@ -1,15 +1,15 @@
 /* The application: one source, one state in the address, the views, keys and settings. */
-import { $, anchor, announce, attributes, button, counted, el, store, stored } from "./elements.js";
+import { $, anchor, announce, setAttributes, button, pluralize, el, saveSetting, loadSetting } from "./elements.js";
 import { CausesView } from "./causes_view.js";
 import { FilterBox } from "./filter_box.js";
 import { setFields } from "./filter_text.js";
-import { TIMES, setTimeMode, setTimeRange, timeMode, zone } from "./formats.js";
+import { TIMES, setTimeMode, setTimeRange, timeMode, timeZone } from "./formats.js";
 import { FramesView } from "./frames_view.js";
 import { LadderView } from "./ladder_view.js";
 import { menu } from "./menu.js";
 import { OverTimeView } from "./over_time_view.js";
 import { RecordsView } from "./records_view.js";
-import { Router, hashOf, parse } from "./router.js";
+import { Router, toHash, parseHash } from "./router.js";
 import { TableView } from "./table_view.js";
 import { TimelinesView } from "./timelines_view.js";
 
@@ -31,7 +31,7 @@ class App {
   /** Says how much is shown, unless another view is shown by now. */
   say(text, view) { if (!view || view.box.isConnected) $("count").textContent = text; }
   count(query, view) {
-    this.say(query.count === query.total ? counted(query.total, "row") : `${query.count.toLocaleString("en")} of ${counted(query.total, "row")}${query.busy ? " so far" : ""}`, view);
+    this.say(query.count === query.total ? pluralize(query.total, "row") : `${query.count.toLocaleString("en")} of ${pluralize(query.total, "row")}${query.busy ? " so far" : ""}`, view);
   }
   view(name) {
     if (!this.views.has(name)) {
@@ -45,8 +45,8 @@ class App {
     const view = this.view(state.view), other = state.view !== (before && before.view) || !$("view").children.length;
     for (const link of $("views").querySelectorAll("a")) {
       const [name] = [link.dataset.view];
-      link.href = hashOf({ view: name, filter: state.filter, only: name === "frames" ? state.only : undefined });
-      attributes(link, { "aria-current": name === state.view ? "page" : null });
+      link.href = toHash({ view: name, filter: state.filter, only: name === "frames" ? state.only : undefined });
+      setAttributes(link, { "aria-current": name === state.view ? "page" : null });
       if (name === state.view) link.scrollIntoView({ block: "nearest", inline: "center" });
     }
     this.filter.set(document.activeElement === $("filter") ? $("filter").value : state.filter || "");
@@ -75,13 +75,13 @@ class App {
     const { info, state } = this.source;
     setFields(info);
     setTimeRange(state.first, state.last);
-    this.theme(stored("theme", "auto"));
+    this.theme(loadSetting("theme", "auto"));
     $("views").append(...VIEWS.map(([name, title]) => { const link = anchor("", `#/${name}`, title); link.dataset.view = name; return link; }));
     $("tools").append(
-      menu("time ▾", "How to show times", () => Object.entries(TIMES).map(([name, title]) => [`${name === timeMode() ? "● " : "○ "}${title}${name === "local" ? ` (${zone()})` : ""}`, () => { setTimeMode(name); this.redraw(); }])),
+      menu("time ▾", "How to show times", () => Object.entries(TIMES).map(([name, title]) => [`${name === timeMode() ? "● " : "○ "}${title}${name === "local" ? ` (${timeZone()})` : ""}`, () => { setTimeMode(name); this.redraw(); }])),
       menu("columns ▾", "Choose the columns of the list of frames", () => this.view("frames").columnItems()),
       menu("download ▾", "Download what is shown", () => this.view(this.state.view).downloads()),
-      menu("theme ▾", "Light or dark", () => Object.entries(THEMES).map(([name, title]) => [`${name === stored("theme", "auto") ? "● " : "○ "}${title}`, () => this.theme(name)])));
+      menu("theme ▾", "Light or dark", () => Object.entries(THEMES).map(([name, title]) => [`${name === loadSetting("theme", "auto") ? "● " : "○ "}${title}`, () => this.theme(name)])));
     $("only").addEventListener("change", () => this.go({ only: $("only").checked }));
     document.addEventListener("keydown", (event) => this.key(event));
     this.summarize();
@@ -94,7 +94,7 @@ class App {
       causes = await this.source.causes();
     }
     this.firstView = causes.length ? "wrong" : "frames";
-    const wanted = parse(location.hash);
+    const wanted = parseHash(location.hash);
     if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.enter(wanted);
     document.documentElement.dataset.ready = "true";
   }
@@ -104,7 +104,7 @@ class App {
     if (view.redraw) view.redraw(); else view.show(this.state, null);
   }
   theme(name) {
-    store("theme", name);
+    saveSetting("theme", name);
     if (name === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
   }
   changed() {
@@ -118,12 +118,12 @@ class App {
   }
   summarize() {
     const { info, state } = this.source, others = info.names.length - 3, named = info.names.slice(0, 3).join(", ");
-    $("files").textContent = others > 0 ? `${named} and ${counted(others, "other file")}` : state.name || named;
+    $("files").textContent = others > 0 ? `${named} and ${pluralize(others, "other file")}` : state.name || named;
     $("files").title = info.names.join("\n");
     const shown = (us) => new Date(us / 1000).toISOString().replace("T", " ").slice(0, 23), [from, to] = [state.first && shown(state.first), state.last && shown(state.last)];
-    const refused = state.refused ? anchor("", hashOf({ view: "frames", filter: "error!=0" }), `${state.refused.toLocaleString("en")} with an error`) : null;
-    const parts = [from && `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`, counted(state.connections, "connection"), counted(state.exchanges, "exchange"),
-      `${counted(state.frames, "frame")}, ${state.bytes}`, refused, state.unanswered ? `${state.unanswered.toLocaleString("en")} unanswered` : null,
+    const refused = state.refused ? anchor("", toHash({ view: "frames", filter: "error!=0" }), `${state.refused.toLocaleString("en")} with an error`) : null;
+    const parts = [from && `${from} to ${from.slice(0, 10) === to.slice(0, 10) ? to.slice(11) : to} UTC`, pluralize(state.connections, "connection"), pluralize(state.exchanges, "exchange"),
+      `${pluralize(state.frames, "frame")}, ${state.bytes}`, refused, state.unanswered ? `${state.unanswered.toLocaleString("en")} unanswered` : null,
       state.waiting ? `${state.waiting.toLocaleString("en")} waiting` : null, state.only ? `only ${state.only}` : null, state.reading ? (state.percent ? `${state.percent} % read` : "reading …") : null, state.live ? "live" : null, state.sentence || null, `kproxy ${info.version}`];
     $("facts").replaceChildren(...parts.filter(Boolean).flatMap((part, at) => at ? ["  ·  ", part] : [part]));
     $("notes").replaceChildren(...info.notes.map((note) => el("li", "", note)), ...(state.messages || []).slice(-4).map((note) => el("li", "dim", note)));

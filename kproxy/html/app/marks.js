@@ -15,7 +15,7 @@ const stopAt = (mark) => {
   mark.setAttribute("tabindex", 0);
 };
 /** Draws pictures anew; each gets a stop, and the focus stays near its place. */
-export const redrawn = (box, draw) => {
+export const redrawMarks = (box, draw) => {
   const focused = box.contains(document.activeElement) ? document.activeElement.closest("svg a") : null;
   const before = focused && [[...box.querySelectorAll("svg")].indexOf(focused.ownerSVGElement), middle(focused)];
   draw();

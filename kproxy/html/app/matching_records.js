@@ -12,8 +12,8 @@ const isCut = ([, , , , cut]) => cut;
 
 /**
  * Returns the records of an exchange that a filter leaves: those with which alone the exchange would match.
- * @param wanted the filter, from `queryOf`; null leaves all
- * @param line the exchange as one line, from `asOne`
+ * @param wanted the filter, from `parseQuery`; null leaves all
+ * @param line the exchange as one line, from `mergeLines`
  * @param fields the fields with records, from its sides; a record of which the page has only a part stays
  */
 export const matchingRecords = (wanted, line, fields) => {

@@ -1,25 +1,25 @@
 /* A button with a list of actions below it. */
-import { attributes, button, el } from "./elements.js";
+import { setAttributes, button, el } from "./elements.js";
 
 let last = 0;
 
 /** @param items returns pairs of a name and an action, maybe with a title, or elements, when the menu opens */
 export const menu = (name, title, items) => {
-  const list = attributes(el("div", "menu-list"), { role: "menu", id: `menu-${++last}` });
+  const list = setAttributes(el("div", "menu-list"), { role: "menu", id: `menu-${++last}` });
   list.hidden = true;
   const close = (focus) => {
     list.hidden = true;
-    attributes(opener, { "aria-expanded": false });
+    setAttributes(opener, { "aria-expanded": false });
     if (focus) opener.focus();
   };
-  const opener = attributes(button("", name, () => {
+  const opener = setAttributes(button("", name, () => {
     if (!list.hidden) { close(true); return; }
     list.replaceChildren(...items().map((item) => {
       if (item instanceof Node) return item;
-      return attributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
+      return setAttributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
     }));
     list.hidden = false;
-    attributes(opener, { "aria-expanded": true });
+    setAttributes(opener, { "aria-expanded": true });
     list.querySelector("button, input, a")?.focus();
   }), { "aria-haspopup": "menu", "aria-expanded": false, "aria-controls": list.id, title });
   const box = el("span", "menu", opener, list);

@@ -9,14 +9,14 @@ const ranked = (counts) => [...counts].sort(([a, m], [b, n]) => n - m || (a < b 
 const add = (counts, name, count) => counts.set(name, (counts.get(name) || 0) + count);
 const isAnswered = (row) => row[LATENCY] !== null && row[STATE] !== WAITING;
 /** When an exchange was complete, in us: the time that a filter compares. */
-export const endOf = (row) => row[TIME] + (isAnswered(row) ? row[LATENCY] : 0);
+export const endTime = (row) => row[TIME] + (isAnswered(row) ? row[LATENCY] : 0);
 
 /** Counts rows in equal parts of their time; latencies are of one API, or of all. */
 export const overTime = (rows, api, parts) => {
   const frames = rows.filter((row) => !row[KIND]), apis = new Map(), bytes = { client: new Map(), broker: new Map() };
   let from = Infinity, to = -Infinity;
   for (const row of frames) {
-    const end = endOf(row);
+    const end = endTime(row);
     from = Math.min(from, end);
     to = Math.max(to, end);
     add(apis, row[API], 1);
@@ -29,7 +29,7 @@ export const overTime = (rows, api, parts) => {
   for (const { names, values } of Object.values(series)) values.push(...names.map(zeros));
   const errors = zeros(), unanswered = zeros(), latencies = Array.from({ length: parts }, () => []), heat = new Map();
   for (const row of frames) {
-    const part = Math.floor((endOf(row) - from) / width);
+    const part = Math.floor((endTime(row) - from) / width);
     if (row[ERROR]) errors[part] += 1;
     if (row[STATE] === UNANSWERED || row[STATE] === WAITING) unanswered[part] += 1;
     for (const [by, at] of [["client", CLIENT], ["broker", SERVER]]) {
@@ -41,7 +41,7 @@ export const overTime = (rows, api, parts) => {
       add(heat, part * LEVELS + levelOf(row[LATENCY]), 1);
     }
   }
-  const answered = frames.filter((row) => isAnswered(row) && (!api || row[API] === api)).map((row) => [endOf(row), row[LATENCY], row[API]]);
+  const answered = frames.filter((row) => isAnswered(row) && (!api || row[API] === api)).map((row) => [endTime(row), row[LATENCY], row[API]]);
   const highest = answered.reduce((a, b) => !a || b[1] > a[1] || (b[1] === a[1] && (b[0] < a[0] || (b[0] === a[0] && b[2] < a[2]))) ? b : a, null);
   const rank = (sorted, share) => sorted[Math.ceil(share * sorted.length) - 1];
   const percentiles = latencies.map((found) => { found.sort((a, b) => a - b); return found.length ? [rank(found, 0.5), rank(found, 0.99), found.at(-1)] : null; });

@@ -1,10 +1,10 @@
 /* Pictures over time: latency, errors, throughput by client and by broker; each mark leads to its frames. */
-import { anchor, attributes, counted, el } from "./elements.js";
+import { anchor, setAttributes, pluralize, el } from "./elements.js";
 import { bars, heatMap } from "./charts.js";
-import { csvOf, save } from "./copies.js";
-import { duration, size } from "./formats.js";
-import { describeMarks, moveMark, redrawn } from "./marks.js";
-import { hashOf, quoted } from "./router.js";
+import { toCsv, saveFile } from "./copies.js";
+import { formatDuration, formatSize } from "./formats.js";
+import { describeMarks, moveMark, redrawMarks } from "./marks.js";
+import { toHash, quote } from "./router.js";
 
 const instant = (us) => `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19)}.${String(us % 1e6).padStart(6, "0")}Z`;
 const FIELDS = { client: "client_id", broker: "server" };
@@ -13,10 +13,10 @@ export class OverTimeView {
   constructor(app) {
     this.app = app;
     this.about = el("p", "about dim", "An exchange belongs to the time of its response; lists show when its request was sent. Every mark leads to its frames; drag over the latencies to select some.");
-    this.api = attributes(el("select", ""), { "aria-label": "API" });
+    this.api = setAttributes(el("select", ""), { "aria-label": "API" });
     this.api.addEventListener("change", () => this.app.go({ key: this.api.value || undefined }));
     this.charts = el("div", "charts");
-    this.scrolling = attributes(el("div", "scroll picture", this.charts), { tabindex: 0, role: "region", "aria-label": "Over time" });
+    this.scrolling = setAttributes(el("div", "scroll picture", this.charts), { tabindex: 0, role: "region", "aria-label": "Over time" });
     this.pointed = el("p", "pointed");
     describeMarks(this.charts, this.pointed);
     this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling, this.pointed));
@@ -42,13 +42,13 @@ export class OverTimeView {
     await this.show(this.app.state).catch(() => {});
     this.refreshing = false;
   }
-  redraw() { if (this.data && this.box.isConnected) redrawn(this.charts, () => this.draw(this.scrolling.clientWidth - 24)); }
+  redraw() { if (this.data && this.box.isConnected) redrawMarks(this.charts, () => this.draw(this.scrolling.clientWidth - 24)); }
   /** The address of the frames in a part of the time, and of what else is given as filters. */
   frames(from, to, ...terms) { return this.framesOf(this.data, from, to, ...terms); }
   framesOf({ from: start, width }, from, to, ...terms) {
     const { filter, only } = this.app.state;
     const all = [filter ? `(${filter})` : null, ...terms, `ts>=${instant(start + from * width)}`, `ts<${instant(start + to * width)}`];
-    return hashOf({ view: "frames", filter: all.filter(Boolean).join(" and "), only });
+    return toHash({ view: "frames", filter: all.filter(Boolean).join(" and "), only });
   }
   draw(pixels) {
     const { data } = this, { apis, errors, unanswered, series, parts } = data, { key } = this.app.state, total = apis.reduce((sum, [, count]) => sum + count, 0);
@@ -57,7 +57,7 @@ export class OverTimeView {
     const names = apis.map(([name]) => name);
     if (key && !names.includes(key)) names.push(key);
     this.api.replaceChildren(...["", ...names].map((name) => { const option = el("option", "", name || "all APIs"); option.value = name; option.selected = name === (key || ""); return option; }));
-    const terms = (low, high) => [key ? `api=${quoted(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
+    const terms = (low, high) => [key ? `api=${quote(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
     const sections = [el("h2", "", "Latency of ", this.api, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
     if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.figures());
     else sections.push(el("p", "none", "No response with a known latency."));
@@ -67,10 +67,10 @@ export class OverTimeView {
     }
     if (!errors.some(Boolean)) sections.push(el("h2", "", "Errors", el("span", "dim", " none")));
     for (const [by, { names: named, values, others }] of Object.entries(series)) {
-      const most = Math.max(1, ...values.flat()), rate = (bytes) => `${size(Math.round(bytes * 1e6 / data.width))}/s`;
+      const most = Math.max(1, ...values.flat()), rate = (bytes) => `${formatSize(Math.round(bytes * 1e6 / data.width))}/s`;
       sections.push(el("h2", "", `Throughput by ${by}`, others ? el("span", "dim", ` the busiest ${named.length}; ${others.toLocaleString("en")} more`) : null));
       named.forEach((name, at) => {
-        const term = name ? `${FIELDS[by]}=${quoted(name)}` : `not ${FIELDS[by]}`;
+        const term = name ? `${FIELDS[by]}=${quote(name)}` : `not ${FIELDS[by]}`;
         sections.push(el("h3", "", anchor("", this.frames(0, parts, term), name || "(without a name)"), el("span", "dim", ` up to ${rate(Math.max(...values[at]))}`)),
           bars(data, values[at], { most, hasScale: !at, pixels, name: "throughput", label: `Throughput of ${name}`, hasTimes: at === named.length - 1, hrefOf: (part) => this.frames(part, part + 1, term), shown: rate }));
       });
@@ -89,23 +89,23 @@ export class OverTimeView {
       const most = Math.max(1, ...values.flat()), what = direction === "produced" ? "Produced" : "Fetched";
       const side = direction === "produced" ? "api=Produce" : "(api=Fetch or api=ShareFetch)";
       if (names.length) sections.push(el("h2", "", `${what} by topic`, others(names, more), el("span", "dim", direction === "produced" ? " bytes of records, also refused ones" : " bytes of records")));
-      names.forEach(([field, name], at) => sections.push(...chart("throughput", name, values, at, [`${field}=${quoted(name)}`, side, "bytes>0"], { most, what, more: () => [], shown: (bytes) => `${size(Math.round(bytes * 1e6 / width))}/s` })));
+      names.forEach(([field, name], at) => sections.push(...chart("throughput", name, values, at, [`${field}=${quote(name)}`, side, "bytes>0"], { most, what, more: () => [], shown: (bytes) => `${formatSize(Math.round(bytes * 1e6 / width))}/s` })));
     }
     const behind = lag.names.map((name, at) => [name, lag.values[at]]).filter(([, values]) => values.some(Boolean)), values = behind.map(([, each]) => each), most = Math.max(1, ...values.flat());
     sections.push(el("h2", "", "Lag by partition", behind.length ? others(lag.names, lag.others) : null, el("span", "dim", behind.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
-    behind.forEach(([[field, name, partition]], at) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, at, [`${field}=${quoted(name)}`, partition < 0 ? null : `partition=${partition}`],
-      { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => counted(records, "record"), scale: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
+    behind.forEach(([[field, name, partition]], at) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, at, [`${field}=${quote(name)}`, partition < 0 ? null : `partition=${partition}`],
+      { most, what: "Lag", more: (records) => [`lag>=${records}`], shown: (records) => pluralize(records, "record"), scale: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;
   }
   /** The latencies in words: what a reader without the picture needs, too. */
   figures() {
-    const { highest: [end, us, api], from, width } = this.data, part = Math.floor((end - from) / width), href = this.frames(part, part + 1, `api=${quoted(api)}`, `latency>=${us}us`);
-    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${duration(us)}`), `, answered at ${instant(end).slice(11, 23)} UTC.`);
+    const { highest: [end, us, api], from, width } = this.data, part = Math.floor((end - from) / width), href = this.frames(part, part + 1, `api=${quote(api)}`, `latency>=${us}us`);
+    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${formatDuration(us)}`), `, answered at ${instant(end).slice(11, 23)} UTC.`);
   }
   downloads() {
     const { data } = this, { names, values } = data.series.client;
     const rows = data.errors.map((errors, part) => [instant(data.from + part * data.width), ...(data.percentiles[part] || ["", "", ""]), errors, data.unanswered[part], ...values.map((each) => each[part])]);
-    return [["numbers as CSV", () => save("kproxy-over-time.csv", csvOf(["time", "p50_us", "p99_us", "highest_us", "errors", "unanswered", ...names.map((name) => `bytes of ${name}`)], rows), "text/csv")]];
+    return [["numbers as CSV", () => saveFile("kproxy-over-time.csv", toCsv(["time", "p50_us", "p99_us", "highest_us", "errors", "unanswered", ...names.map((name) => `bytes of ${name}`)], rows), "text/csv")]];
   }
   key(event) { return moveMark(event, this.charts); }
 }

@@ -1,6 +1,6 @@
 /* The fields of one side of an exchange beside its bytes. */
-import { counted, el } from "./elements.js";
-import { bytesOf } from "./embedded_source.js";
+import { pluralize, el } from "./elements.js";
+import { decodeBase64 } from "./embedded_source.js";
 import { Scroller } from "./scroller.js";
 
 const TREE_ROW = 20, HEX_ROW = 18;
@@ -11,7 +11,7 @@ export class Pane {
   constructor(side, findings, kind, chosen = () => {}) {
     Object.assign(this, { side, findings, kind, chosen, marked: -1, near: -1 });
     this.fields = side.fields;
-    this.bytes = side.frame ? bytesOf(side.frame) : new Uint8Array();
+    this.bytes = side.frame ? decodeBase64(side.frame) : new Uint8Array();
     this.size = this.fields.reduce((most, each) => Math.max(most, each[6] || 0), 0);
     this.folded = new Set();
     this.blamed = new Map(side.marks.map((field, at) => [field, findings[at].severity]).reverse());
@@ -99,7 +99,7 @@ export class Pane {
   drawBytes(at) {
     const start = at * this.width, made = el("div", "bytes");
     if (start >= this.bytes.length) {
-      made.append(el("i", "", `${counted(this.size - this.bytes.length, "more byte")} of the frame`));
+      made.append(el("i", "", `${pluralize(this.size - this.bytes.length, "more byte")} of the frame`));
       return made;
     }
     made.append(el("i", "", `${start.toString(16).padStart(4, "0")}  `));

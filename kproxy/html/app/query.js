@@ -1,14 +1,14 @@
 /* What is typed into the filter: its errors and completions. */
 import { FilterError } from "./filter_errors.js";
-import { filterOf } from "./filter_match.js";
-import { FIELDS, tokensOf } from "./filter_text.js";
+import { compileFilter } from "./filter_match.js";
+import { FIELDS, tokenize } from "./filter_text.js";
 
 /** Returns `{test, isText, readsRecords}` of a filter, null if nothing is typed; throws `FilterError` if it is invalid. */
-export const queryOf = (typed) => typed.trim() ? filterOf(typed.trim()) : null;
+export const parseQuery = (typed) => typed.trim() ? compileFilter(typed.trim()) : null;
 /** Returns the message about an invalid filter, empty if it is valid. */
-export const problemOf = (text) => {
+export const filterProblem = (text) => {
   try {
-    queryOf(text);
+    parseQuery(text);
     return "";
   } catch (error) {
     if (!(error instanceof FilterError)) throw error;
@@ -30,7 +30,7 @@ const operatorsOf = (kind) => ["=", "!=", ...["name", "text", "flag"].includes(k
 export const complete = (text, cursor) => {
   const before = text.slice(0, cursor), typed = /[^\s()",'=!<>~&|]*$/.exec(before)[0], start = before.length - typed.length;
   let place = "start", field = null, tokens;
-  try { tokens = tokensOf(before.slice(0, start)); } catch { return { start, words: [] }; }
+  try { tokens = tokenize(before.slice(0, start)); } catch { return { start, words: [] }; }
   for (const { sort, value } of tokens.slice(0, -1)) {
     if (place === "start" && sort === "word") {
       field = FIELDS.get(value) || null;

@@ -1,9 +1,9 @@
 /* Records across frames: key, value and headers of each, back to its frame. */
-import { anchor, attributes, button, counted, el } from "./elements.js";
-import { csvOf, save } from "./copies.js";
-import { drawPart } from "./exchange.js";
-import { time, timeTitle } from "./formats.js";
-import { hashOf } from "./router.js";
+import { anchor, setAttributes, button, pluralize, el } from "./elements.js";
+import { toCsv, saveFile } from "./copies.js";
+import { drawCell } from "./exchange.js";
+import { formatTime, timeTitle } from "./formats.js";
+import { toHash } from "./router.js";
 import { API, NUMBER, TIME, shortName, CONNECTION } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
@@ -20,7 +20,7 @@ export class RecordsView {
     this.body = el("tbody", "");
     this.head = el("thead", "");
     this.more = el("p", "more");
-    this.scrolling = attributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
+    this.scrolling = setAttributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
     this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "Records of Produce requests and Fetch responses; with a filter of keys, values or headers, or a text, those that match. Masked values stay masked; without --payloads, keys and values are shown as text or hex."), this.scrolling));
   }
   async show(state, before) {
@@ -58,12 +58,12 @@ export class RecordsView {
     }
     this.frames += exchanges.length;
     this.next = next;
-    this.app.say(`${counted(this.rows.length, "record")} in ${counted(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
+    this.app.say(`${pluralize(this.rows.length, "record")} in ${pluralize(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
   }
   addRecord(row, topic, partition, [offset, at, key, value, headers]) {
     const list = headers.flatMap(([name, part]) => [el("span", "dim", `${name}: `), part[1], el("br", "")]);
-    const drawn = el("tr", "", el("td", "", time(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawPart(key)),
-      el("td", "value", drawPart(value)), el("td", "", ...list), el("td", "", anchor("", hashOf({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
+    const drawn = el("tr", "", el("td", "", formatTime(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
+      el("td", "value", drawCell(value)), el("td", "", ...list), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
     const record = { time: at || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, part]) => `${name}=${part[1]}`).join(" "), frame: row[NUMBER] };
     this.rows.push({ record, drawn });
     this.body.append(drawn);
@@ -71,7 +71,7 @@ export class RecordsView {
   /** Draws the titles and the loaded records in the order of the address: that of their frames, or of a column. */
   drawRows() {
     const by = this.order.replace(/^-/, ""), down = this.order.startsWith("-");
-    const titles = COLUMNS.map(([name, title]) => attributes(el("th", "", button("", [title || timeTitle(), name === by ? el("span", "arrow", down ? " ▼" : " ▲") : null], () => this.sort(name))),
+    const titles = COLUMNS.map(([name, title]) => setAttributes(el("th", "", button("", [title || timeTitle(), name === by ? el("span", "arrow", down ? " ▼" : " ▲") : null], () => this.sort(name))),
       { scope: "col", "aria-sort": name === by ? (down ? "descending" : "ascending") : null }));
     this.head.replaceChildren(el("tr", "", ...titles));
     const read = COLUMNS.find(([name]) => name === by)?.[2], sorted = [...this.rows];
@@ -84,8 +84,8 @@ export class RecordsView {
   changed() { if (this.next === null && this.query && this.app.source.state.frames !== this.seen) { this.more.replaceChildren(button("", "load new records", () => { this.asked = ""; this.show(this.app.state); })); } }
   downloads() {
     return [
-      ["records as JSON lines", () => save("kproxy-records.jsonl", this.rows.map(({ record }) => `${JSON.stringify(record)}\n`).join(""), "application/x-ndjson")],
-      ["records as CSV", () => save("kproxy-records.csv", csvOf(Object.keys(this.rows[0]?.record || {}), this.rows.map(({ record }) => Object.values(record))), "text/csv")],
+      ["records as JSON lines", () => saveFile("kproxy-records.jsonl", this.rows.map(({ record }) => `${JSON.stringify(record)}\n`).join(""), "application/x-ndjson")],
+      ["records as CSV", () => saveFile("kproxy-records.csv", toCsv(Object.keys(this.rows[0]?.record || {}), this.rows.map(({ record }) => Object.values(record))), "text/csv")],
     ];
   }
   key() { return false; }

@@ -2,7 +2,7 @@
 const NAMES = ["filter", "only", "sort", "key", "start", "row", "at"];
 
 /** The state in an address: `{view}` and what is set; a bare number is a frame, as in links of older pages. */
-export const parse = (hash) => {
+export const parseHash = (hash) => {
   const text = hash.replace(/^#\/?/, "");
   if (/^\d+$/.test(text)) return { view: "frames", row: Number(text) - 1 };
   const [view, query = ""] = text.split(/\?(.*)/s), given = new URLSearchParams(query), state = { view };
@@ -15,8 +15,8 @@ export const parse = (hash) => {
   return state;
 };
 /** A text as a value in a filter. */
-export const quoted = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
-export const hashOf = (state) => {
+export const quote = (text) => `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
+export const toHash = (state) => {
   const query = new URLSearchParams();
   for (const name of NAMES) {
     const value = state[name];
@@ -36,8 +36,8 @@ export class Router {
     addEventListener("hashchange", () => this.follow());
   }
   follow() {
-    const state = parse(location.hash);
-    if (hashOf(state) !== hashOf(this.state)) this.enter(state);
+    const state = parseHash(location.hash);
+    if (toHash(state) !== toHash(this.state)) this.enter(state);
   }
   enter(state) {
     const before = this.state;
@@ -46,8 +46,8 @@ export class Router {
   }
   /** Changes parts of the state. With `replace`, back leads to where it led before. */
   go(changes, { replace = false } = {}) {
-    const state = { ...this.state, ...changes }, hash = hashOf(state);
-    if (hash === hashOf(this.state)) return;
+    const state = { ...this.state, ...changes }, hash = toHash(state);
+    if (hash === toHash(this.state)) return;
     try {
       if (replace) history.replaceState(null, "", hash); else history.pushState(null, "", hash);
     } catch { if (replace) location.replace(hash); else location.hash = hash; }

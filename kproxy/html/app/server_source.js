@@ -1,5 +1,5 @@
 /* The source of a live session or a trace behind `kproxy web`, which pages, filters and sorts. */
-import { queryOf } from "./query.js";
+import { parseQuery } from "./query.js";
 
 const EACH = 200, MAX_CHUNKS = 60;
 const address = (path, given = {}) => {
@@ -31,7 +31,7 @@ export class ServerSource {
     });
   }
   async query({ text, only, sort }) {
-    queryOf(text || "");  /* an error is shown without a request */
+    parseQuery(text || "");  /* an error is shown without a request */
     const made = new ServerQuery({ filter: text, only: only ? 1 : "", sort });
     await made.refresh(0);
     return made;
