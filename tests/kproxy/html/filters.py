@@ -77,7 +77,7 @@ def match_results_script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]
       return {json.dumps(texts)}.map((text) => {{
         try {{ return lines.map(compileFilter(text).test); }} catch (error) {{
           if (!(error instanceof FilterError)) throw error;
-          return error.said(text);
+          return error.format(text);
         }}
       }});
     }})()"""
