@@ -149,7 +149,7 @@ export class FramesView {
     if (!this.query || this.refreshing) { this.again = Boolean(this.query); return; }
     this.refreshing = true;
     try {
-      const follows = this.app.source.state.live && !this.app.state.sort && this.scroller.end;
+      const follows = this.app.source.state.live && !this.app.state.sort && this.scroller.isAtEnd;
       await this.query.refresh(this.scroller.range()[0]);
       const top = this.list.scrollTop;
       this.fill();
@@ -184,7 +184,7 @@ export class FramesView {
   }
   /** Moves the cursor by a page, from where the list was scrolled to if the cursor is out of sight. */
   movePage(pages) {
-    const [first, end] = this.scroller.range(), page = Math.max(1, Math.floor(this.scroller.room / rowHeight()) - 1);
+    const [first, end] = this.scroller.range(), page = Math.max(1, Math.floor(this.scroller.viewportHeight / rowHeight()) - 1);
     if (this.at < first || this.at >= end) this.at = pages > 0 ? first : end - 1;
     this.move(pages * page);
   }

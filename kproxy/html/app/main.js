@@ -95,7 +95,7 @@ class App {
     }
     this.firstView = causes.length ? "wrong" : "frames";
     const wanted = parseHash(location.hash);
-    if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.enter(wanted);
+    if (!wanted.view) { this.go({ view: this.firstView, filter: info.filter || undefined, only: false }, { replace: true }); } else this.router.setState(wanted);
     document.documentElement.dataset.ready = "true";
   }
   redraw() {
