@@ -40,13 +40,13 @@ export const drawSide = (line, findings, side, missingReason, findingsBox, panes
   findingsBox.append(...findings.map((finding, index) => drawFinding(finding, () => {
     if (!pane) return;
     tabs[0][0].click();
-    pane.point(index);
+    pane.selectFinding(index);
     pane.box.scrollIntoView({ block: "nearest" });
   })));
   const records = side ? side.records : [];
   if (records.length) {
     const count = records.reduce((sum, field) => sum + field.rows.length + (field.more || 0), 0);
-    addTab(pluralize(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
+    addTab(pluralize(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.selectField(field); }));
   }
   addTab("trace line", scrollBox("text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
   heading.append(tabBar);

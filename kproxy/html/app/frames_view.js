@@ -129,7 +129,7 @@ export class FramesView {
       }
       if (key !== this.asked && this.asked !== "") return;
       this.query = query;
-      this.query.loaded = () => { if (this.scroller.inner.querySelector(".loading")) this.scroller.redraw(); };
+      this.query.onLoad = () => { if (this.scroller.inner.querySelector(".loading")) this.scroller.redraw(); };
       this.layout();
       this.fill();
       if (before && before.view === "frames") this.list.scrollTop = 0;
@@ -253,7 +253,7 @@ export class FramesView {
   point(at) {
     const [kind, path] = at.split(/:(.*)/s);
     this.pointed = at;
-    this.panes.find((pane) => pane.kind === kind)?.chooseByPath(path || "");
+    this.panes.find((pane) => pane.kind === kind)?.selectPath(path || "");
   }
   /** The item of a menu that saves the rows, or one exchange, as a capture; none without a server that makes it. */
   captures(number) {
