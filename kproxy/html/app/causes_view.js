@@ -1,5 +1,5 @@
 /* What is wrong: the ranked causes, each with its frames and what to change. */
-import { anchor, setAttributes, pluralize, el } from "./elements.js";
+import { anchor, el, pluralize, setAttributes } from "./elements.js";
 import { toHash } from "./router.js";
 
 const SIGNS = { error: "✕", warning: "!", info: "i" };

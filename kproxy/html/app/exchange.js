@@ -1,5 +1,5 @@
 /* One exchange: its sides, findings and records. */
-import { button, pluralize, el } from "./elements.js";
+import { button, el, pluralize } from "./elements.js";
 import { Pane } from "./pane.js";
 
 /** Draws a side, and adds its pane to `panes` and its findings to `findingsBox`. `missingReason` tells why it has no fields; `onSelect` gets a field's path. */

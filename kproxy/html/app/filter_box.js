@@ -1,5 +1,5 @@
 /* The input of the filter, with completion and errors. */
-import { $, setAttributes, el } from "./elements.js";
+import { $, el, setAttributes } from "./elements.js";
 import { complete, filterProblem, parseQuery } from "./query.js";
 
 const MAX_WORDS = 10;

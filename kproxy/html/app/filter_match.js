@@ -1,6 +1,6 @@
 /* Compiles a filter to a function over trace lines: reads fields, converts values, matches patterns. */
 import { FilterError, inQuotes, suggestion } from "./filter_errors.js";
-import { COMPARISONS, textMatcher, patternMatcher } from "./filter_pattern.js";
+import { COMPARISONS, patternMatcher, textMatcher } from "./filter_pattern.js";
 import { lineTexts, recordMatcher } from "./filter_records.js";
 import { FilterParser, UNITS } from "./filter_text.js";
 

@@ -1,5 +1,5 @@
 /* Fields of decoded records (value.order.id, key, header.traceparent), as kproxy.filters.record_fields reads and compares them. */
-import { COMPARISONS, WILDCARDS, patternMatcher, escapeLiteral } from "./filter_pattern.js";
+import { COMPARISONS, WILDCARDS, escapeLiteral, patternMatcher } from "./filter_pattern.js";
 
 const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MAX_NAMES = 50;
 const DECIMAL = /^-?\d{1,40}(\.\d{1,40})?$/;

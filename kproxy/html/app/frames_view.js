@@ -1,10 +1,10 @@
 /* The list of frames, and one exchange below it. */
-import { $, anchor, announce, setAttributes, button, pluralize, el, saveSetting, loadSetting } from "./elements.js";
-import { copyTexts, toCsv, toJson, saveFile } from "./copies.js";
+import { anchor, announce, button, el, loadSetting, pluralize, saveSetting, setAttributes } from "./elements.js";
+import { copyTexts, saveFile, toCsv, toJson } from "./copies.js";
 import { drawSide } from "./exchange.js";
 import { formatDuration, formatFullTime, formatSize, formatTime, timeTitle, timeWidth } from "./formats.js";
 import { menu } from "./menu.js";
-import { toHash, quote } from "./router.js";
+import { quote, toHash } from "./router.js";
 import { API, CLIENT, CONNECTION, KIND, LATENCY, LEVEL, NUMBER, ONE_WAY, SIZE, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG, shortName } from "./rows.js";
 import { Scroller } from "./scroller.js";
 

@@ -1,9 +1,9 @@
 /* The ladder: who sent what to whom, in order; waits are bars, and faults have texts. */
-import { anchor, setAttributes, button, pluralize, el, shape } from "./elements.js";
+import { anchor, button, el, pluralize, setAttributes, shape } from "./elements.js";
 import { formatDuration, formatFullTime, formatTime } from "./formats.js";
-import { isLongPoll, buildLadder } from "./ladder_events.js";
+import { buildLadder, isLongPoll } from "./ladder_events.js";
 import { toHash } from "./router.js";
-import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
+import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG } from "./rows.js";
 
 const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
 const faultText = (row) => row[WRONG].map(([text]) => text).join(", ");

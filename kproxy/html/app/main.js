@@ -1,5 +1,5 @@
 /* The application: one source, one state in the address, the views, keys and settings. */
-import { $, anchor, announce, setAttributes, button, pluralize, el, saveSetting, loadSetting } from "./elements.js";
+import { $, anchor, announce, button, el, loadSetting, pluralize, saveSetting, setAttributes } from "./elements.js";
 import { CausesView } from "./causes_view.js";
 import { FilterBox } from "./filter_box.js";
 import { setFields } from "./filter_text.js";
@@ -9,7 +9,7 @@ import { LadderView } from "./ladder_view.js";
 import { menu } from "./menu.js";
 import { OverTimeView } from "./over_time_view.js";
 import { RecordsView } from "./records_view.js";
-import { Router, toHash, parseHash } from "./router.js";
+import { Router, parseHash, toHash } from "./router.js";
 import { TableView } from "./table_view.js";
 import { TimelinesView } from "./timelines_view.js";
 

@@ -1,5 +1,5 @@
 /* A button with a list of actions below it. */
-import { setAttributes, button, el } from "./elements.js";
+import { button, el, setAttributes } from "./elements.js";
 
 let lastId = 0;
 

@@ -1,10 +1,10 @@
 /* Pictures over time: latency, errors, throughput by client and by broker; each mark leads to its frames. */
-import { anchor, setAttributes, pluralize, el } from "./elements.js";
+import { anchor, el, pluralize, setAttributes } from "./elements.js";
 import { bars, heatMap } from "./charts.js";
-import { toCsv, saveFile } from "./copies.js";
+import { saveFile, toCsv } from "./copies.js";
 import { formatDuration, formatSize } from "./formats.js";
 import { describeMarks, moveMark, redrawMarks } from "./marks.js";
-import { toHash, quote } from "./router.js";
+import { quote, toHash } from "./router.js";
 
 const instant = (us) => `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19)}.${String(us % 1e6).padStart(6, "0")}Z`;
 const FIELDS = { client: "client_id", broker: "server" };

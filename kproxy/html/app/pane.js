@@ -1,5 +1,5 @@
 /* The fields of one side of an exchange beside its bytes. */
-import { pluralize, el } from "./elements.js";
+import { el, pluralize } from "./elements.js";
 import { decodeBase64 } from "./embedded_source.js";
 import { Scroller } from "./scroller.js";
 

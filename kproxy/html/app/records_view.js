@@ -1,10 +1,10 @@
 /* Records of all frames: key, value and headers, with a link to the frame. */
-import { anchor, setAttributes, button, pluralize, el } from "./elements.js";
-import { toCsv, saveFile } from "./copies.js";
+import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
+import { saveFile, toCsv } from "./copies.js";
 import { drawCell } from "./exchange.js";
 import { formatTime, timeTitle } from "./formats.js";
 import { toHash } from "./router.js";
-import { API, NUMBER, TIME, shortName, CONNECTION } from "./rows.js";
+import { API, CONNECTION, NUMBER, TIME, shortName } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
 /** The columns: name, title, and the sort key of a record. */

@@ -1,7 +1,7 @@
 /* An overview as a table, sorted by any column, with details of the selected row beside it. */
-import { anchor, setAttributes, button, pluralize, el } from "./elements.js";
+import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
 import { formatCount, formatDuration, formatFullTime, formatSize, formatTime } from "./formats.js";
-import { toCsv, saveFile } from "./copies.js";
+import { saveFile, toCsv } from "./copies.js";
 import { toHash } from "./router.js";
 
 const MAX_ROWS = 500, HAS_LADDER = ["connections", "groups", "transactions", "share-groups", "clients"];

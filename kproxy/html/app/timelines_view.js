@@ -1,6 +1,6 @@
 /* Timelines of groups and of transactions: spans and moments. */
-import { anchor, setAttributes, pluralize, el, shape } from "./elements.js";
-import { toCsv, saveFile } from "./copies.js";
+import { anchor, el, pluralize, setAttributes, shape } from "./elements.js";
+import { saveFile, toCsv } from "./copies.js";
 import { formatDuration, formatFullTime, formatTime } from "./formats.js";
 import { describeMarks, moveMark, redrawMarks } from "./marks.js";
 import { toHash } from "./router.js";
