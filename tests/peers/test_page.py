@@ -396,7 +396,7 @@ def test_records_of_an_outdated_filter_are_not_added(tab: Tab, tmp_path: Path) -
         query: ({{ text }}) => new Promise((answer) => {{ answered[text] = () => answer(text); }}),
         records: async (query) => ({{ exchanges: [[row, [field(query)]]], next: null }}),
       }};
-      const view = new records_view_js.RecordsView({{ source, say: () => {{}} }});
+      const view = new records_view_js.RecordsView({{ source, setStatus: () => {{}} }});
       document.body.append(view.box);
       const shows = ["old", "new"].map((filter) => view.show({{ filter, only: false }}, {{}}));
       answered.new();

@@ -1,47 +1,47 @@
 /* Elements. Data from the wire is added to a page as text, never as markup. */
 export const $ = (id) => document.getElementById(id);
 
-/** Creates an element with a class, and with texts and children; null and undefined are left out. */
-export const el = (tag, name, ...inside) => {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
-  return made;
+/** Creates an element with a class and children, which are elements or texts; null and undefined are skipped. */
+export const el = (tag, className, ...children) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
 };
-/** Creates a shape of a picture; the namespace comes from an element of the page, which names no address. */
-export const shape = (tag, names, ...inside) => {
-  const made = attributes(document.createElementNS($("shapes").namespaceURI, tag), names);
-  made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
-  return made;
+/** Creates an SVG element. The namespace comes from an element of the page, so that the script contains no address. */
+export const shape = (tag, attributes, ...children) => {
+  const element = setAttributes(document.createElementNS($("shapes").namespaceURI, tag), attributes);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
 };
-export const button = (name, inside, act) => {
-  const made = el("button", name, inside);
-  made.type = "button";
-  made.addEventListener("click", act);
-  return made;
+export const button = (className, children, onClick) => {
+  const element = el("button", className, children);
+  element.type = "button";
+  element.addEventListener("click", onClick);
+  return element;
 };
-export const anchor = (name, href, ...inside) => {
-  const made = el("a", name, ...inside);
-  made.href = href;
-  return made;
+export const anchor = (className, href, ...children) => {
+  const element = el("a", className, ...children);
+  element.href = href;
+  return element;
 };
-export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-export const attributes = (element, names) => {
-  for (const [name, value] of Object.entries(names)) {
+export const pluralize = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+export const setAttributes = (element, attributes) => {
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined) element.removeAttribute(name); else element.setAttribute(name, String(value));
   }
   return element;
 };
 
-/** A setting that outlives the page where the browser allows that. */
-export const stored = (name, otherwise) => {
-  try { return localStorage.getItem(`kproxy-${name}`) ?? otherwise; } catch { return otherwise; }
+/** Settings are kept in local storage, if the browser allows it. */
+export const loadSetting = (name, fallback) => {
+  try { return localStorage.getItem(`kproxy-${name}`) ?? fallback; } catch { return fallback; }
 };
-export const store = (name, value) => {
+export const saveSetting = (name, value) => {
   try { localStorage.setItem(`kproxy-${name}`, value); } catch { /* a page from a file may have no storage */ }
 };
 
-/** Says something for a moment, to screen readers too. */
+/** Shows a message for a moment; screen readers announce it. */
 export const announce = (text) => {
   $("said").textContent = text;
   clearTimeout(announce.timer);

@@ -1,22 +1,22 @@
-/* The source of a page in one file: packed data in the page, filtered and sorted here. */
-import { asOne } from "./filter_match.js";
+/* The source of a page in one file: compressed data in the page, which is filtered and sorted here. */
+import { mergeLines } from "./filter_match.js";
 import { matchingRecords } from "./matching_records.js";
 import { overTime } from "./over_time.js";
-import { queryOf } from "./query.js";
-import { quoted } from "./router.js";
+import { parseQuery } from "./query.js";
+import { quote } from "./router.js";
 import { API, CLIENT, CONNECTION, LATENCY, LEVEL, NUMBER, SIZE, TIME } from "./rows.js";
 import { topicsOverTime } from "./topics_over_time.js";
 
 const LEVELS = ["", "info", "warning", "error"], MAX_UNPACKED = 40;
 const TIMELINE_FIELDS = { groups: ["group", "group_id"], transactions: ["transaction", "transactional_id"] };
-const KEYS = {
+const SORT_KEYS = {
   time: null, latency: (row) => row[LATENCY] ?? -1, size: (row) => row[SIZE] ?? -1, findings: (row) => LEVELS.indexOf(row[LEVEL]),
   api: (row) => row[API], client: (row) => row[CLIENT], connection: (row) => row[CONNECTION],
 };
 
-export const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+export const decodeBase64 = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 const unpack = async (text) => {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const stream = new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
 };
 
@@ -41,84 +41,84 @@ export class EmbeddedSource {
   }
   onChange() { /* nothing changes here */ }
   async value(name, number) {
-    const each = this.data.each[name], chunk = Math.floor(number / each), key = `${name} ${chunk}`;
+    const chunkSize = this.data.each[name], chunk = Math.floor(number / chunkSize), key = `${name} ${chunk}`;
     if (!this.unpacked.has(key)) {
       if (this.unpacked.size > MAX_UNPACKED) this.unpacked.delete(this.unpacked.keys().next().value);
       this.unpacked.set(key, unpack(this.data[name][chunk]));
     }
-    return (await this.unpacked.get(key))[number % each];
+    return (await this.unpacked.get(key))[number % chunkSize];
   }
-  /** The lines of all rows, an exchange as one line; kept once they are needed. */
+  /** Returns one line per row, with the lines of an exchange merged; they are cached. */
   async lines() {
-    if (!this.joined) {
-      const found = [];
-      for (const chunk of this.data.lines) found.push(...(await unpack(chunk)).map(({ lines }) => asOne(lines)));
-      this.joined = found;
+    if (!this.allLines) {
+      const allLines = [];
+      for (const chunk of this.data.lines) allLines.push(...(await unpack(chunk)).map(({ lines }) => mergeLines(lines)));
+      this.allLines = allLines;
     }
-    return this.joined;
+    return this.allLines;
   }
   async query({ text, only, sort }) {
-    const wanted = queryOf(text || "");
+    const filter = parseQuery(text || "");
     let numbers = this.rows.map((row) => row[NUMBER]);
     if (only) numbers = numbers.filter((number) => this.rows[number][LEVEL]);
-    if (wanted) {
+    if (filter) {
       const lines = await this.lines();
-      numbers = numbers.filter((number) => wanted.test(lines[number]));
+      numbers = numbers.filter((number) => filter.test(lines[number]));
     }
-    const name = (sort || "time").replace(/^-/, ""), key = KEYS[name], sign = (sort || "").startsWith("-") ? -1 : 1;
+    const name = (sort || "time").replace(/^-/, ""), key = SORT_KEYS[name], sign = (sort || "").startsWith("-") ? -1 : 1;
     if (key) {
       const down = typeof key(this.rows[0] || []) === "number" ? -1 : 1;
       numbers.sort((a, b) => {
-        const [one, other] = [key(this.rows[a]), key(this.rows[b])];
-        return sign * down * (one < other ? -1 : one > other ? 1 : 0) || a - b;
+        const [left, right] = [key(this.rows[a]), key(this.rows[b])];
+        return sign * down * (left < right ? -1 : left > right ? 1 : 0) || a - b;
       });
     } else if (sign < 0) numbers.reverse();
-    return new EmbeddedQuery(this.rows, numbers, wanted);
+    return new EmbeddedQuery(this.rows, numbers, filter);
   }
   async exchange(number) {
     const row = this.rows[number];
     if (!row) return null;
-    const place = this.data.places[number];
-    const [told, sides] = await Promise.all([this.value("lines", number), place >= 0 ? this.value("sides", place) : null]);
-    return { row, ...told, sides, missing: place < 0 ? "its fields and bytes are left out to limit the page's size" : "" };
+    const sideIndex = this.data.places[number];
+    const [exchangeLines, sides] = await Promise.all([this.value("lines", number), sideIndex >= 0 ? this.value("sides", sideIndex) : null]);
+    return { row, ...exchangeLines, sides, missing: sideIndex < 0 ? "its fields and bytes are left out to limit the page's size" : "" };
   }
-  /** Timelines, with a filter those of groups or transactional ids in its rows. */
+  /** Returns timelines; with a filter, only those of groups or transactional ids in its rows. */
   async timeline(name, text) {
-    const whole = this.data.timelines[name];
-    if (!text) return whole;
+    const timeline = this.data.timelines[name];
+    if (!text) return timeline;
     const [field, column] = TIMELINE_FIELDS[name], lines = await this.lines(), query = await this.query({ text });
-    const named = new Set((await query.all(Infinity)).map((row) => lines[row[NUMBER]][column]).filter((value) => value !== undefined).map((value) => `${field}=${quoted(value)}`));
-    return { ...whole, timelines: whole.timelines.filter(({ filter }) => named.has(filter)) };
+    const filters = new Set((await query.all(Infinity)).map((row) => lines[row[NUMBER]][column]).filter((value) => value !== undefined).map((value) => `${field}=${quote(value)}`));
+    return { ...timeline, timelines: timeline.timelines.filter(({ filter: timelineFilter }) => filters.has(timelineFilter)) };
   }
-  /** Numbers over time of the rows of a filter: `kproxy.browse.pictures.over_time`. */
+  /** Counts the rows of a filter over time, as `kproxy.browse.pictures.over_time`. */
   async overTime({ text, only, api, parts }) { return { ...overTime(await (await this.query({ text, only })).all(Infinity), api, parts), busy: false }; }
-  /** Topics over time of the rows of a filter: `kproxy.browse.pictures.topics_over_time`. */
+  /** Counts the topics of a filter's rows over time, as `kproxy.browse.pictures.topics_over_time`. */
   async topicsOverTime({ text, only, parts }) { return { ...topicsOverTime(await (await this.query({ text, only })).all(Infinity), await this.lines(), parts), busy: false }; }
   async causes() { return this.data.causes; }
   async table(name) { return this.data.tables[name]; }
-  /** Records of the rows of a query from a position on, those that match its filter: `{exchanges: [[row, sides]...], next}`; null at the end. */
-  async records(query, from, most) {
-    const exchanges = [], { wanted } = query, lines = wanted && wanted.readsRecords ? await this.lines() : [];
-    let count = 0, at = from;
-    for (; at < query.count && count < most; at++) {
-      const row = query.row(at), place = this.data.places[row[NUMBER]];
-      if (place < 0) continue;
-      const records = matchingRecords(wanted, lines[row[NUMBER]], (await this.value("sides", place)).flatMap((side) => side ? side.records : []));
-      count += records.reduce((sum, each) => sum + each.rows.length, 0);
-      if (records.length) exchanges.push([row, records]);
+  /** Returns records that match a query, from the row at a position: `{exchanges: [[row, fields]...], next}`; `next` is null at the end. */
+  async records(query, from, maxRecords) {
+    const exchanges = [], { filter } = query, lines = filter && filter.readsRecords ? await this.lines() : [];
+    let count = 0, position = from;
+    for (; position < query.count && count < maxRecords; position++) {
+      const row = query.row(position), sideIndex = this.data.places[row[NUMBER]];
+      if (sideIndex < 0) continue;
+      const fields = matchingRecords(filter, lines[row[NUMBER]], (await this.value("sides", sideIndex)).flatMap((side) => side ? side.records : []));
+      count += fields.reduce((sum, field) => sum + field.rows.length, 0);
+      if (fields.length) exchanges.push([row, fields]);
     }
-    return { exchanges, next: at < query.count ? at : null };
+    return { exchanges, next: position < query.count ? position : null };
   }
-  /** The address of a download; null if the page makes the file itself. */
+  /** Returns the address of a download; null if the page creates the file itself. */
   download() { return null; }
 }
 
 class EmbeddedQuery {
-  constructor(rows, numbers, wanted) { Object.assign(this, { rows, numbers, wanted, total: rows.length, busy: false }); }
+  constructor(rows, numbers, filter) { Object.assign(this, { rows, numbers, filter, total: rows.length, busy: false }); }
   get count() { return this.numbers.length; }
   row(position) { return this.rows[this.numbers[position]]; }
   async rowAt(position) { return this.row(position); }
   async position(number) { return this.numbers.indexOf(number); }
   async refresh() { /* nothing changes */ }
-  async all(most) { return this.numbers.slice(0, most).map((number) => this.rows[number]); }
+  async all(maxRows) { return this.numbers.slice(0, maxRows).map((number) => this.rows[number]); }
 }

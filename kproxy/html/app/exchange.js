@@ -1,93 +1,93 @@
 /* One exchange: its sides, findings and records. */
-import { button, counted, el } from "./elements.js";
+import { button, el, pluralize } from "./elements.js";
 import { Pane } from "./pane.js";
 
-/** Draws a side. `panes` gets its pane, `above` its findings, `missing` says why it has no fields; `chosen` gets a field's path. */
-export const drawSide = (line, findings, side, missingSide, above, panes, chosen) => {
-  const made = el("section", "side"), title = el("h3", "", line.kind);
+/** Draws a side, and adds its pane to `panes` and its findings to `findingsBox`. `missingReason` tells why it has no fields; `onSelect` gets a field's path. */
+export const drawSide = (line, findings, side, missingReason, findingsBox, panes, onSelect) => {
+  const section = el("section", "side"), heading = el("h3", "", line.kind);
   const facts = [line.size === undefined ? "" : `${line.size} bytes`, line.correlation_id === undefined ? "" : `id ${line.correlation_id}`];
-  title.append(el("span", "dim", facts.filter(Boolean).join(", ")));
-  made.append(title);
-  const tabs = [], bar = el("span", "tabs");
-  bar.setAttribute("role", "tablist");
-  const tab = (name, body) => {
-    const chooser = button("", name, () => tabs.forEach(([other, shown]) => {
-      other.setAttribute("aria-selected", String(shown === body));
-      shown.hidden = shown !== body;
-      if (shown === body && pane) pane.start();
+  heading.append(el("span", "dim", facts.filter(Boolean).join(", ")));
+  section.append(heading);
+  const tabs = [], tabBar = el("span", "tabs");
+  tabBar.setAttribute("role", "tablist");
+  const addTab = (name, panel) => {
+    const tabButton = button("", name, () => tabs.forEach(([otherButton, otherPanel]) => {
+      otherButton.setAttribute("aria-selected", String(otherPanel === panel));
+      otherPanel.hidden = otherPanel !== panel;
+      if (otherPanel === panel && pane) pane.start();
     }));
-    chooser.setAttribute("role", "tab");
-    body.setAttribute("role", "tabpanel");
-    body.setAttribute("aria-label", `${name} of the ${line.kind}`);
-    chooser.setAttribute("aria-selected", String(!tabs.length));
-    body.hidden = tabs.length > 0;
-    tabs.push([chooser, body]);
-    bar.append(chooser);
+    tabButton.setAttribute("role", "tab");
+    panel.setAttribute("role", "tabpanel");
+    panel.setAttribute("aria-label", `${name} of the ${line.kind}`);
+    tabButton.setAttribute("aria-selected", String(!tabs.length));
+    panel.hidden = tabs.length > 0;
+    tabs.push([tabButton, panel]);
+    tabBar.append(tabButton);
   };
   let pane = null;
   if (side && side.departure) {
-    title.append(el("span", "warning", "decoded as actually written"));
-    title.lastChild.title = side.departure;
+    heading.append(el("span", "warning", "decoded as actually written"));
+    heading.lastChild.title = side.departure;
   }
-  if (side && side.error) made.append(el("p", "said warning", `not decoded to the end: ${side.error}`));
-  const missing = side ? side.missing : line.size === undefined ? null : missingSide;
-  if (missing) made.append(el("p", "said dim", missing));
+  if (side && side.error) section.append(el("p", "said warning", `not decoded to the end: ${side.error}`));
+  const missingText = side ? side.missing : line.size === undefined ? null : missingReason;
+  if (missingText) section.append(el("p", "said dim", missingText));
   if (side) {
-    pane = new Pane(side, findings, line.kind, (path) => chosen(`${line.kind}:${path}`));
+    pane = new Pane(side, findings, line.kind, (path) => onSelect(`${line.kind}:${path}`));
     panes.push(pane);
-    tab("fields", pane.box);
+    addTab("fields", pane.box);
   }
-  above.append(...findings.map((finding, number) => drawFinding(finding, () => {
+  findingsBox.append(...findings.map((finding, index) => drawFinding(finding, () => {
     if (!pane) return;
     tabs[0][0].click();
-    pane.point(number);
+    pane.selectFinding(index);
     pane.box.scrollIntoView({ block: "nearest" });
   })));
   const records = side ? side.records : [];
   if (records.length) {
-    const count = records.reduce((sum, each) => sum + each.rows.length + (each.more || 0), 0);
-    tab(counted(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.choose(field); }));
+    const count = records.reduce((sum, field) => sum + field.rows.length + (field.more || 0), 0);
+    addTab(pluralize(count, "record"), drawRecords(records, (field) => { tabs[0][0].click(); pane.selectField(field); }));
   }
-  tab("trace line", scrolling("text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
-  title.append(bar);
-  made.append(...tabs.map(([, body]) => body));
-  return made;
+  addTab("trace line", scrollBox("text-of-line", el("pre", "", JSON.stringify(line, null, 2))));
+  heading.append(tabBar);
+  section.append(...tabs.map(([, panel]) => panel));
+  return section;
 };
 
-/** A box that scrolls, also by keys. */
-const scrolling = (name, ...inside) => {
-  const made = el("div", name, ...inside);
-  made.tabIndex = 0;
-  return made;
+/** A box that can be scrolled with keys, too. */
+const scrollBox = (className, ...children) => {
+  const box = el("div", className, ...children);
+  box.tabIndex = 0;
+  return box;
 };
 
-const drawFinding = (finding, act) => {
-  const list = el("dl", "", ...finding.notes.map(([name, said]) => el("div", "", el("dt", "", name), el("dd", "", said))));
+const drawFinding = (finding, onSelect) => {
+  const list = el("dl", "", ...finding.notes.map(([name, text]) => el("div", "", el("dt", "", name), el("dd", "", text))));
   const where = finding.span ? `  bytes ${finding.span[0]}..${finding.span[1]}` : "";
   return button(`finding ${finding.severity}`, [el("span", "code", `${finding.code} ${finding.name}`),
-    el("span", "dim", `  ${finding.severity}  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], act);
+    el("span", "dim", `  ${finding.severity}  ${finding.path || ""}${where}`), el("div", "message", finding.message), list], onSelect);
 };
 
-export const drawPart = ([form, text, size, schema, cut]) => {
-  if (form === "null" || form === "empty") return el("span", "dim", form);
-  const made = el("div", "", el("pre", form === "hex" ? "hexdump" : "", text));
-  const notes = [["text", "json", "hex"].includes(form) ? "" : form, schema === null ? "" : `schema ${schema}`,
-    cut ? `cut, ${size === null ? "" : counted(size, "byte")}` : ""].filter(Boolean).join(", ");
-  if (notes) made.append(el("span", "dim", notes));
-  return made;
+export const drawCell = ([format, text, size, schema, isCut]) => {
+  if (format === "null" || format === "empty") return el("span", "dim", format);
+  const element = el("div", "", el("pre", format === "hex" ? "hexdump" : "", text));
+  const notes = [["text", "json", "hex"].includes(format) ? "" : format, schema === null ? "" : `schema ${schema}`,
+    isCut ? `cut, ${size === null ? "" : pluralize(size, "byte")}` : ""].filter(Boolean).join(", ");
+  if (notes) element.append(el("span", "dim", notes));
+  return element;
 };
-const drawRecords = (fields, act) => {
-  const made = scrolling("list-of-records");
+const drawRecords = (fields, onSelect) => {
+  const box = scrollBox("list-of-records");
   for (const { path, rows: records, more, problems } of fields) {
-    made.append(el("h4", "", path), ...problems.map((problem) => el("p", "warning", problem)));
+    box.append(el("h4", "", path), ...problems.map((problem) => el("p", "warning", problem)));
     for (const [offset, time, key, value, headers, field] of records) {
-      const at = el("div", "at", `${offset === null ? "offset unknown" : `offset ${offset}`}${time ? `  ${time}` : ""}`);
-      at.addEventListener("click", () => act(field));
-      const list = el("dl", "", el("dt", "", "key"), el("dd", "", drawPart(key)), el("dt", "", "value"), el("dd", "", drawPart(value)));
-      for (const [name, part] of headers) list.append(el("dt", "", name), el("dd", "", drawPart(part)));
-      made.append(el("div", "record", at, list));
+      const position = el("div", "at", `${offset === null ? "offset unknown" : `offset ${offset}`}${time ? `  ${time}` : ""}`);
+      position.addEventListener("click", () => onSelect(field));
+      const definitions = el("dl", "", el("dt", "", "key"), el("dd", "", drawCell(key)), el("dt", "", "value"), el("dd", "", drawCell(value)));
+      for (const [name, cell] of headers) definitions.append(el("dt", "", name), el("dd", "", drawCell(cell)));
+      box.append(el("div", "record", position, definitions));
     }
-    if (more !== 0) made.append(el("p", "dim", more === null ? "and more" : `and ${more.toLocaleString("en")} more`));
+    if (more !== 0) box.append(el("p", "dim", more === null ? "and more" : `and ${more.toLocaleString("en")} more`));
   }
-  return made;
+  return box;
 };

@@ -1,17 +1,17 @@
-/* The filter: completion, errors in place, plain text search. */
-import { $, attributes, el } from "./elements.js";
-import { complete, problemOf, queryOf } from "./query.js";
+/* The input of the filter, with completion and errors. */
+import { $, el, setAttributes } from "./elements.js";
+import { complete, filterProblem, parseQuery } from "./query.js";
 
 const MAX_WORDS = 10;
 
 export class FilterBox {
-  /** @param chosen is called with each valid text, and whether typing goes on */
-  constructor(chosen) {
-    this.chosen = chosen;
+  /** @param onChange is called with each valid text, and whether it continues the text before */
+  constructor(onChange) {
+    this.onChange = onChange;
     this.input = $("filter");
     this.list = $("completions");
     this.words = [];
-    this.at = -1;
+    this.activeIndex = -1;
     this.typing = false;
     this.input.addEventListener("input", () => this.changed());
     this.input.addEventListener("focus", () => { this.typing = false; });
@@ -25,17 +25,17 @@ export class FilterBox {
   changed() {
     this.suggest();
     if (this.check()) {
-      this.chosen(this.input.value.trim(), this.typing);
+      this.onChange(this.input.value.trim(), this.typing);
       this.typing = true;
     }
   }
-  /** Shows what is wrong with the text, or that it is searched as text; returns whether it is valid. */
+  /** Shows the error of the filter, or that it is a plain text search; returns whether it is valid. */
   check() {
-    const text = this.input.value, problem = problemOf(text);
+    const text = this.input.value, problem = filterProblem(text);
     $("wrong").textContent = problem;
     $("wrong").hidden = !problem;
-    attributes(this.input, { "aria-invalid": Boolean(problem) });
-    $("as-text").hidden = Boolean(problem) || !queryOf(text)?.isText;
+    setAttributes(this.input, { "aria-invalid": Boolean(problem) });
+    $("as-text").hidden = Boolean(problem) || !parseQuery(text)?.isText;
     return !problem;
   }
   suggest() {
@@ -43,41 +43,41 @@ export class FilterBox {
     const typed = this.input.value.slice(start, this.input.selectionStart);
     this.words = words.filter((word) => word !== typed).slice(0, MAX_WORDS);
     this.start = start;
-    this.at = -1;
-    const shown = this.words.length && (typed || this.input.value) && document.activeElement === this.input;
-    this.list.replaceChildren(...this.words.map((word, number) => {
-      const made = attributes(el("li", "", word), { role: "option", id: `completion-${number}` });
-      made.addEventListener("pointerdown", (event) => { event.preventDefault(); this.take(number); });
-      return made;
+    this.activeIndex = -1;
+    const isOpen = this.words.length && (typed || this.input.value) && document.activeElement === this.input;
+    this.list.replaceChildren(...this.words.map((word, index) => {
+      const option = setAttributes(el("li", "", word), { role: "option", id: `completion-${index}` });
+      option.addEventListener("pointerdown", (event) => { event.preventDefault(); this.accept(index); });
+      return option;
     }));
-    this.list.hidden = !shown;
-    attributes(this.input, { "aria-expanded": Boolean(shown), "aria-activedescendant": null });
+    this.list.hidden = !isOpen;
+    setAttributes(this.input, { "aria-expanded": Boolean(isOpen), "aria-activedescendant": null });
   }
   close() {
     this.list.hidden = true;
-    attributes(this.input, { "aria-expanded": false, "aria-activedescendant": null });
+    setAttributes(this.input, { "aria-expanded": false, "aria-activedescendant": null });
   }
-  choose(at) {
-    this.at = (at + this.words.length + 1) % (this.words.length + 1);
-    if (this.at === this.words.length) this.at = -1;
-    [...this.list.children].forEach((item, number) => attributes(item, { "aria-selected": number === this.at }));
-    attributes(this.input, { "aria-activedescendant": this.at < 0 ? null : `completion-${this.at}` });
+  setActive(index) {
+    this.activeIndex = (index + this.words.length + 1) % (this.words.length + 1);
+    if (this.activeIndex === this.words.length) this.activeIndex = -1;
+    [...this.list.children].forEach((item, index) => setAttributes(item, { "aria-selected": index === this.activeIndex }));
+    setAttributes(this.input, { "aria-activedescendant": this.activeIndex < 0 ? null : `completion-${this.activeIndex}` });
   }
-  take(number) {
-    const { value, selectionStart } = this.input, word = this.words[number];
-    const made = value.slice(0, this.start) + word;
-    this.input.value = made + value.slice(selectionStart);
-    this.input.setSelectionRange(made.length, made.length);
+  accept(index) {
+    const { value, selectionStart } = this.input, word = this.words[index];
+    const completed = value.slice(0, this.start) + word;
+    this.input.value = completed + value.slice(selectionStart);
+    this.input.setSelectionRange(completed.length, completed.length);
     this.changed();
   }
-  /** Keys of the list; others belong to the page. */
+  /** Handles the keys of the list; the page handles others. */
   key(event) {
-    const open = !this.list.hidden;
-    if (open && event.key === "ArrowDown") this.choose(this.at < 0 ? 0 : this.at + 1);
-    else if (open && event.key === "ArrowUp") this.choose(this.at < 0 ? this.words.length - 1 : this.at - 1);
-    else if (open && event.key === "Tab" && !event.shiftKey) this.take(Math.max(0, this.at));
-    else if (open && event.key === "Enter" && this.at >= 0) this.take(this.at);
-    else if (open && event.key === "Escape") this.close();
+    const isOpen = !this.list.hidden;
+    if (isOpen && event.key === "ArrowDown") this.setActive(this.activeIndex < 0 ? 0 : this.activeIndex + 1);
+    else if (isOpen && event.key === "ArrowUp") this.setActive(this.activeIndex < 0 ? this.words.length - 1 : this.activeIndex - 1);
+    else if (isOpen && event.key === "Tab" && !event.shiftKey) this.accept(Math.max(0, this.activeIndex));
+    else if (isOpen && event.key === "Enter" && this.activeIndex >= 0) this.accept(this.activeIndex);
+    else if (isOpen && event.key === "Escape") this.close();
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -4,8 +4,8 @@ export class FilterError extends Error {
     super(problem);
     Object.assign(this, { start, hint });
   }
-  /** A message with its column in the filter text. */
-  said(text) {
+  /** Returns the message with its column in the filter text. */
+  format(text) {
     return `${this.message} at column ${[...text.slice(0, this.start)].length + 1}${this.hint ? `: ${this.hint}` : ""}`;
   }
 }
@@ -16,32 +16,32 @@ export const inQuotes = (text) => {
 };
 
 /** The similarity of two words, 0 to 1, as in Python's difflib. */
-const likeness = (one, other) => {
+const similarity = (left, right) => {
   const common = (a, aEnd, b, bEnd) => {
-    let [size, aBest, bBest, before] = [0, a, b, new Map()];
+    let [size, aBest, bBest, previousLengths] = [0, a, b, new Map()];
     for (let i = a; i < aEnd; i++) {
-      const now = new Map();
+      const lengths = new Map();
       for (let j = b; j < bEnd; j++) {
-        if (one[i] !== other[j]) continue;
-        const length = (before.get(j - 1) || 0) + 1;
-        now.set(j, length);
+        if (left[i] !== right[j]) continue;
+        const length = (previousLengths.get(j - 1) || 0) + 1;
+        lengths.set(j, length);
         if (length > size) [size, aBest, bBest] = [length, i - length + 1, j - length + 1];
       }
-      before = now;
+      previousLengths = lengths;
     }
     return size && size + common(a, aBest, b, bBest) + common(aBest + size, aEnd, bBest + size, bEnd);
   };
-  return 2 * common(0, one.length, 0, other.length) / (one.length + other.length);
+  return 2 * common(0, left.length, 0, right.length) / (left.length + right.length);
 };
-export const suggestion = (written, known) => {
-  const typed = written.toLowerCase(), names = new Map([...known].sort((a, b) => a.length - b.length).map((name) => [name.toLowerCase(), name]));
-  let near = [...names.keys()].find((name) => name.startsWith(typed));
-  if (near === undefined) {
-    let best = 0.6;
+export const suggestion = (word, known) => {
+  const lowered = word.toLowerCase(), names = new Map([...known].sort((a, b) => a.length - b.length).map((name) => [name.toLowerCase(), name]));
+  let closest = [...names.keys()].find((name) => name.startsWith(lowered));
+  if (closest === undefined) {
+    let bestScore = 0.6;
     for (const name of names.keys()) {
-      const alike = likeness(name, typed);
-      if (alike > best || (alike === best && (near === undefined || name > near))) [best, near] = [alike, name];
+      const score = similarity(name, lowered);
+      if (score > bestScore || (score === bestScore && (closest === undefined || name > closest))) [bestScore, closest] = [score, name];
     }
   }
-  return near === undefined ? "" : `did you mean '${names.get(near)}'?`;
+  return closest === undefined ? "" : `did you mean '${names.get(closest)}'?`;
 };

@@ -5,7 +5,7 @@ const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*
 const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
 const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
 export const WILDCARDS = { "*": ".*", "?": "." };
-export const literal = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (sign) => sign === "-" ? "\\x2d" : `\\${sign}`);
+export const escapeLiteral = (text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, (character) => character === "-" ? "\\x2d" : `\\${character}`);
 
 class PatternError extends Error {
   constructor(message, position) {
@@ -14,105 +14,105 @@ class PatternError extends Error {
   }
 }
 
-/** Converts a pattern of the filter language to a regular expression; like the command line without look-around. */
+/** Converts a pattern of the filter language to a regular expression, without look-around as on the command line. */
 class PatternReader {
   constructor(pattern) {
     this.ignoresCase = pattern.startsWith("(?i)");
-    Object.assign(this, { pattern, at: this.ignoresCase ? 4 : 0 });
+    Object.assign(this, { pattern, position: this.ignoresCase ? 4 : 0 });
   }
-  nextIs(signs) { return this.at < this.pattern.length && signs.includes(this.pattern[this.at]); }
+  nextIs(characters) { return this.position < this.pattern.length && characters.includes(this.pattern[this.position]); }
   match(expression) {
-    expression.lastIndex = this.at;
+    expression.lastIndex = this.position;
     return expression.exec(this.pattern);
   }
-  whole() {
-    const made = this.choice();
-    if (this.at < this.pattern.length) throw new PatternError("unmatched ')': use \\) for the character", this.at);
-    return made;
+  parse() {
+    const source = this.choice();
+    if (this.position < this.pattern.length) throw new PatternError("unmatched ')': use \\) for the character", this.position);
+    return source;
   }
   choice() {
-    let made = this.sequence();
+    let source = this.sequence();
     while (this.nextIs("|")) {
-      this.at += 1;
-      made += `|${this.sequence()}`;
+      this.position += 1;
+      source += `|${this.sequence()}`;
     }
-    return made;
+    return source;
   }
   sequence() {
-    let made = "";
-    while (this.at < this.pattern.length && !this.nextIs("|)")) made += this.repeated();
-    return made;
+    let source = "";
+    while (this.position < this.pattern.length && !this.nextIs("|)")) source += this.repeated();
+    return source;
   }
   repeated() {
-    const made = this.nextIs("(") ? this.group() : this.atom(), repeat = this.match(REPEAT);
-    if (!repeat) return made;
-    const [sign, least, comma, most] = repeat;
-    if (most && Number(most) < Number(least)) throw new PatternError("the second number is smaller than the first", this.at);
-    this.at += sign.length;
-    return `(?:${made})${sign}`;
+    const source = this.nextIs("(") ? this.group() : this.atom(), repeat = this.match(REPEAT);
+    if (!repeat) return source;
+    const [quantifier, min, comma, max] = repeat;
+    if (max && Number(max) < Number(min)) throw new PatternError("the second number is smaller than the first", this.position);
+    this.position += quantifier.length;
+    return `(?:${source})${quantifier}`;
   }
   group() {
-    const start = this.at;
-    this.at += this.pattern.startsWith("(?:", start) ? 3 : 1;
+    const start = this.position;
+    this.position += this.pattern.startsWith("(?:", start) ? 3 : 1;
     if (this.nextIs("?")) throw new PatternError("only (...) and (?:...) groups are supported", start);
-    const made = this.choice();
+    const source = this.choice();
     if (!this.nextIs(")")) throw new PatternError("unclosed '(': use \\( for the character", start);
-    this.at += 1;
-    return `(?:${made})`;
+    this.position += 1;
+    return `(?:${source})`;
   }
   atom() {
-    const start = this.at, atom = this.match(ATOM);
+    const start = this.position, atom = this.match(ATOM);
     if (!atom) {
-      const what = this.pattern.slice(start, start + (this.nextIs("\\") ? 2 : 1));
-      throw new PatternError(`unexpected ${inQuotes(what)}`, start);
+      const unexpected = this.pattern.slice(start, start + (this.nextIs("\\") ? 2 : 1));
+      throw new PatternError(`unexpected ${inQuotes(unexpected)}`, start);
     }
-    this.at += atom[0].length;
+    this.position += atom[0].length;
     if (".^$".includes(atom[0])) return atom[0];
-    const made = atom[0][0] === "[" ? this.set(atom[0]) : this.escape(atom[0]);
-    try { new RegExp(made, "su"); } catch { throw new PatternError(`unexpected ${inQuotes(atom[0])}`, start); }
-    return made;
+    const source = atom[0][0] === "[" ? this.set(atom[0]) : this.escape(atom[0]);
+    try { new RegExp(source, "su"); } catch { throw new PatternError(`unexpected ${inQuotes(atom[0])}`, start); }
+    return source;
   }
   escape(atom) {
-    if (atom[0] !== "\\") return literal(atom);
+    if (atom[0] !== "\\") return escapeLiteral(atom);
     if (atom === "\\w") return `[${CLASSES.w}]`;
     if (atom === "\\W") return `[^${CLASSES.w}]`;
-    return CLASSES[atom[1]] || literal(atom.slice(1));
+    return CLASSES[atom[1]] || escapeLiteral(atom.slice(1));
   }
   set(atom) {
     const negated = atom[1] === "^";
-    const inner = atom.slice(negated ? 2 : 1, -1).replace(/\\(.)|([\]\[^$.*+?(){}|/])/gsu, (_, escaped, sign) => {
-      if (sign) return literal(sign);
-      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : literal(escaped);
+    const inner = atom.slice(negated ? 2 : 1, -1).replace(/\\(.)|([\]\[^$.*+?(){}|/])/gsu, (_, escaped, character) => {
+      if (character) return escapeLiteral(character);
+      return /[A-Za-z0-9]/.test(escaped) ? CLASSES[escaped] || `\\${escaped}` : escapeLiteral(escaped);
     });
     return `[${negated ? "^" : ""}${inner}]`;
   }
 }
 
-export const finds = (field, value, glob) => {
-  const flags = (ignored) => `su${ignored || !["text", "record"].includes(field.kind) ? "i" : ""}`;
-  if (glob) {
-    const parts = [...value.text].map((letter) => WILDCARDS[letter] || literal(letter));
+export const patternMatcher = (field, value, isGlob) => {
+  const flags = (ignoresCase) => `su${ignoresCase || !["text", "record"].includes(field.kind) ? "i" : ""}`;
+  if (isGlob) {
+    const parts = [...value.text].map((character) => WILDCARDS[character] || escapeLiteral(character));
     const expression = new RegExp(`^${parts.join("")}$`, flags(false));
-    return (found) => expression.test(found);
+    return (text) => expression.test(text);
   }
   try {
-    const reader = new PatternReader(value.text), expression = new RegExp(reader.whole(), flags(reader.ignoresCase));
-    return (found) => expression.test(found);
+    const reader = new PatternReader(value.text), expression = new RegExp(reader.parse(), flags(reader.ignoresCase));
+    return (text) => expression.test(text);
   } catch (error) {
-    const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* because of escapes */
-    const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
+    const hasEscapes = value.quoted && value.end - value.start !== value.text.length + 2;
+    const start = value.start + (hasEscapes ? 0 : (error.position || 0) + value.quoted);
     throw new FilterError(`invalid pattern ${inQuotes(value.text)}: ${error.message}`, start);
   }
 };
 
-export const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
+export const COMPARISONS = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 
-/** Returns the test of a text for one that contains the value, ignoring case. */
-export const containsOf = ({ text, quoted }) => {
+/** Returns a test whether a text contains the value, ignoring case. */
+export const textMatcher = ({ text, quoted }) => {
   if (!quoted && /[*?]/.test(text)) {
-    const expression = new RegExp([...text].map((letter) => WILDCARDS[letter] || literal(letter)).join(""), "sui");
-    return (found) => expression.test(found);
+    const expression = new RegExp([...text].map((character) => WILDCARDS[character] || escapeLiteral(character)).join(""), "sui");
+    return (candidate) => expression.test(candidate);
   }
-  const searched = text.toLowerCase();
-  return (found) => found.toLowerCase().includes(searched);
+  const needle = text.toLowerCase();
+  return (candidate) => candidate.toLowerCase().includes(needle);
 };

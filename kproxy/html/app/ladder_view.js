@@ -1,14 +1,14 @@
-/* The ladder: who sent what to whom, in the order in which it passed; waits are bars, faults have words. */
-import { anchor, attributes, button, counted, el, shape } from "./elements.js";
-import { duration, fullTime, time } from "./formats.js";
-import { isLongPoll, ladderOf } from "./ladder_events.js";
-import { hashOf } from "./router.js";
-import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, VERSION, WHAT, WRONG, UNANSWERED, WAITING } from "./rows.js";
+/* The ladder: who sent what to whom, in order; waits are bars, and faults have texts. */
+import { anchor, button, el, pluralize, setAttributes, shape } from "./elements.js";
+import { formatDuration, formatFullTime, formatTime } from "./formats.js";
+import { buildLadder, isLongPoll } from "./ladder_events.js";
+import { toHash } from "./router.js";
+import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG } from "./rows.js";
 
 const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
-const faultOf = (row) => row[WRONG].map(([text]) => text).join(", ");
+const faultText = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
-const cut = (text, width) => { const most = Math.max(3, Math.floor(width / CHARACTER)); return text.length > most ? `${text.slice(0, most - 1)}…` : text; };
+const truncate = (text, width) => { const maxLength = Math.max(3, Math.floor(width / CHARACTER)); return text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text; };
 
 export class LadderView {
   constructor(app) {
@@ -16,41 +16,41 @@ export class LadderView {
     this.about = el("p", "about dim");
     this.heads = el("div", "heads");
     this.drawing = el("div", "drawing");
-    this.scrolling = attributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
+    this.scrolling = setAttributes(el("div", "scroll picture ladder", this.heads, this.drawing), { tabindex: 0, role: "region", "aria-label": "Ladder" });
     this.box = el("div", "overview", el("div", "tables", this.about, this.scrolling));
     addEventListener("resize", () => this.redraw());
     addEventListener("beforeprint", () => this.draw(700));
     addEventListener("afterprint", () => this.redraw());
   }
-  async show(state, before) {
-    const { source } = this.app, asked = JSON.stringify([state.filter, state.only]), turn = this.turn = (this.turn || 0) + 1;
-    if (asked !== this.asked) {
+  async show(state, previous) {
+    const { source } = this.app, queryKey = JSON.stringify([state.filter, state.only]), turn = this.turn = (this.turn || 0) + 1;
+    if (queryKey !== this.queryKey) {
       const query = await source.query({ text: state.filter, only: state.only, sort: "time" });
       if (turn !== this.turn) return;
-      [this.query, this.asked, this.longest, this.isLongest] = [query, asked, null, false];
+      [this.query, this.queryKey, this.longest, this.isLongestKnown] = [query, queryKey, null, false];
     }
     let start = Number(state.start);
     if (!(start >= 0)) start = state.row === undefined ? 0 : Math.max(0, await this.query.position(state.row) - 20);
     await this.load(start, turn);
     if (turn !== this.turn) return;
-    this.app.count(this.query, this);
-    if (!this.isLongest) this.findLongest(state, turn);
-    if (!before || before.filter !== state.filter || before.start !== state.start) this.scrolling.scrollTop = 0;
+    this.app.showCount(this.query, this);
+    if (!this.isLongestKnown) this.findLongest(state, turn);
+    if (!previous || previous.filter !== state.filter || previous.start !== state.start) this.scrolling.scrollTop = 0;
     this.drawing.querySelector(".chosen")?.scrollIntoView({ block: "center" });
   }
-  /** Finds the longest wait in all rows, not only in those shown: without APIs that may wait, if there are others. */
+  /** Finds the longest wait in all rows, not only in those shown; long polls count only if there are no other requests. */
   async findLongest({ filter, only }, turn) {
     const query = await this.app.source.query({ text: filter, only, sort: "latency" }), rows = [];
-    for (let at = 0; at < Math.min(MAX_SLOWEST, query.count); at++) rows.push(await query.rowAt(at));
+    for (let position = 0; position < Math.min(MAX_SLOWEST, query.count); position++) rows.push(await query.rowAt(position));
     if (turn !== this.turn) return;
-    this.isLongest = !query.busy;
+    this.isLongestKnown = !query.busy;
     const waits = rows.filter((row) => row && !row[KIND] && row[LATENCY] !== null);
     this.longest = waits.find((row) => !isLongPoll(row[API])) || waits[0];
     this.describe();
   }
   async load(start, turn = this.turn) {
     const rows = [];
-    for (let at = start; at < Math.min(start + MAX_ROWS, this.query.count); at++) rows.push(await this.query.rowAt(at));
+    for (let position = start; position < Math.min(start + MAX_ROWS, this.query.count); position++) rows.push(await this.query.rowAt(position));
     if (turn !== this.turn) return;
     [this.start, this.rows] = [start, rows.filter(Boolean)];
     this.redraw();
@@ -60,33 +60,33 @@ export class LadderView {
     this.refreshing = true;
     try {
       await this.query.refresh(this.start);
-      this.app.count(this.query, this);
-      if (!this.isLongest) await this.findLongest(this.app.state, this.turn);
+      this.app.showCount(this.query, this);
+      if (!this.isLongestKnown) await this.findLongest(this.app.state, this.turn);
       if (this.rows.length < MAX_ROWS || this.rows.some((row) => row[STATE] === WAITING)) await this.load(this.start); else this.describe();
     } catch { /* the header says that the server is gone */ } finally { this.refreshing = false; }
   }
   redraw() { if (this.rows && this.box.isConnected) this.draw(this.scrolling.clientWidth); }
   describe() {
-    const { filter } = this.app.state, { count } = this.query, end = this.start + this.rows.length, to = (start) => () => this.app.go({ start: start || undefined, row: undefined });
+    const { filter } = this.app.state, { count } = this.query, end = this.start + this.rows.length, goTo = (start) => () => this.app.go({ start: start || undefined, row: undefined });
     const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
-    if (this.start > 0) parts.push(button("page", "‹ earlier", to(Math.max(0, this.start - MAX_ROWS))), " ");
-    if (end < count) parts.push(button("page", "later ›", to(this.start + MAX_ROWS)), " ");
-    if (this.longest) parts.push(this.isLongest ? "Longest wait: " : "Longest wait so far: ", anchor("longest", hashOf({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${duration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
-    if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, at) => [at ? ", " : "", anchor("", hashOf({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
+    if (this.start > 0) parts.push(button("page", "‹ earlier", goTo(Math.max(0, this.start - MAX_ROWS))), " ");
+    if (end < count) parts.push(button("page", "later ›", goTo(this.start + MAX_ROWS)), " ");
+    if (this.longest) parts.push(this.isLongestKnown ? "Longest wait: " : "Longest wait so far: ", anchor("longest", toHash({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${formatDuration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
+    if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, index) => [index ? ", " : "", anchor("", toHash({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
     this.about.replaceChildren(...parts);
   }
-  draw(room) {
+  draw(availableWidth) {
     this.describe();
     if (!this.rows.length) {
       this.heads.replaceChildren();
-      this.drawing.replaceChildren(el("p", "none", ...this.app.emptiness(this.query)));
+      this.drawing.replaceChildren(el("p", "none", ...this.app.emptyMessage(this.query)));
       return;
     }
-    const { clients, servers, ends: namesOf, events } = ladderOf(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
-    const narrow = room < 620, gutter = narrow ? 62 : 108, side = narrow ? 26 : 90;
-    const width = Math.max(room - 4, gutter + 2 * side + (lanes - 1) * (narrow ? 150 : MIN_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
-    const place = (list, name, from) => gutter + side + (list.indexOf(name) + from) * gap;
-    const ends = (row) => { const [client, server] = namesOf(row); return [place(clients, client, 0), place(servers, server, clients.length)]; };
+    const { clients, servers, endpoints: endpointsOf, events } = buildLadder(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
+    const isNarrow = availableWidth < 620, gutter = isNarrow ? 62 : 108, side = isNarrow ? 26 : 90;
+    const width = Math.max(availableWidth - 4, gutter + 2 * side + (lanes - 1) * (isNarrow ? 150 : MIN_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
+    const laneX = (list, name, firstLane) => gutter + side + (list.indexOf(name) + firstLane) * gap;
+    const laneEnds = (row) => { const [client, server] = endpointsOf(row); return [laneX(clients, client, 0), laneX(servers, server, clients.length)]; };
     let y = 14;
     const pauses = [];
     for (const event of events) {
@@ -94,36 +94,36 @@ export class LadderView {
       event.y = y;
       y += SLOT;
     }
-    const height = y + 6, first = events[0].at, spans = this.bars(events);
-    const clock = (at) => narrow ? `+${((at - first) / 1e6).toFixed(3)}` : time(at, first);
-    this.heads.replaceChildren(this.laneHeads(width, [...clients.map((name) => [name, place(clients, name, 0), "client"]), ...servers.map((name) => [name, place(servers, name, clients.length), "broker"])], gap, side));
-    this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${counted(this.rows.length, "row")}` },
-      shape("g", { class: "lanes" }, [...clients, ...servers].map((_, at) => shape("line", { x1: gutter + side + at * gap, x2: gutter + side + at * gap, y1: 0, y2: height }))),
-      pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${duration(pause)}`))),
-      spans.map((span) => this.bar(span, ends(span.row)[1])),
-      events.map((event) => this.mark(event, ends(event.row), clock(event.at), width))));
+    const height = y + 6, first = events[0].time, spans = this.bars(events);
+    const clock = (us) => isNarrow ? `+${((us - first) / 1e6).toFixed(3)}` : formatTime(us, first);
+    this.heads.replaceChildren(this.laneHeads(width, [...clients.map((name) => [name, laneX(clients, name, 0), "client"]), ...servers.map((name) => [name, laneX(servers, name, clients.length), "broker"])], gap, side));
+    this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${pluralize(this.rows.length, "row")}` },
+      shape("g", { class: "lanes" }, [...clients, ...servers].map((_, index) => shape("line", { x1: gutter + side + index * gap, x2: gutter + side + index * gap, y1: 0, y2: height }))),
+      pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${formatDuration(pause)}`))),
+      spans.map((span) => this.bar(span, laneEnds(span.row)[1])),
+      events.map((event) => this.mark(event, laneEnds(event.row), clock(event.time), width))));
   }
   laneHeads(width, lanes, gap, side) {
-    return shape("svg", { width, height: 36, "aria-hidden": "true" }, lanes.flatMap(([name, x, role], at) => {
-      const anchored = at === 0 && side < 60 ? "start" : at === lanes.length - 1 && side < 60 ? "end" : "middle", shift = { start: -side, end: side, middle: 0 }[anchored];
-      return [shape("text", { x: x + shift, y: 14, "text-anchor": anchored, class: "lane-name" }, cut(name || "?", (lanes.length > 2 ? 1 : 0.6) * gap - 14), shape("title", {}, name)),
-        shape("text", { x: x + shift, y: 29, "text-anchor": anchored, class: "lane-role" }, role)];
+    return shape("svg", { width, height: 36, "aria-hidden": "true" }, lanes.flatMap(([name, x, role], index) => {
+      const textAnchor = index === 0 && side < 60 ? "start" : index === lanes.length - 1 && side < 60 ? "end" : "middle", shift = { start: -side, end: side, middle: 0 }[textAnchor];
+      return [shape("text", { x: x + shift, y: 14, "text-anchor": textAnchor, class: "lane-name" }, truncate(name || "?", (lanes.length > 2 ? 1 : 0.6) * gap - 14), shape("title", {}, name)),
+        shape("text", { x: x + shift, y: 29, "text-anchor": textAnchor, class: "lane-role" }, role)];
     }));
   }
-  /** How long requests waited at the broker; those that overlap are side by side. */
+  /** Returns bars for the time that requests waited at the broker; those that overlap are side by side. */
   bars(events) {
-    const spans = new Map(), used = new Map();
+    const spans = new Map(), usedDepths = new Map();
     for (const { row, kind, y } of events) {
       if (kind === "request") {
-        const taken = used.get(row[SERVER]) || used.set(row[SERVER], new Set()).get(row[SERVER]);
+        const depths = usedDepths.get(row[SERVER]) || usedDepths.set(row[SERVER], new Set()).get(row[SERVER]);
         let depth = 0;
-        while (taken.has(depth)) depth += 1;
-        taken.add(depth);
+        while (depths.has(depth)) depth += 1;
+        depths.add(depth);
         spans.set(row[NUMBER], { row, from: y, to: null, depth, kind });
       } else if (spans.has(row[NUMBER])) {
         const span = spans.get(row[NUMBER]);
         [span.to, span.kind] = [y, kind];
-        used.get(row[SERVER]).delete(span.depth);
+        usedDepths.get(row[SERVER]).delete(span.depth);
       }
     }
     return [...spans.values()].filter(({ to }) => to !== null);
@@ -133,38 +133,38 @@ export class LadderView {
     return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + depth * (BAR + 2), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
   }
   sentence(row) {
-    const wait = row[STATE] === WAITING ? `waits for ${duration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${duration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
-    return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultOf(row), fullTime(row[TIME])].filter(Boolean).join(", ");
+    const wait = row[STATE] === WAITING ? `waits for ${formatDuration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
+    return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultText(row), formatFullTime(row[TIME])].filter(Boolean).join(", ");
   }
-  link(row, name, ...inside) {
+  link(row, className, ...children) {
     const { filter, only } = this.app.state;
-    return shape("a", { href: hashOf({ view: "frames", filter, only, row: row[NUMBER] }), class: name, tabindex: -1 }, ...inside);
+    return shape("a", { href: toHash({ view: "frames", filter, only, row: row[NUMBER] }), class: className, tabindex: -1 }, ...children);
   }
   mark({ row, kind, y }, [left, right], clock, width) {
     const chosen = row[NUMBER] === this.app.state.row ? " chosen" : "", stamp = shape("text", { class: "stamp", x: 4, y: y + 4 }, clock);
     const band = chosen ? shape("rect", { class: "band", x: 0, y: y - SLOT / 2, width, height: SLOT }) : null;
     if (kind === "event") {
-      const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultOf(row)}`.trim();
-      return attributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
-        shape("text", { x: left + 8, y: y + 1 }, cut(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": fullTime(row[TIME]) });
+      const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultText(row)}`.trim();
+      return setAttributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
+        shape("text", { x: left + 8, y: y + 1 }, truncate(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": formatFullTime(row[TIME]) });
     }
-    const forth = kind === "request", fault = kind === "response" || kind === "lost" ? faultOf(row) : "", from = forth ? left : right, to = forth ? right : left, inner = right - left;
+    const isRequest = kind === "request", fault = kind === "response" || kind === "lost" ? faultText(row) : "", from = isRequest ? left : right, to = isRequest ? right : left, inner = right - left;
     if (kind === "lost" || kind === "open") {
-      const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${duration(row[LATENCY])}`;
-      return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, cut(text, inner - 10), shape("title", {}, this.sentence(row))));
+      const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${formatDuration(row[LATENCY])}`;
+      return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, truncate(text, inner - 10), shape("title", {}, this.sentence(row))));
     }
-    const bad = isFault(row) && !forth, text = forth ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${bad ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${duration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
-    const label = shape("text", { x: forth ? left + 8 : right - 8, y: y + 1, "text-anchor": forth ? "start" : "end" }, cut(text, inner - 16), shape("title", {}, this.sentence(row)));
-    const head = to - from > 0 ? -7 : 7;
-    const made = this.link(row, `message ${kind}${bad ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
-      shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${head} -4v8z` }), label);
-    return forth ? attributes(made, { tabindex: 0, "aria-description": this.sentence(row) }) : attributes(made, { "aria-hidden": "true" });
+    const isError = isFault(row) && !isRequest, text = isRequest ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${isError ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
+    const label = shape("text", { x: isRequest ? left + 8 : right - 8, y: y + 1, "text-anchor": isRequest ? "start" : "end" }, truncate(text, inner - 16), shape("title", {}, this.sentence(row)));
+    const arrow = to - from > 0 ? -7 : 7;
+    const element = this.link(row, `message ${kind}${isError ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
+      shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${arrow} -4v8z` }), label);
+    return isRequest ? setAttributes(element, { tabindex: 0, "aria-description": this.sentence(row) }) : setAttributes(element, { "aria-hidden": "true" });
   }
   downloads() { return this.app.view("frames").downloads(this.query); }
   key(event) {
     const step = { j: 1, k: -1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step || event.target.closest("button")) return false;
-    const marks = [...this.drawing.querySelectorAll("a[tabindex='0']")], at = marks.indexOf(document.activeElement), next = marks[Math.max(0, Math.min(at + step, marks.length - 1))];
+    const marks = [...this.drawing.querySelectorAll("a[tabindex='0']")], index = marks.indexOf(document.activeElement), next = marks[Math.max(0, Math.min(index + step, marks.length - 1))];
     if (!next) return false;
     next.focus();
     next.scrollIntoView({ block: "nearest" });

@@ -1,35 +1,35 @@
 /* A button with a list of actions below it. */
-import { attributes, button, el } from "./elements.js";
+import { button, el, setAttributes } from "./elements.js";
 
-let last = 0;
+let lastId = 0;
 
-/** @param items returns pairs of a name and an action, maybe with a title, or elements, when the menu opens */
-export const menu = (name, title, items) => {
-  const list = attributes(el("div", "menu-list"), { role: "menu", id: `menu-${++last}` });
+/** @param getItems is called when the menu opens; returns elements, or `[label, action, title]` with an optional title */
+export const menu = (label, title, getItems) => {
+  const list = setAttributes(el("div", "menu-list"), { role: "menu", id: `menu-${++lastId}` });
   list.hidden = true;
-  const close = (focus) => {
+  const close = (restoresFocus) => {
     list.hidden = true;
-    attributes(opener, { "aria-expanded": false });
-    if (focus) opener.focus();
+    setAttributes(opener, { "aria-expanded": false });
+    if (restoresFocus) opener.focus();
   };
-  const opener = attributes(button("", name, () => {
+  const opener = setAttributes(button("", label, () => {
     if (!list.hidden) { close(true); return; }
-    list.replaceChildren(...items().map((item) => {
+    list.replaceChildren(...getItems().map((item) => {
       if (item instanceof Node) return item;
-      return attributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
+      return setAttributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
     }));
     list.hidden = false;
-    attributes(opener, { "aria-expanded": true });
+    setAttributes(opener, { "aria-expanded": true });
     list.querySelector("button, input, a")?.focus();
   }), { "aria-haspopup": "menu", "aria-expanded": false, "aria-controls": list.id, title });
   const box = el("span", "menu", opener, list);
   box.addEventListener("focusout", ({ relatedTarget }) => { if (!list.hidden && relatedTarget && !box.contains(relatedTarget)) close(false); });
   box.addEventListener("keydown", (event) => {
     if (list.hidden) return;
-    const all = [...list.querySelectorAll("button, input, a")], at = all.indexOf(document.activeElement);
+    const focusable = [...list.querySelectorAll("button, input, a")], index = focusable.indexOf(document.activeElement);
     if (event.key === "Escape") close(true);
-    else if (event.key === "ArrowDown") all[(at + 1) % all.length]?.focus();
-    else if (event.key === "ArrowUp") all[(at + all.length - 1) % all.length]?.focus();
+    else if (event.key === "ArrowDown") focusable[(index + 1) % focusable.length]?.focus();
+    else if (event.key === "ArrowUp") focusable[(index + focusable.length - 1) % focusable.length]?.focus();
     else if (event.key !== "Tab") { event.stopPropagation(); return; } else return;
     event.preventDefault();
     event.stopPropagation();

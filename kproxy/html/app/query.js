@@ -1,45 +1,45 @@
-/* What is typed into the filter: its errors and completions. */
+/* Errors and completions of a filter while it is typed. */
 import { FilterError } from "./filter_errors.js";
-import { filterOf } from "./filter_match.js";
-import { FIELDS, tokensOf } from "./filter_text.js";
+import { compileFilter } from "./filter_match.js";
+import { FIELDS, tokenize } from "./filter_text.js";
 
 /** Returns `{test, isText, readsRecords}` of a filter, null if nothing is typed; throws `FilterError` if it is invalid. */
-export const queryOf = (typed) => typed.trim() ? filterOf(typed.trim()) : null;
+export const parseQuery = (text) => text.trim() ? compileFilter(text.trim()) : null;
 /** Returns the message about an invalid filter, empty if it is valid. */
-export const problemOf = (text) => {
+export const filterProblem = (text) => {
   try {
-    queryOf(text);
+    parseQuery(text);
     return "";
   } catch (error) {
     if (!(error instanceof FilterError)) throw error;
-    return error.said(text.trim());
+    return error.format(text.trim());
   }
 };
 
-const NEXT = {
+const TRANSITIONS = {
   start: { word: "field", not: "start", "(": "start" },
   field: { operator: "operator", in: "in", not: "not", and: "start", or: "start", ")": "term" },
   not: { in: "in" }, in: { "(": "list" }, operator: { word: "term", string: "term" },
   list: { word: "listed", string: "listed" }, listed: { ",": "list", ")": "term" },
   term: { and: "start", or: "start", ")": "term" },
 };
-const operatorsOf = (kind) => ["=", "!=", ...["name", "text", "flag"].includes(kind) ? [] : ["<", "<=", ">", ">="],
+const operatorsFor = (kind) => ["=", "!=", ...["name", "text", "flag"].includes(kind) ? [] : ["<", "<=", ">", ">="],
   ...["number", "count", "duration", "size", "flag"].includes(kind) ? [] : ["~", "!~"]];
 
-/** Returns the start of the word at the cursor, and the words that may stand there (kproxy.filters.completion). */
+/** Returns where the word at the cursor starts, and its completions (as kproxy.filters.completion). */
 export const complete = (text, cursor) => {
-  const before = text.slice(0, cursor), typed = /[^\s()",'=!<>~&|]*$/.exec(before)[0], start = before.length - typed.length;
-  let place = "start", field = null, tokens;
-  try { tokens = tokensOf(before.slice(0, start)); } catch { return { start, words: [] }; }
-  for (const { sort, value } of tokens.slice(0, -1)) {
-    if (place === "start" && sort === "word") {
+  const textBefore = text.slice(0, cursor), prefix = /[^\s()",'=!<>~&|]*$/.exec(textBefore)[0], start = textBefore.length - prefix.length;
+  let state = "start", field = null, tokens;
+  try { tokens = tokenize(textBefore.slice(0, start)); } catch { return { start, words: [] }; }
+  for (const { type, value } of tokens.slice(0, -1)) {
+    if (state === "start" && type === "word") {
       field = FIELDS.get(value) || null;
-      place = field ? "field" : "";
-    } else place = (NEXT[place] || {})[sort === "sign" ? value : sort] || "";
+      state = field ? "field" : "";
+    } else state = (TRANSITIONS[state] || {})[type === "sign" ? value : type] || "";
   }
-  const words = place === "start" ? [...FIELDS.keys(), "not"]
-    : place === "field" && field ? [...operatorsOf(field.kind), "in", "not in", "and", "or"]
-    : ["operator", "list"].includes(place) && field ? field.known
-    : { not: ["in"], in: ["("], listed: [",", ")"], term: ["and", "or"] }[place] || [];
-  return { start, words: words.filter((word) => word.toLowerCase().startsWith(typed.toLowerCase())) };
+  const words = state === "start" ? [...FIELDS.keys(), "not"]
+    : state === "field" && field ? [...operatorsFor(field.kind), "in", "not in", "and", "or"]
+    : ["operator", "list"].includes(state) && field ? field.known
+    : { not: ["in"], in: ["("], listed: [",", ")"], term: ["and", "or"] }[state] || [];
+  return { start, words: words.filter((word) => word.toLowerCase().startsWith(prefix.toLowerCase())) };
 };

@@ -1,18 +1,18 @@
-/* Records across frames: key, value and headers of each, back to its frame. */
-import { anchor, attributes, button, counted, el } from "./elements.js";
-import { csvOf, save } from "./copies.js";
-import { drawPart } from "./exchange.js";
-import { time, timeTitle } from "./formats.js";
-import { hashOf } from "./router.js";
-import { API, NUMBER, TIME, shortName, CONNECTION } from "./rows.js";
+/* Records of all frames: key, value and headers, with a link to the frame. */
+import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
+import { saveFile, toCsv } from "./copies.js";
+import { drawCell } from "./exchange.js";
+import { formatTime, timeTitle } from "./formats.js";
+import { toHash } from "./router.js";
+import { API, CONNECTION, NUMBER, TIME, shortName } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
-/** The columns: name, title, and the value that orders records. */
+/** The columns: name, title, and the sort key of a record. */
 const COLUMNS = [
   ["time", "", ({ frame }) => frame], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
   ["value", "value", ({ value }) => value ?? ""], ["headers", "headers", ({ headers }) => headers], ["frame", "frame", ({ frame }) => frame],
 ];
-const compared = (one, other) => Array.isArray(one) ? compared(one[0], other[0]) || compared(one[1], other[1]) : one < other ? -1 : one > other ? 1 : 0;
+const compare = (left, right) => Array.isArray(left) ? compare(left[0], right[0]) || compare(left[1], right[1]) : left < right ? -1 : left > right ? 1 : 0;
 
 export class RecordsView {
   constructor(app) {
@@ -20,15 +20,15 @@ export class RecordsView {
     this.body = el("tbody", "");
     this.head = el("thead", "");
     this.more = el("p", "more");
-    this.scrolling = attributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
+    this.scrolling = setAttributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
     this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "Records of Produce requests and Fetch responses; with a filter of keys, values or headers, or a text, those that match. Masked values stay masked; without --payloads, keys and values are shown as text or hex."), this.scrolling));
   }
-  async show(state, before) {
+  async show(state, previous) {
     const key = JSON.stringify([state.filter, state.only]);
     this.order = state.sort || "";
-    if (key === this.asked && before) { this.drawRows(); return; }
+    if (key === this.queryKey && previous) { this.drawRows(); return; }
     const turn = this.turn = (this.turn || 0) + 1;
-    Object.assign(this, { asked: key, rows: [], frames: 0, next: 0, query: null, seen: this.app.source.state.frames });
+    Object.assign(this, { queryKey: key, rows: [], frames: 0, next: 0, query: null, knownFrames: this.app.source.state.frames });
     this.drawRows();
     this.more.replaceChildren();
     const query = await this.app.source.query({ text: state.filter, only: state.only });
@@ -36,56 +36,56 @@ export class RecordsView {
     this.query = query;
     await this.load(turn);
   }
-  /** Adds the next records. An answer may have few or none: it is limited in time, and rows may still be filtered. */
+  /** Loads the next records. A response may have few or none, because its time is limited, and rows may still be filtered. */
   async load(turn = this.turn) {
-    const most = this.rows.length + MAX_RECORDS;
+    const maxRows = this.rows.length + MAX_RECORDS;
     this.more.replaceChildren("searching …");
     do {
-      const from = this.next, found = await this.app.source.records(this.query, from, MAX_RECORDS);
+      const from = this.next, response = await this.app.source.records(this.query, from, MAX_RECORDS);
       if (turn !== this.turn) return;
-      this.add(found);
-      if (this.next === from) await new Promise((waited) => setTimeout(waited, PAUSE_MS));
-    } while (turn === this.turn && this.box.isConnected && this.next !== null && this.rows.length < most);
+      this.add(response);
+      if (this.next === from) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    } while (turn === this.turn && this.box.isConnected && this.next !== null && this.rows.length < maxRows);
     if (turn !== this.turn) return;
     if (this.order) this.drawRows();
     this.more.replaceChildren(this.next !== null ? button("", "more records", () => this.load()) : this.rows.length ? "" : "No record in these frames.");
   }
   add({ exchanges, next }) {
-    for (const [row, parts] of exchanges) {
-      for (const { topic, partition, rows } of parts) {
+    for (const [row, fields] of exchanges) {
+      for (const { topic, partition, rows } of fields) {
         for (const record of rows) this.addRecord(row, topic, partition, record);
       }
     }
     this.frames += exchanges.length;
     this.next = next;
-    this.app.say(`${counted(this.rows.length, "record")} in ${counted(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
+    this.app.setStatus(`${pluralize(this.rows.length, "record")} in ${pluralize(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
   }
-  addRecord(row, topic, partition, [offset, at, key, value, headers]) {
-    const list = headers.flatMap(([name, part]) => [el("span", "dim", `${name}: `), part[1], el("br", "")]);
-    const drawn = el("tr", "", el("td", "", time(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawPart(key)),
-      el("td", "value", drawPart(value)), el("td", "", ...list), el("td", "", anchor("", hashOf({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
-    const record = { time: at || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, part]) => `${name}=${part[1]}`).join(" "), frame: row[NUMBER] };
-    this.rows.push({ record, drawn });
-    this.body.append(drawn);
+  addRecord(row, topic, partition, [offset, timestamp, key, value, headers]) {
+    const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), cell[1], el("br", "")]);
+    const element = el("tr", "", el("td", "", formatTime(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
+      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
+    const record = { time: timestamp || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER] };
+    this.rows.push({ record, element });
+    this.body.append(element);
   }
-  /** Draws the titles and the loaded records in the order of the address: that of their frames, or of a column. */
+  /** Draws the column headings and the loaded records, sorted by frame or by a column. */
   drawRows() {
-    const by = this.order.replace(/^-/, ""), down = this.order.startsWith("-");
-    const titles = COLUMNS.map(([name, title]) => attributes(el("th", "", button("", [title || timeTitle(), name === by ? el("span", "arrow", down ? " ▼" : " ▲") : null], () => this.sort(name))),
-      { scope: "col", "aria-sort": name === by ? (down ? "descending" : "ascending") : null }));
-    this.head.replaceChildren(el("tr", "", ...titles));
-    const read = COLUMNS.find(([name]) => name === by)?.[2], sorted = [...this.rows];
-    if (read) sorted.sort((a, b) => (down ? -1 : 1) * compared(read(a.record), read(b.record)));
-    this.body.replaceChildren(...sorted.map(({ drawn }) => drawn));
+    const sortName = this.order.replace(/^-/, ""), isDescending = this.order.startsWith("-");
+    const headings = COLUMNS.map(([name, title]) => setAttributes(el("th", "", button("", [title || timeTitle(), name === sortName ? el("span", "arrow", isDescending ? " ▼" : " ▲") : null], () => this.sort(name))),
+      { scope: "col", "aria-sort": name === sortName ? (isDescending ? "descending" : "ascending") : null }));
+    this.head.replaceChildren(el("tr", "", ...headings));
+    const sortKey = COLUMNS.find(([name]) => name === sortName)?.[2], sorted = [...this.rows];
+    if (sortKey) sorted.sort((a, b) => (isDescending ? -1 : 1) * compare(sortKey(a.record), sortKey(b.record)));
+    this.body.replaceChildren(...sorted.map(({ element }) => element));
   }
   sort(name) {
     this.app.go({ sort: this.order === name ? `-${name}` : this.order === `-${name}` ? undefined : name });
   }
-  changed() { if (this.next === null && this.query && this.app.source.state.frames !== this.seen) { this.more.replaceChildren(button("", "load new records", () => { this.asked = ""; this.show(this.app.state); })); } }
+  changed() { if (this.next === null && this.query && this.app.source.state.frames !== this.knownFrames) { this.more.replaceChildren(button("", "load new records", () => { this.queryKey = ""; this.show(this.app.state); })); } }
   downloads() {
     return [
-      ["records as JSON lines", () => save("kproxy-records.jsonl", this.rows.map(({ record }) => `${JSON.stringify(record)}\n`).join(""), "application/x-ndjson")],
-      ["records as CSV", () => save("kproxy-records.csv", csvOf(Object.keys(this.rows[0]?.record || {}), this.rows.map(({ record }) => Object.values(record))), "text/csv")],
+      ["records as JSON lines", () => saveFile("kproxy-records.jsonl", this.rows.map(({ record }) => `${JSON.stringify(record)}\n`).join(""), "application/x-ndjson")],
+      ["records as CSV", () => saveFile("kproxy-records.csv", toCsv(Object.keys(this.rows[0]?.record || {}), this.rows.map(({ record }) => Object.values(record))), "text/csv")],
     ];
   }
   key() { return false; }

@@ -1,13 +1,13 @@
-/* The source of a live session or a trace behind `kproxy web`, which pages, filters and sorts. */
-import { queryOf } from "./query.js";
+/* The source of a live session or a trace of `kproxy web`: the server filters, sorts and pages. */
+import { parseQuery } from "./query.js";
 
-const EACH = 200, MAX_CHUNKS = 60;
-const address = (path, given = {}) => {
-  const query = new URLSearchParams(Object.entries(given).filter(([, value]) => value !== undefined && value !== "" && value !== false));
+const CHUNK_SIZE = 200, MAX_CHUNKS = 60;
+const urlFor = (path, params = {}) => {
+  const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== undefined && value !== "" && value !== false));
   return `/api/${path}${[...query].length ? `?${query}` : ""}`;
 };
-const get = async (path, given) => {
-  const response = await fetch(address(path, given));
+const fetchJson = async (path, params) => {
+  const response = await fetch(urlFor(path, params));
   if (!response.ok) throw new Error((await response.text()).trim() || `the server returns ${response.status}`);
   return response.json();
 };
@@ -15,79 +15,79 @@ const get = async (path, given) => {
 export class ServerSource {
   constructor() { this.isLive = true; }
   async open() {
-    [this.info, this.state] = await Promise.all([get("info"), get("state")]);
+    [this.info, this.state] = await Promise.all([fetchJson("info"), fetchJson("state")]);
   }
-  /** Calls `changed` when rows or results grew, and `lost` when the server is gone or is there again. */
-  onChange(changed, lost) {
+  /** Calls `onChanged` when there are more rows or results, and `onLost` when the connection to the server is lost or restored. */
+  onChange(onChanged, onLost) {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/events`);
     socket.addEventListener("message", ({ data }) => {
       this.state = JSON.parse(data);
-      lost(false);
-      changed();
+      onLost(false);
+      onChanged();
     });
     socket.addEventListener("close", () => {
-      lost(true);
-      setTimeout(() => this.onChange(changed, lost), 2000);
+      onLost(true);
+      setTimeout(() => this.onChange(onChanged, onLost), 2000);
     });
   }
   async query({ text, only, sort }) {
-    queryOf(text || "");  /* an error is shown without a request */
-    const made = new ServerQuery({ filter: text, only: only ? 1 : "", sort });
-    await made.refresh(0);
-    return made;
+    parseQuery(text || "");  /* an error is shown without a request */
+    const query = new ServerQuery({ filter: text, only: only ? 1 : "", sort });
+    await query.refresh(0);
+    return query;
   }
-  async exchange(number) { return get(`exchanges/${number}`); }
-  async causes(text) { return get("causes", { filter: text }); }
-  async table(name, text) { return get(`tables/${name}`, { filter: text }); }
-  async records(query, from, most) { return get("records", { ...query.given, from, most }); }
-  async timeline(name, text) { return get(`timelines/${name}`, { filter: text }); }
-  async overTime({ text, only, api, parts }) { return get("over-time", { filter: text, only: only ? 1 : "", api, parts }); }
-  async topicsOverTime({ text, only, parts }) { return get("topics-over-time", { filter: text, only: only ? 1 : "", parts }); }
-  /** A capture of the rows of a query, or of one exchange. */
+  async exchange(number) { return fetchJson(`exchanges/${number}`); }
+  async causes(text) { return fetchJson("causes", { filter: text }); }
+  async table(name, text) { return fetchJson(`tables/${name}`, { filter: text }); }
+  async records(query, from, maxRecords) { return fetchJson("records", { ...query.params, from, most: maxRecords }); }
+  async timeline(name, text) { return fetchJson(`timelines/${name}`, { filter: text }); }
+  async overTime({ text, only, api, parts }) { return fetchJson("over-time", { filter: text, only: only ? 1 : "", api, parts }); }
+  async topicsOverTime({ text, only, parts }) { return fetchJson("topics-over-time", { filter: text, only: only ? 1 : "", parts }); }
+  /** Returns a capture of the rows of a query, or of one exchange. */
   async capture(query, number) {
-    const response = await fetch(address("rows.pcapng", number === undefined ? query.given : { row: number }));
+    const response = await fetch(urlFor("rows.pcapng", number === undefined ? query.params : { row: number }));
     if (!response.ok) throw new Error((await response.text()).trim());
     return response.blob();
   }
-  download(format, query) { return address(`rows.${format}`, query.given); }
+  download(format, query) { return urlFor(`rows.${format}`, query.params); }
 }
 
 class ServerQuery {
-  constructor(given) { Object.assign(this, { given, count: 0, total: 0, busy: true, chunks: new Map(), asked: new Map(), loaded: () => {}, turn: 0 }); }
-  /** Fetches the rows around a position anew; others are fetched when they are shown. */
+  constructor(params) { Object.assign(this, { params, count: 0, total: 0, busy: true, chunks: new Map(), pending: new Map(), onLoad: () => {}, turn: 0 }); }
+  /** Fetches the rows around a position again; others are fetched when they are shown. */
   async refresh(position = 0) {
-    const chunk = Math.floor(position / EACH), turn = ++this.turn;
-    const found = await Promise.all([...new Set([chunk, Math.floor((position + 80) / EACH)])].map((each) => this.fetch(each)));
+    const chunk = Math.floor(position / CHUNK_SIZE), turn = ++this.turn;
+    const entries = await Promise.all([...new Set([chunk, Math.floor((position + 80) / CHUNK_SIZE)])].map((index) => this.fetch(index)));
     if (turn !== this.turn) return;
-    this.chunks = new Map(found);
+    this.chunks = new Map(entries);
   }
   async fetch(chunk) {
-    const { rows, count, total, busy } = await get("rows", { ...this.given, offset: chunk * EACH, limit: EACH });
+    const { rows, count, total, busy } = await fetchJson("rows", { ...this.params, offset: chunk * CHUNK_SIZE, limit: CHUNK_SIZE });
     Object.assign(this, { count, total, busy });
     return [chunk, rows];
   }
-  /** A row, or null while it is fetched; then `loaded` is called. The rows that scrolling reaches next are fetched, too. */
+  /** Returns a row, or null while it is fetched; `onLoad` is called afterwards. The rows that scrolling reaches next are fetched, too. */
   row(position) {
-    const chunk = Math.floor(position / EACH), rows = this.chunks.get(chunk), next = position % EACH < EACH / 2 ? chunk - 1 : chunk + 1;
-    if (next >= 0 && next * EACH < this.count && !this.chunks.has(next)) this.load(next);
-    if (rows) return rows[position % EACH] || null;
+    const chunk = Math.floor(position / CHUNK_SIZE), rows = this.chunks.get(chunk), next = position % CHUNK_SIZE < CHUNK_SIZE / 2 ? chunk - 1 : chunk + 1;
+    if (next >= 0 && next * CHUNK_SIZE < this.count && !this.chunks.has(next)) this.load(next);
+    if (rows) return rows[position % CHUNK_SIZE] || null;
     this.load(chunk);
     return null;
   }
   async rowAt(position) {
-    const chunk = Math.floor(position / EACH);
+    const chunk = Math.floor(position / CHUNK_SIZE);
     if (!this.chunks.has(chunk)) await this.load(chunk);
-    return this.chunks.get(chunk)?.[position % EACH] || null;
+    return this.chunks.get(chunk)?.[position % CHUNK_SIZE] || null;
   }
   load(chunk) {
-    if (!this.asked.has(chunk)) {
-      this.asked.set(chunk, this.fetch(chunk).then((found) => {
+    if (!this.pending.has(chunk)) {
+      this.pending.set(chunk, this.fetch(chunk).then((entry) => {
         if (this.chunks.size > MAX_CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
-        this.chunks.set(...found);
-        this.loaded();
-      }, () => { /* the header says that the server is gone */ }).finally(() => this.asked.delete(chunk)));
+        this.chunks.set(...entry);
+        this.onLoad();
+      }, () => { /* the header says that the server is gone */ }).finally(() => this.pending.delete(chunk)));
     }
-    return this.asked.get(chunk);
+    return this.pending.get(chunk);
   }
-  async position(number) { return (await get("position", { ...this.given, row: number })).position; }
+  async position(number) { return (await fetchJson("position", { ...this.params, row: number })).position; }
 }

@@ -72,12 +72,12 @@ def match_results_script(texts: Sequence[str], lines: Sequence[Mapping[str, Any]
     return f"""(() => {{
       const lines = {json.dumps(lines)};
       {join_modules([name for name in MODULES if name.startswith("filter_") and name != "filter_box.js"])}
-      const {{ FilterError }} = filter_errors_js, {{ filterOf }} = filter_match_js;
+      const {{ FilterError }} = filter_errors_js, {{ compileFilter }} = filter_match_js;
       filter_text_js.setFields({encode_json(filter_fields()).decode()});
       return {json.dumps(texts)}.map((text) => {{
-        try {{ return lines.map(filterOf(text).test); }} catch (error) {{
+        try {{ return lines.map(compileFilter(text).test); }} catch (error) {{
           if (!(error instanceof FilterError)) throw error;
-          return error.said(text);
+          return error.format(text);
         }}
       }});
     }})()"""
