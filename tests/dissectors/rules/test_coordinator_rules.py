@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.kproxy.stories import findings
 
 FOUND = '> FindCoordinator v2 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n'
-DENIED = '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+500ms\n'
+DENIED = (
+    '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+500ms\n'
+)
 
 
 def test_denied_coordinator_is_reported_the_fifth_time() -> None:
