@@ -5,6 +5,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 
@@ -22,10 +23,13 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put bytecode into pytest's cache if it is not wanted next to the sources.
+    """Put bytecode into pytest's cache if it is not wanted next to the sources, and let Ctrl-C end processes.
 
-    Compiling these tests takes most of the time it takes to collect them, and they often start Python.
+    Compiling these tests takes most of the time it takes to collect them, and they often start Python. A shell that
+    starts tests in the background ignores Ctrl-C for them, and processes inherit that.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)) is not None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         sys.dont_write_bytecode = False

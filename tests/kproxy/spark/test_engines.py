@@ -169,7 +169,10 @@ def test_ctrl_c_ends_all_processes(tmp_path: Path, step: str) -> None:
         child_pids = _descendants(process.pid)
         assert len(child_pids) > (step == "reading")
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        assert process.wait(60) == 130
+        try:
+            assert process.wait(60) == 130
+        finally:
+            process.kill()  # leaving the block waits for it
         assert process.stderr.read() == b""
     while any(Path(f"/proc/{pid}").exists() for pid in child_pids):
         time.sleep(0.01)
