@@ -585,6 +585,16 @@ def test_whole_table_header_sorts(tab: Tab, tmp_path: Path) -> None:
     assert max(tab.run(widths)) <= 1
 
 
+def test_columns_without_a_value_are_left_out(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/connections'")
+    tab.until("document.body.dataset.view === 'connections' && document.querySelector('thead th button')")
+    headings = tab.run("[...document.querySelectorAll('thead th')].map((heading) => heading.innerText)")
+    assert "waiting" in headings  # it has zeros
+    assert "throttled" not in headings
+    assert tab.run("document.querySelectorAll('tbody tr:first-child td').length") == len(headings)
+
+
 def test_swipe_selects_a_time_range(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA, width=375)
     tab.run("location.hash = '#/over-time?key=Fetch'")

@@ -104,10 +104,11 @@ def _drop_included(stalls: list[Stall], now: int) -> list[Stall]:
 
 
 def _reports_same_problem(finding: Stall, stall: Stall, now: int) -> bool:
-    """Whether a finding reports the same problem as a stall: same kind, time and member."""
+    """Whether a finding reports the same problem as a stall: same kind, time and member, if both name members."""
     end = now if stall.until is None else stall.until
+    stall_members = {*stall.waiting, *stall.blamed}
     return (
         stall.kind in _EQUIVALENT.get(finding.codes[0], ())
         and stall.since <= finding.since <= end + _MAX_DELAY
-        and (not finding.waiting or not {*finding.waiting}.isdisjoint((*stall.waiting, *stall.blamed)))
+        and (not finding.waiting or not stall_members or not stall_members.isdisjoint(finding.waiting))
     )

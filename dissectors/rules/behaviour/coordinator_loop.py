@@ -149,11 +149,6 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "kafka-1", "port": 9092}
     2> JoinGroup v5 {"group_id": "g"}
-    2< {"error_code": 16}
-    +100ms
-    > FindCoordinator v2 {"key": "g"}
-    < {"node_id": 1, "host": "kafka-1", "port": 9092}
-    2> JoinGroup v5 {"group_id": "g"}
     2< {}
     ```
 

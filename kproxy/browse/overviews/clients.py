@@ -88,7 +88,7 @@ class Client:
 class _State:
     """The state of a client.
 
-    `listed` becomes false when it is dropped; `complete` is true if the trace has the begin of one of its connections.
+    `listed` becomes false when it is dropped; `complete` is true if the trace has the start of one of its connections.
     """
 
     key: _Key
@@ -251,7 +251,7 @@ class Clients:
     def _key(self, connection: _Connection, client_id: str | None) -> _Key:
         """Return the key of a client.
 
-        A connection whose begin is missing from the trace, and with it the name of the software, counts for the client
+        A connection whose start is missing from the trace, and with it the name of the software, counts for the client
         with the same id and host whose software is known.
         """
         software, host = connection.software, connection.host

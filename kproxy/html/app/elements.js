@@ -25,6 +25,8 @@ export const anchor = (className, href, ...children) => {
   element.href = href;
   return element;
 };
+/** The heading of a column that sorts; `order` is "ascending", "descending" or null. */
+export const sortButton = (title, order, onClick) => button("", [title, order ? el("span", "arrow", order === "ascending" ? " ▲" : " ▼") : null], onClick);
 export const pluralize = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 export const setAttributes = (element, attributes) => {
   for (const [name, value] of Object.entries(attributes)) {

@@ -1,5 +1,5 @@
 /* The list of frames, and one exchange below it. */
-import { anchor, announce, button, el, loadSetting, pluralize, saveSetting, setAttributes } from "./elements.js";
+import { anchor, announce, button, el, loadSetting, pluralize, saveSetting, setAttributes, sortButton } from "./elements.js";
 import { copyTexts, saveFile, toCsv, toJson } from "./copies.js";
 import { drawSide } from "./exchange.js";
 import { formatDuration, formatFullTime, formatSize, formatTime, timeTitle, timeWidth } from "./formats.js";
@@ -63,8 +63,8 @@ export class FramesView {
     const [sortName, isDescending] = [(this.app.state.sort || "time").replace(/^-/, ""), (this.app.state.sort || "").startsWith("-")];
     this.head.replaceChildren(...this.visibleColumns.map(([name, title, , sort]) => {
       const text = name === "time" ? timeTitle() : title, isSorted = sort === sortName, isAscending = RISING.includes(sort) !== isDescending;
-      const content = sort ? button("", [text, isSorted ? el("span", "arrow", isAscending ? " ▲" : " ▼") : null], () => this.sort(sort)) : text;
-      return setAttributes(el("span", name, content), { role: "columnheader", "aria-sort": isSorted ? (isAscending ? "ascending" : "descending") : sort ? "none" : null });
+      const order = isSorted ? (isAscending ? "ascending" : "descending") : null;
+      return setAttributes(el("span", name, sort ? sortButton(text, order, () => this.sort(sort)) : text), { role: "columnheader", "aria-sort": order ?? (sort ? "none" : null) });
     }));
   }
   sort(name) {
@@ -291,5 +291,4 @@ export class FramesView {
     actions[event.key]();
     return true;
   }
-  status() { return this.query ? (this.query.count === this.query.total ? pluralize(this.query.total, "row") : `${this.query.count.toLocaleString("en")} of ${pluralize(this.query.total, "row")}`) : ""; }
 }

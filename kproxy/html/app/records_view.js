@@ -1,5 +1,5 @@
 /* Records of all frames: key, value and headers, with a link to the frame. */
-import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
+import { anchor, button, el, pluralize, setAttributes, sortButton } from "./elements.js";
 import { saveFile, toCsv } from "./copies.js";
 import { drawCell } from "./exchange.js";
 import { formatTime, timeTitle } from "./formats.js";
@@ -71,8 +71,10 @@ export class RecordsView {
   /** Draws the column headings and the loaded records, sorted by frame or by a column. */
   drawRows() {
     const sortName = this.order.replace(/^-/, ""), isDescending = this.order.startsWith("-");
-    const headings = COLUMNS.map(([name, title]) => setAttributes(el("th", "", button("", [title || timeTitle(), name === sortName ? el("span", "arrow", isDescending ? " ▼" : " ▲") : null], () => this.sort(name))),
-      { scope: "col", "aria-sort": name === sortName ? (isDescending ? "descending" : "ascending") : null }));
+    const headings = COLUMNS.map(([name, title]) => {
+      const order = name !== sortName ? null : isDescending ? "descending" : "ascending";
+      return setAttributes(el("th", "", sortButton(title || timeTitle(), order, () => this.sort(name))), { scope: "col", "aria-sort": order });
+    });
     this.head.replaceChildren(el("tr", "", ...headings));
     const sortKey = COLUMNS.find(([name]) => name === sortName)?.[2], sorted = [...this.rows];
     if (sortKey) sorted.sort((a, b) => (isDescending ? -1 : 1) * compare(sortKey(a.record), sortKey(b.record)));

@@ -1,5 +1,5 @@
 /* An overview as a table, sorted by any column, with details of the selected row beside it. */
-import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
+import { anchor, button, el, pluralize, setAttributes, sortButton } from "./elements.js";
 import { formatCount, formatDuration, formatFullTime, formatSize, formatTime } from "./formats.js";
 import { saveFile, toCsv } from "./copies.js";
 import { toHash } from "./router.js";
@@ -72,9 +72,11 @@ export class TableView {
     const filterNote = state.filter && this.app.source.isLive ? `  Only of rows that match ${state.filter}.` : state.filter ? "  Of all rows: the filter applies to frames." : "";
     this.about.replaceChildren(about + filterNote + (more ? `  ${more}.` : ""));
     const isFilled = columns.map((_, index) => !index || !rows.length || rows.some((row) => !isBlank(row.values[index])));
-    const headers = columns.map(([name, kind], index) => isFilled[index] && setAttributes(el("th", NUMBERS.includes(kind) ? "number" : "",
-      button("", [name, index === sortIndex ? el("span", "arrow", isDescending ? " ▼" : " ▲") : null], () => this.sort(name, kind))),
-    { scope: "col", "aria-sort": index === sortIndex ? (isDescending ? "descending" : "ascending") : null })).filter(Boolean);
+    const headers = columns.map(([name, kind], index) => {
+      if (!isFilled[index]) return null;
+      const order = index !== sortIndex ? null : isDescending ? "descending" : "ascending";
+      return setAttributes(el("th", NUMBERS.includes(kind) ? "number" : "", sortButton(name, order, () => this.sort(name, kind))), { scope: "col", "aria-sort": order });
+    });
     const body = el("tbody", "", ...rows.slice(0, this.maxRows).map((row) => this.row(row, columns, isFilled, state)));
     this.table.replaceChildren(setAttributes(el("caption", "hidden", title), {}), el("thead", "", el("tr", "", ...headers)), body);
     if (!rows.length) body.append(el("tr", "", setAttributes(el("td", "none", `no ${title.toLowerCase()} here${state.filter ? `: nothing matches ${state.filter}` : ""}`), { colspan: columns.length })));

@@ -36,6 +36,17 @@ def test_search_for_a_moved_coordinator_is_reported_as_a_stall() -> None:
     assert story.view(10).row.coordinator == "b2:9092"
 
 
+def test_finding_about_a_moved_coordinator_is_not_a_second_stall() -> None:
+    """The stall is of the whole group and names no member, but the finding is in a frame of one."""
+    story = two_members(until=3)
+    story.say(3, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
+    request = story.request(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
+    moved = FindingEntry("G014", "no-coordinator", "warning", "group 'g': the group's coordinator is b2:9092", hint="h")
+    story.answer(request, 10.1, findings=[moved])
+    [stall] = [stall for stall in story.stalls(11) if stall.kind in (StallKind.COORDINATOR, StallKind.FINDING)]
+    assert (stall.kind, stall.codes) == (StallKind.COORDINATOR, ("G014",))
+
+
 def test_two_addresses_of_one_broker_do_not_count_as_a_move() -> None:
     story = two_members()
     story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")

@@ -189,7 +189,7 @@ async def test_server_returns_exchanges_causes_and_tables(client: Client) -> Non
     assert (cause["code"], cause["row"], cause["filter"]) == ("L005", 1, "finding=L005")
     assert await client.json("/api/causes?filter=api%3DFetch") == []
     table = await client.json("/api/tables/apis?filter=api%3DFetch")
-    assert [row["key"] for row in table["rows"]] == ["Fetch"]
+    assert ([row["key"] for row in table["rows"]], table["busy"]) == (["Fetch"], False)
     for name in ("connections", "topics", "groups", "transactions", "share-groups", "clients", "brokers"):
         assert (await client.json(f"/api/tables/{name}"))["columns"]
     assert (await client.get("/api/tables/nosuch"))[0] == 404

@@ -240,7 +240,7 @@ def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
     assert [(row.host, row.connections) for row in rows(*lines)] == [("10.0.0.1", 2), ("[::1]", 1)]
 
 
-def test_connection_whose_begin_is_missing_counts_for_the_client_with_known_software() -> None:
+def test_connection_whose_start_is_missing_counts_for_the_client_with_known_software() -> None:
     named_request = api_versions_request(software_name="java", software_version="4", connection_id="n-2")
     other_request = api_versions_request(software_name="go", software_version="1", connection_id="n-3")
     named: list[Line] = [opened("n-2"), named_request]
