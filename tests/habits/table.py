@@ -15,14 +15,14 @@ class Habit(NamedTuple):
     Attributes:
         codes: Codes of rules.
         limits: Limits of a rule with which a few seconds are enough.
-        quirk: A quirk of the broker.
+        quirks: Quirks of the broker.
         clients: The clients that can play the habit.
         alone: Whether milliseconds matter, so that nothing else may run meanwhile.
     """
 
     codes: tuple[str, ...]
     limits: str = ""
-    quirk: str = ""
+    quirks: tuple[str, ...] = ()
     clients: tuple[str, ...] = CLIENTS
     alone: bool = False
 
@@ -38,7 +38,9 @@ HABITS: Final[dict[str, Habit]] = {
     "acks-1-beside-all": Habit(("H002",), "H002:requests=50"),
     "no-idempotence": Habit(("H003",), "H003:requests=50"),
     "in-flight": Habit(("H004",)),
-    "retry-reorders": Habit(("H005",), quirk="Produce:error:NOT_ENOUGH_REPLICAS,probability=0.2,client={client}"),
+    # Late responses: otherwise, a broker that is faster than its client has one request in flight, and the order stays.
+    "retry-reorders": Habit(("H005",), quirks=("Produce:error:NOT_ENOUGH_REPLICAS,probability=0.2,client={client}",
+                                               "Produce:delay:50ms,client={client}")),
     "key-skew": Habit(("H006",), "H006:records=500"),
     "near-limit": Habit(("M008",)),
     "keyless": Habit(("R022",)),
@@ -72,9 +74,9 @@ HABITS: Final[dict[str, Habit]] = {
     "metadata-storm": Habit(("S009",)),
     "metadata-only": Habit(("C017",)),
     "same-question": Habit(("H020",), "H020:calls=30"),
-    "throttled": Habit(("S036",), quirk="Produce:value:throttle_time_ms:1500,client={client}"),
+    "throttled": Habit(("S036",), quirks=("Produce:value:throttle_time_ms:1500,client={client}",)),
     "no-backoff": Habit(("S050",), "S050:pause=60ms,within=9s",
-                        quirk="Produce:error:NOT_ENOUGH_REPLICAS,client={client}", alone=True),
+                        quirks=("Produce:error:NOT_ENOUGH_REPLICAS,client={client}",), alone=True),
 }  # fmt: skip
 
 #: The client ids of clients that set none.

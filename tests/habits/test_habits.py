@@ -43,10 +43,10 @@ def broker_options() -> list[str]:
     """Return options of the built-in broker: short sessions, no delay before the first rebalance, and its quirks."""
     settings = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
     quirks = [
-        habit.quirk.format(client=client_id(name, BAD, client))
+        quirk.format(client=client_id(name, BAD, client))
         for name, habit in HABITS.items()
         for client in habit.clients
-        if habit.quirk
+        for quirk in habit.quirks
     ]
     return [f"--config={name}={value}" for name, value in settings.items()] + [f"--quirk={quirk}" for quirk in quirks]
 
