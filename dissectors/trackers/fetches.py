@@ -97,7 +97,7 @@ class Fetches:
 
     Attributes:
         sessions: The offsets of every partition that a request fetches.
-        is_empty: The latest response has no records.
+        is_response_empty: The latest response has no records.
         refused: The partitions with an error in the latest response.
         is_session_dropped: The latest response has no error and another session than its request.
         unused_sessions: The number of consecutive sessions that were opened and not used.
@@ -112,7 +112,7 @@ class Fetches:
     """
 
     def __init__(self) -> None:
-        self.is_empty = self.is_session_dropped = False
+        self.is_response_empty = self.is_session_dropped = False
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
@@ -139,13 +139,13 @@ class Fetches:
             connection.flags |= _IRREGULAR
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        self.is_empty, self.is_session_dropped, self.refused, self.answered_at = False, False, [], event.at
+        self.is_response_empty, self.is_session_dropped, self.refused, self.answered_at = False, False, [], event.at
         message, request_body = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return
         body = message.body
         topics = body.get("responses")
-        self.is_empty = not topics or not has_records(message)
+        self.is_response_empty = not topics or not has_records(message)
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
         if request_body is None or event.request is None:
@@ -167,7 +167,7 @@ class Fetches:
             connection.run.state(StableOffsets).observe(held_partition_ends, event.at, connection)
             if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):
                 connection.flags |= _HELD
-        if self.is_empty:
+        if self.is_response_empty:
             starved = bool(self.sessions.behind(event.request, body))
             if self._count_early_response(event, request_body, body) or self._count_busy_poll(
                 event, request_body, body, connection

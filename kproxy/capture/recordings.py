@@ -24,7 +24,7 @@ def read_recording(
     ports: frozenset[int] = frozenset(),
     keylog: str | None = None,
     findings: bool = True,
-    damaged: Callable[[str], None] | None = None,
+    report_damage: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of traces unchanged, and for captures the lines that a proxy would have written.
 
@@ -35,7 +35,7 @@ def read_recording(
         ports: Kafka's ports in a capture; by default, Kafka is detected by content.
         keylog: The path of a key log to decrypt the TLS of a capture.
         findings: Whether captures are examined for findings.
-        damaged: Called instead of `warn` if lines of a trace are lost, except at the end of a killed run.
+        report_damage: Called instead of `warn` if lines of a trace are lost, except at the end of a killed run.
 
     Raises:
         UserError: While iterating: there is no file, or one cannot be read.
@@ -47,7 +47,7 @@ def read_recording(
     for file_path in files:
         try:
             with file_path.open("rb") as file:
-                opened = open_trace(file, str(file_path), warn, damaged)
+                opened = open_trace(file, str(file_path), warn, report_damage)
                 if opened.lines is not None:
                     yield from opened.lines
                     continue

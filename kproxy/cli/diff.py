@@ -126,7 +126,7 @@ def _read_recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> 
     from kproxy.trace.lines import Detail
 
     lines = read_recording(
-        Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
+        Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog, report_damage=damage
     )
     traffic = traffic_of(name, lines, text=args.text_may_differ)
     if traffic.lacks_bodies:

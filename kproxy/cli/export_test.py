@@ -91,7 +91,7 @@ def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange
         raise UserError(f"invalid exchange {args.exchange!r}: use CONNECTION:CORRELATION_ID, e.g. 0:12")
     connection, correlation_id = match[1], int(match[2])
     lines = read_recording(
-        Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
+        Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog, report_damage=damage
     )
     traffic = traffic_of(args.recording, lines)
     for exchange in (exchange for connection in traffic.connections for exchange in connection.exchanges):

@@ -122,7 +122,9 @@ def _read_steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     if parsed_filter is not None and parsed_filter.reads_records:
         raise UserError("kproxy replay does not decode records: filter by other fields")
     predicate = None if parsed_filter is None else lambda line: parsed_filter.matches(as_mapping(line))
-    return read_steps(Path(args.file), warn, predicate, ports=frozenset(args.port), keylog=args.keylog, damaged=damage)
+    return read_steps(
+        Path(args.file), warn, predicate, ports=frozenset(args.port), keylog=args.keylog, report_damage=damage
+    )
 
 
 def _speed(text: str) -> float | None:

@@ -18,7 +18,7 @@ def read_steps(
     *,
     ports: frozenset[int] = frozenset(),
     keylog: str | None = None,
-    damaged: Callable[[str], None] | None = None,
+    report_damage: Callable[[str], None] | None = None,
 ) -> list[Step]:
     """Return the steps in a trace, a capture, or a directory of them.
 
@@ -28,13 +28,15 @@ def read_steps(
         wanted: Returns whether to send the request of a line; None sends all.
         ports: See there.
         keylog: See there.
-        damaged: See there.
+        report_damage: See there.
 
     Raises:
         UserError: The input cannot be read, is damaged, or is a trace without the bytes of requests.
     """
     try:
-        lines = read_recording(path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, damaged=damaged)
+        lines = read_recording(
+            path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, report_damage=report_damage
+        )
         steps = steps_of(lines, wanted)
     except ValueError as error:  # base64 or a time
         raise UserError(f"{path}: a line is damaged: {error}") from None

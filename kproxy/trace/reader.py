@@ -42,7 +42,7 @@ class OpenedInput:
 
 
 def open_trace(
-    file: BinaryIO, name: str, warn: Callable[[str], None], damaged: Callable[[str], None] | None = None
+    file: BinaryIO, name: str, warn: Callable[[str], None], report_damage: Callable[[str], None] | None = None
 ) -> OpenedInput:
     """Detect whether an open file is a trace, without seeking. An empty file named like a trace is one.
 
@@ -50,7 +50,7 @@ def open_trace(
         file: The open file.
         name: Its name, for messages.
         warn: Called, while the lines are read, with a sentence if the end is incomplete, as after a killed run.
-        damaged: Called with a sentence about lines that are lost elsewhere. The default is `warn`.
+        report_damage: Called with a sentence about lines that are lost elsewhere. The default is `warn`.
 
     Raises:
         TraceError: While the lines are read, like `read_trace`.
@@ -60,7 +60,7 @@ def open_trace(
     plain = _decompressed_start(start)
     # If the first bytes are not enough (a pipe, an empty file), the name decides; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
-    return OpenedInput(read_trace(source, name, warn, damaged) if is_trace else None, source)
+    return OpenedInput(read_trace(source, name, warn, report_damage) if is_trace else None, source)
 
 
 def _decompressed_start(data: bytes) -> bytes:
@@ -77,20 +77,20 @@ def read_trace(
     source: io.BufferedReader[Any],
     name: str,
     warn: Callable[[str], None],
-    damaged: Callable[[str], None] | None = None,
+    report_damage: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
     """Yield the lines of one open trace file.
 
-    Invalid lines are skipped, and `damaged` is called once with their number and the first of them. An incomplete last
-    line is also skipped, and `warn` is called, which is also the default of `damaged`.
+    Invalid lines are skipped, and `report_damage` is called once with their number and the first of them. An
+    incomplete last line is also skipped, and `warn` is called, which is also the default of `report_damage`.
 
     Raises:
         TraceError: The first line is not a line of a trace, or has a newer format.
     """
-    damaged = damaged or warn
+    report_damage = report_damage or warn
     bad_count = total = 0
     messages: list[str] = []
-    for number, raw_line in _numbered_lines(source, name, warn, damaged):
+    for number, raw_line in _numbered_lines(source, name, warn, report_damage):
         total += 1
         try:
             line = parse_line(raw_line)
@@ -104,7 +104,7 @@ def read_trace(
         yield line
     if bad_count:
         more = [f"and {bad_count - _MAX_NAMED} more"] if bad_count > _MAX_NAMED else []
-        damaged(
+        report_damage(
             f"{name}: {bad_count} of {total} lines could not be read and were skipped: {'; '.join(messages + more)}"
         )
 
@@ -125,17 +125,17 @@ def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], N
 
 
 def _numbered_lines(
-    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
+    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], report_damage: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are neither empty nor too long, with their numbers in the file, counted from 1."""
     partial = bytearray()
     number, is_skipped = 1, False  # of the line that begins with `partial`
-    for chunk in _decompressed_chunks(source, name, warn, damaged):
+    for chunk in _decompressed_chunks(source, name, warn, report_damage):
         first, *following_lines = chunk.split(b"\n")
         if not is_skipped:
             partial += first
             if len(partial) > MAX_PER_LINE:
-                damaged(f"{name}: line {number} is longer than {MAX_PER_LINE >> 20} MiB and was skipped")
+                report_damage(f"{name}: line {number} is longer than {MAX_PER_LINE >> 20} MiB and was skipped")
                 partial, is_skipped = bytearray(), True
         if following_lines:
             if partial:
@@ -156,7 +156,7 @@ def _numbered_lines(
 
 
 def _decompressed_chunks(
-    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
+    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], report_damage: Callable[[str], None]
 ) -> Iterator[bytes]:
     """Yield decompressed chunks. If compressed data is damaged, yield everything before the damage."""
     compressed = open_compressed(source, source.peek(4))
@@ -165,5 +165,5 @@ def _decompressed_chunks(
         while chunk := file.read1(_CHUNK):
             yield chunk
     except (EOFError, *DAMAGE) as error:
-        report = warn if isinstance(error, EOFError) else damaged
+        report = warn if isinstance(error, EOFError) else report_damage
         report(f"{name}: compressed data ends early ({error}); everything before that point was read")

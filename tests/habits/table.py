@@ -40,7 +40,7 @@ HABITS: Final[dict[str, Habit]] = {
     "in-flight": Habit(("H004",)),
     # Late responses: otherwise, a broker that is faster than its client has one request in flight, and the order stays.
     "retry-reorders": Habit(("H005",), quirks=("Produce:error:NOT_ENOUGH_REPLICAS,probability=0.2,client={client}",
-                                               "Produce:delay:50ms,client={client}")),
+                                               "Produce:delay:50,client={client}")),
     "key-skew": Habit(("H006",), "H006:records=500"),
     "near-limit": Habit(("M008",)),
     "keyless": Habit(("R022",)),

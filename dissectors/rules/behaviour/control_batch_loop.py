@@ -103,7 +103,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     https://github.com/kafkaex/kafka_ex/pull/557
     """
     request_body, message = event.request_body, event.message
-    if request_body is None or message is None or connection.state(Fetches).is_empty:
+    if request_body is None or message is None or connection.state(Fetches).is_response_empty:
         return
     offsets: Mapping[TopicPartition, int] | None = None
     state = connection.state(_ControlBatches)

@@ -138,7 +138,7 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
     https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.wait.ms
     """
     fetches, message, request_body = connection.state(Fetches), event.message, event.request_body
-    if message is None or request_body is None or event.request is None or not fetches.is_empty:
+    if message is None or request_body is None or event.request is None or not fetches.is_response_empty:
         return
     elapsed = event.at - fetches.early_since
     if not fetches.early or fetches.early % EARLY_RESPONSES or elapsed > _MAX_DURATION or _is_redirected(message.body):

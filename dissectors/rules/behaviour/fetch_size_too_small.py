@@ -95,7 +95,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
 
 def _store_truncated_batches(event: ResponseReceived, connection: ConnectionState) -> None:
     request_body, message = event.request_body, event.message
-    if request_body is None or message is None or connection.state(Fetches).is_empty:
+    if request_body is None or message is None or connection.state(Fetches).is_response_empty:
         return
     offsets = connection.state(Fetches).sessions.offsets(event.request)
     for topic in message.body.get("responses") or ():

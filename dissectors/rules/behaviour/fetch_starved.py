@@ -132,7 +132,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     fetches = connection.state(Fetches)
     request_body = event.request_body
     message = event.message
-    if not fetches.is_empty or request_body is None or event.request is None or message is None:
+    if not fetches.is_response_empty or request_body is None or event.request is None or message is None:
         return
     body = message.body
     if body.get("throttle_time_ms") or body.get("error_code") or is_follower(request_body):

@@ -106,7 +106,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         acknowledged.clear()
         return
     if message.api == "Fetch":
-        if not connection.state(Fetches).is_empty:
+        if not connection.state(Fetches).is_response_empty:
             return
         ends, field = (
             _partition_rows(message.body, "responses", "partitions", "partition_index", connection),

@@ -84,7 +84,7 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     waited_ms = (event.at - request.at) / _MS
     max_wait_ms = request_body.get("max_wait_ms", 0)
     matches = abs(waited_ms - throttle_ms) <= 0.2 * throttle_ms and throttle_ms <= 1.25 * max_wait_ms
-    if not matches or not connection.state(Fetches).is_empty:
+    if not matches or not connection.state(Fetches).is_response_empty:
         streak.length = 0
         return
     streak.length += 1

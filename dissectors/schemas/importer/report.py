@@ -10,22 +10,24 @@ from dissectors.schemas.importer.data import SchemaData
 Json = Mapping[str, Any]
 
 
-def changes(present: SchemaData, data: SchemaData) -> list[str]:
-    """Return the differences between the present and the new data; empty if they are equal.
+def changes(present: SchemaData, imported: SchemaData) -> list[str]:
+    """Return the differences between the present and the imported data; empty if they are equal.
 
     An added release takes one line; apart from that, only its changes are listed.
     """
-    before, after = _releases(present), _releases(data)
+    before, after = _releases(present), _releases(imported)
     lines = [] if before == after else [f"~ releases: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
-    lines += _keyed_changes("API", present.apis, data.apis, ("name", "flexible", "headers"))
-    lines += _served_changes(present, data)
-    lines += _message_changes(present.messages, data.messages)
-    lines += _keyed_changes("error", present.errors, data.errors, ("name", "retriable", "invalid_metadata"))
-    for table in sorted({*present.enums, *data.enums}):
-        codes = [{code: {"name": name} for code, name in data.enums.get(table, {}).items()} for data in (present, data)]
+    lines += _keyed_changes("API", present.apis, imported.apis, ("name", "flexible", "headers"))
+    lines += _served_changes(present, imported)
+    lines += _message_changes(present.messages, imported.messages)
+    lines += _keyed_changes("error", present.errors, imported.errors, ("name", "retriable", "invalid_metadata"))
+    for table in sorted({*present.enums, *imported.enums}):
+        codes = [
+            {code: {"name": name} for code, name in data.enums.get(table, {}).items()} for data in (present, imported)
+        ]
         lines += _keyed_changes(table, codes[0], codes[1], ("name",))
-    for api in sorted({*present.kips, *data.kips}):
-        lines += _differences("KIPs of versions", present.kips, data.kips, (api,))
+    for api in sorted({*present.kips, *imported.kips}):
+        lines += _differences("KIPs of versions", present.kips, imported.kips, (api,))
     return lines
 
 
@@ -52,17 +54,18 @@ def _differences(subject: str, before: Json, after: Json, keys: Sequence[str]) -
             yield f"~ {subject}: {key} {old} -> {new}"
 
 
-def _served_changes(present: SchemaData, data: SchemaData) -> Iterator[str]:
+def _served_changes(present: SchemaData, imported: SchemaData) -> Iterator[str]:
     """Yield the APIs whose versions differ within a release that both contain, or between their newest releases."""
-    before, after = _releases(present), _releases(data)
+    before, after = _releases(present), _releases(imported)
     pairs = [(release, release) for release in before if release in after]
     if before and after and before[-1] != after[-1]:
         pairs.append((before[-1], after[-1]))
-    for key in sorted(present.apis.keys() & data.apis.keys()):
+    for key in sorted(present.apis.keys() & imported.apis.keys()):
         for older, newer in pairs:
-            old, new = present.apis[key]["releases"].get(older), data.apis[key]["releases"].get(newer)
+            old, new = present.apis[key]["releases"].get(older), imported.apis[key]["releases"].get(newer)
             if old != new:
-                yield f"~ API {key} {data.apis[key]['name']}: {_served_text(older, old)} -> {_served_text(newer, new)}"
+                name = imported.apis[key]["name"]
+                yield f"~ API {key} {name}: {_served_text(older, old)} -> {_served_text(newer, new)}"
 
 
 def _served_text(release: str, served: Json | None) -> str:

@@ -50,7 +50,7 @@ class TraceSource(Source):
         self._paths = paths
         self._seen: set[tuple[int, int]] = set()
         self._active: list[_File] = []
-        self._packed: list[UnpackedFile] = []
+        self._unpacked_files: list[UnpackedFile] = []
 
     async def run(self) -> None:
         """See `Source`."""
@@ -88,9 +88,11 @@ class TraceSource(Source):
     def _add_file(self, path: Path, fd: int) -> None:
         group = "/".join(part for part in path.parts if part.startswith(("date=", "hour=")))
         if is_compressed(fd):
-            packed = UnpackedFile(fd)
-            self._active.append(_File(path, fd, packed, self._merged.add(packed.spool, group, filling=True)))
-            self._packed.append(packed)
+            unpacked_file = UnpackedFile(fd)
+            self._active.append(
+                _File(path, fd, unpacked_file, self._merged.add(unpacked_file.spool, group, filling=True))
+            )
+            self._unpacked_files.append(unpacked_file)
         else:
             uncompressed = FileStore(fd)
             self._active.append(_File(path, fd, uncompressed, self._merged.add(uncompressed, group)))
@@ -98,12 +100,12 @@ class TraceSource(Source):
     async def _unpack(self) -> None:
         """Unpack available data, in reading order."""
         for file in sorted(self._active, key=lambda file: file.part.group):
-            if isinstance(packed := file.content, UnpackedFile):
-                while await asyncio.to_thread(packed.step):
+            if isinstance(unpacked_file := file.content, UnpackedFile):
+                while await asyncio.to_thread(unpacked_file.step):
                     pass
                 file.part.filling = False
-                if packed.damage:
-                    self._warn(f"{file.path}: {packed.damage}")
+                if unpacked_file.damage:
+                    self._warn(f"{file.path}: {unpacked_file.damage}")
 
     def _update_phase(self) -> None:
         """Close finished files and update the phase."""
@@ -128,7 +130,7 @@ class TraceSource(Source):
     def _progress(self) -> tuple[int, int]:
         """See `Source`."""
         read_bytes, total_bytes = self.store.progress
-        return read_bytes, total_bytes + sum(packed.remaining_bytes for packed in self._packed)
+        return read_bytes, total_bytes + sum(unpacked_file.remaining_bytes for unpacked_file in self._unpacked_files)
 
     def _warn(self, sentence: str) -> None:
         if sentence not in self.messages:
@@ -137,8 +139,8 @@ class TraceSource(Source):
     def close(self) -> None:
         """See `Source`."""
         super().close()
-        for packed in self._packed:
-            packed.close()
+        for unpacked_file in self._unpacked_files:
+            unpacked_file.close()
 
 
 def files_name(paths: Sequence[Path | str]) -> str:

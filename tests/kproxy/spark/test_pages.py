@@ -55,7 +55,7 @@ def test_every_column_has_a_type_a_unit_and_a_description(name: str, spark: Spar
         assert {column.unit for column in columns if column.name.endswith(ending)} <= units
 
 
-def test_docstring_without_columns_raises_an_error() -> None:
+def test_docstring_with_an_untyped_column_raises_an_error() -> None:
     def run(lines: DataFrame) -> DataFrame:
         """Report nothing.
 
