@@ -10,7 +10,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.limits import Limit
 from dissectors.trackers import tracker
 from dissectors.trackers.commits import Commits
-from dissectors.trackers.fetches import FetchesWithRecords
+from dissectors.trackers.fetches import FetchesByClient
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
@@ -44,7 +44,7 @@ class _Count:
     records: int = 0
 
 
-@tracker(events=(ResponseReceived,), apis=("OffsetCommit",), needs=(Commits, FetchesWithRecords))
+@tracker(events=(ResponseReceived,), apis=("OffsetCommit",), needs=(Commits, FetchesByClient))
 class CommitHabits:
     """Counts the commits of each member. `window` is None unless the latest OffsetCommit response completed it."""
 
@@ -61,7 +61,7 @@ class CommitHabits:
         client = client_key(connection)
         group = request_body.get("group_id") or ""
         key = group, request_body.get("member_id") or "", client
-        fetches = connection.run.state(FetchesWithRecords).for_client(client).count
+        fetches = connection.run.state(FetchesByClient).for_client(client).with_records
         count = self._counts.touch(key, lambda: _Count(event.at, fetches))
         count.commits += 1
         if advance:

@@ -62,24 +62,25 @@ _STARVED, _REPEATED, _EMPTY = FrameFlags.STARVED.value, FrameFlags.REPEATED.valu
 _HELD = FrameFlags.HELD.value
 
 
-class FetchCount:
-    """The number of Fetch responses with records that a client got."""
+class ClientFetches:
+    """The number of Fetch responses with records that a client got, and the time (ns) of its latest response."""
 
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-
-class FetchesWithRecords:
-    """The number of Fetch responses with records, by client (host, client id)."""
+    __slots__ = ("answered_at", "with_records")
 
     def __init__(self) -> None:
-        self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MAX_CLIENTS)
+        self.with_records = 0
+        self.answered_at = 0
 
-    def for_client(self, client: tuple[str, str | None]) -> FetchCount:
-        """Return the counter of a client; later responses update it."""
-        return self._counts.touch(client, FetchCount)
+
+class FetchesByClient:
+    """The Fetch responses that each client (host, client id) got, over all of its connections."""
+
+    def __init__(self) -> None:
+        self._clients: BoundedDict[tuple[str, str | None], ClientFetches] = BoundedDict(_MAX_CLIENTS)
+
+    def for_client(self, client: tuple[str, str | None]) -> ClientFetches:
+        """Return the fetches of a client; later responses update them."""
+        return self._clients.touch(client, ClientFetches)
 
 
 @tracker(
@@ -88,7 +89,7 @@ class FetchesWithRecords:
     broken=True,
     per="connection",
     flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY | FrameFlags.HELD,
-    keeps=(FetchesWithRecords, StableOffsets),
+    keeps=(FetchesByClient, StableOffsets),
 )
 class Fetches:
     """The fetches of one connection.
@@ -119,7 +120,7 @@ class Fetches:
         self.polls = self.polls_since = self.full_waits = 0
         self.sessions = ClientFetchSessions()
         self._responses_with_records = 0
-        self._client_count: FetchCount | None = None
+        self._client: ClientFetches | None = None
         self._repeats = False
         #: Offsets and checksums of the batches in the latest response that was compared, the first of each partition.
         self._batches: frozenset[tuple[int, int]] = frozenset()
@@ -140,6 +141,9 @@ class Fetches:
 
     def _observe_response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         self.is_response_empty, self.is_session_dropped, self.refused, self.answered_at = False, False, [], event.at
+        if (client := self._client) is None:
+            self._client = client = connection.run.state(FetchesByClient).for_client(client_key(connection))
+        client.answered_at = event.at
         message, request_body = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return
@@ -180,9 +184,7 @@ class Fetches:
             if request_body.get("min_bytes", 1) > 1:
                 self._count_full_wait(event, request_body, connection)
             self._responses_with_records = count = self._responses_with_records + 1
-            if self._client_count is None:
-                self._client_count = connection.run.state(FetchesWithRecords).for_client(client_key(connection))
-            self._client_count.count += 1
+            client.with_records += 1
             if count <= _FIRST_COMPARED or count & _COMPARED_MASK <= 1 or self._repeats:
                 self._compare_batches(message, request_body, connection)
         if starved:

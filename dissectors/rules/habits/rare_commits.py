@@ -13,7 +13,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.clients import client_label
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.commits import Commits
-from dissectors.trackers.fetches import FetchesWithRecords
+from dissectors.trackers.fetches import FetchesByClient
 from dissectors.trackers.members import Members
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
@@ -47,7 +47,7 @@ class _LastCommits(BoundedDict[tuple[str, str], _LastCommit]):
     severity=Severity.INFO,
     events=(ResponseReceived,),
     apis=("OffsetCommit",),
-    needs=(Commits, FetchesWithRecords, Members),
+    needs=(Commits, FetchesByClient, Members),
     limits=(COMMITS, FETCHES),
     complete_for=300,
     since="0.1",
@@ -116,7 +116,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     )
     if member is None or not member.session:
         return
-    fetches = run.state(FetchesWithRecords).for_client(client_key(connection)).count
+    fetches = run.state(FetchesByClient).for_client(client_key(connection)).with_records
     last_commit = run.state(_LastCommits).touch((member.group, member.id), lambda: _LastCommit(event.at, fetches))
     advance = run.state(Commits).advance or 0
     if (

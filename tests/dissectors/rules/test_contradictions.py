@@ -1,4 +1,4 @@
-"""S045 and S068 to S075: cases that the stories on their pages do not show."""
+"""S045, S068 to S075 and S099: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -530,3 +530,42 @@ def test_new_producer_epoch_runs_only_the_rules_about_epochs() -> None:
     ordinary_flags = state.flags
     teller.tell(produce % (1, 0))
     assert state.flags == ordinary_flags | FrameFlags.RAISED
+
+
+def create_topic(*, validate_only: bool, error: int = 0, name: str = "t") -> str:
+    request = {"topics": [{"name": name}], "validate_only": validate_only}
+    response = {"topics": [{"name": name, "error_code": error, "num_partitions": 1, "replication_factor": 1}]}
+    return f"> CreateTopics v5 {json.dumps(request)}\n< {json.dumps(response)}\n"
+
+
+CREATED, VALIDATED = create_topic(validate_only=False), create_topic(validate_only=True)
+ALREADY_EXISTS = create_topic(validate_only=False, error=36)
+
+
+def test_topic_that_exists_is_accepted_with_validate_only() -> None:
+    [finding] = findings(f"{CREATED}+2s\n{VALIDATED}", "S099")
+    assert finding.message == (
+        "the broker accepts the creation of topic 't' with validate_only, but 2 s ago it said that the topic exists"
+    )
+    assert len(findings(ALREADY_EXISTS + VALIDATED, "S099")) == 1
+
+
+def test_topic_is_refused_soon_after_it_was_accepted_with_validate_only() -> None:
+    [finding] = findings(f"{VALIDATED}+2s\n{ALREADY_EXISTS}", "S099")
+    assert finding.message == (
+        "the broker says that topic 't' exists, but 2 s ago it accepted its creation with validate_only"
+    )
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        f"{VALIDATED}+1m\n{ALREADY_EXISTS}",  # another client may have created it
+        f"{VALIDATED}{VALIDATED}{CREATED}",
+        f"{CREATED}{ALREADY_EXISTS}{ALREADY_EXISTS}",
+        f"{create_topic(validate_only=False, error=41)}{VALIDATED}",  # the controller has moved
+        f"{CREATED}{create_topic(validate_only=True, name='u')}",
+    ],
+)
+def test_creation_that_agrees_with_earlier_answers_is_right(story: str) -> None:
+    assert findings(story, "S099") == []

@@ -41,6 +41,39 @@ def test_negative_shift_of_correlation_ids_is_reported() -> None:
     assert "ApiVersions v0, which has 7: the id is off by -2" in finding.message
 
 
+REUSED_PORT = """\
+open 1 client=10.0.0.9:50000 server=10.0.0.1:9092
+1> #9 Produce v7 {"acks": -1, "topic_data": []}
+1 close by=client how=reset
++5s
+open 2 client=10.0.0.9:50000 server=10.0.0.1:9092
+2> #1 Metadata v8 {"topics": []}
+2< #9 as Produce v7 {}
+"""
+
+
+def test_response_to_a_request_of_an_ended_connection_is_named() -> None:
+    [finding] = findings(REUSED_PORT, "C001")
+    assert "it probably answers Produce v7 (correlation id 9) of connection story-1" in finding.message
+    assert "from the same port and which ended 5 s before" in finding.message
+    assert finding.hint is not None
+    assert "drop the responses of a connection that has ended" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        ("+5s", "+5m"),
+        ("2< #9", "2< #8"),
+        ("open 2 client=10.0.0.9:50000", "open 2 client=10.0.0.9:50001"),
+        ("1 close", "1< #9 {}\n1 close"),
+    ],
+)
+def test_other_stray_responses_probably_answer_the_oldest_request(there: str, here: str) -> None:
+    [finding] = findings(REUSED_PORT.replace(there, here), "C001")
+    assert "it probably answers the oldest, Metadata v8" in finding.message
+
+
 def test_request_probably_answered_by_a_stray_response_is_not_overdue() -> None:
     assert correlation_codes(f"{METADATA}< #9 as Metadata v8 {{}}\n+5m\n{METADATA}< #2 {{}}") == ["C001"]
     # a client that restarts its ids reuses the id of the request that was taken as answered

@@ -1,4 +1,4 @@
-"""S019 to S021: cases that the stories on their pages do not show."""
+"""S019 to S021 and G018: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -116,3 +116,58 @@ def test_static_member_leaves_temporarily_with_epoch_minus_2(leave_epoch: int, p
 
     assert bool(findings(heartbeat_with(leave_epoch) + f"+{pause_s}s\n" + heartbeat_with(0), "S086")) is not is_correct
     assert not findings(heartbeat_with(leave_epoch) + f"+{pause_s}s\n" + heartbeat_with(0, "worker-2"), "S086")
+
+
+FETCH = """\
+> Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}
+< {"responses": []}
+"""
+SECOND_FETCH = f"open 2 client=10.0.0.101:50002 server=10.0.0.2:9092\n2{FETCH.splitlines()[0]}\n"
+ASSIGNMENT = (
+    '{"type": "ConsumerProtocolAssignment", "version": 0, "data": {"assigned_partitions": '
+    '[{"topic": "t", "partitions": [0, 1, 2, 3]}]}}'
+)
+ASSIGNED = f'> SyncGroup v3 {{"group_id": "g", "member_id": "m-1"}}\n< {{"assignment": {ASSIGNMENT}}}\n'
+EPOCH_HEARTBEAT = '> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "m-1", "member_epoch": 3}\n'
+TOPIC_ID = "iQ2TY3LnUY29Lbs4b27PzA"
+ASSIGNED_WITH_EPOCH = (
+    EPOCH_HEARTBEAT + '< {"member_epoch": 3, "assignment": {"topic_partitions": '
+    f'[{{"topic_id": "{TOPIC_ID}", "partitions": [0]}}]}}}}\n'
+)
+
+
+def test_member_that_only_sends_heartbeats_is_info() -> None:
+    [finding] = findings(f"{FETCH}{ASSIGNED}+31s\n{heartbeat()}", "G018")
+    assert finding.severity == "info"
+    assert finding.message == (
+        "client 'app' at 10.0.0.101 sends heartbeats to group 'g', but has sent no fetch for 31 s: nobody reads "
+        "t[0], t[1], t[2] and 1 more, which it is assigned"
+    )
+
+
+def test_member_that_stops_fetching_after_a_refused_commit_is_a_warning() -> None:
+    [finding] = findings(f"{FETCH}{ASSIGNED}{commit_response(22)}+31s\n{heartbeat()}", "G018")
+    assert finding.severity == "warning"
+    assert "for 31 s since its commit was refused with ILLEGAL_GENERATION" in finding.message
+
+
+def test_member_of_the_new_protocol_stops_fetching() -> None:
+    [finding] = findings(f"{FETCH}{ASSIGNED_WITH_EPOCH}+31s\n{EPOCH_HEARTBEAT}< {{}}", "G018")
+    assert f"nobody reads {TOPIC_ID}[0], which it is assigned" in finding.message
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        f"{ASSIGNED}+31s\n{heartbeat()}",  # its fetches are perhaps not captured
+        f"{FETCH}{ASSIGNED}+29s\n{heartbeat()}",
+        f"{FETCH}{ASSIGNED}+31s\n{heartbeat(27)}",  # it has to rejoin
+        f"{FETCH}{ASSIGNED}{heartbeat(25)}+31s\n{heartbeat()}",  # it is no member
+        f"{FETCH}{ASSIGNED}{join()}+31s\n{heartbeat()}",
+        f"{FETCH}{ASSIGNED}+31s\n{SECOND_FETCH}{heartbeat()}",  # a fetch waits on another connection
+        f"{FETCH}{ASSIGNED}+20s\n{SECOND_FETCH}2< {{}}\n2 close\n+20s\n{heartbeat()}",
+        f"{FETCH}{ASSIGNED_WITH_EPOCH}+31s\n{EPOCH_HEARTBEAT.replace('3}', '-1}')}< {{}}",  # it leaves
+    ],
+)
+def test_member_that_may_be_fetching_is_not_reported(story: str) -> None:
+    assert findings(story, "G018") == []
