@@ -29,19 +29,20 @@ class Masks:
 
     PART is ``key``, ``value`` or ``header``. It is followed by names of fields, or by the name of a header. TOPIC and
     names are shell patterns (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
-    count as their list. ``value`` alone masks the whole value. `tags` are also patterns. `text` applies to all topics.
+    count as their list. ``value`` alone masks the whole value. `tags` are also patterns. `text_masks` apply to all
+    topics.
 
     Raises:
         UserError: A mask is invalid.
     """
 
-    def __init__(self, paths: Iterable[str], tags: Iterable[str] = (), text: TextMasks | None = None) -> None:
+    def __init__(self, paths: Iterable[str], tags: Iterable[str] = (), text_masks: TextMasks | None = None) -> None:
         self._masks = [_parse_mask(path) for path in paths]
         self.tags = tuple(tags)
-        self.text = text
+        self.text_masks = text_masks
 
     def __bool__(self) -> bool:
-        return bool(self._masks or self.tags or self.text)
+        return bool(self._masks or self.tags or self.text_masks)
 
     def applies(self, topic: str | None, part: str) -> bool:
         """Whether a mask may apply to a part of a topic's records. An unknown topic matches every pattern."""

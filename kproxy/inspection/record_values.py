@@ -174,8 +174,8 @@ class RecordValues:
             if (data := _bytes(header["value"])) is not None:
                 is_masked = self.masks.masks_header(topic, header["key"])
                 header["value"] = _masked_entry() if is_masked else self._entry(values.decode(data, ValueContext()))
-            if self.masks.text is not None:
-                header["key"] = self.masks.text.text(header["key"])
+            if self.masks.text_masks is not None:
+                header["key"] = self.masks.text_masks.mask_text(header["key"])
 
     def _masked_payload(self, payload: Row, topic: str | None, part: str) -> Row:
         """Return a payload that kproxy decodes even without `--payloads`, without its masked parts."""
@@ -184,7 +184,7 @@ class RecordValues:
         if self.masks.applies(topic, part):
             payload = {name: content for name, content in payload.items() if name != "rest"}
             payload["data"] = self.masks.masked(payload["data"], topic, part)
-        row: Row = payload if self.masks.text is None else self.masks.text.tree(payload)
+        row: Row = payload if self.masks.text_masks is None else self.masks.text_masks.mask_tree(payload)
         return row
 
     def _hides_schema(self, record: WrittenRecord) -> bool:
@@ -239,21 +239,21 @@ class RecordValues:
 
     def _entry(self, value: DecodedValue, shown_value: DecodedValue | None = None) -> dict[str, Any]:
         """Return the object for a value, with its text masked. Undecodable data may contain any text in any form."""
-        text = self.masks.text
-        if text is None:
+        text_masks = self.masks.text_masks
+        if text_masks is None:
             return entry(value)
         if value.problem is not None:
             return _masked_entry(shown_value, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
-        return entry(replace(_mask_names(value, text), data=text.tree(value.data)))
+        return entry(replace(_mask_names(value, text_masks), data=text_masks.mask_tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
         """Return the value as rules see it: the path in a problem may contain names from inside a masked value."""
-        problem, text = value.problem, self.masks.text
+        problem, text_masks = value.problem, self.masks.text_masks
         if is_masked:
             value = _without_type(value)
-        if text is not None:
-            value = _mask_names(value, text)
-        if problem is None or not (is_masked or text is not None):
+        if text_masks is not None:
+            value = _mask_names(value, text_masks)
+        if problem is None or not (is_masked or text_masks is not None):
             return value
         return replace(value, problem=replace(problem, text=MASKED))
 
@@ -267,8 +267,12 @@ def _without_type(value: DecodedValue) -> DecodedValue:
     return value if value.format in _TYPE_IS_FIXED else replace(value, type=None)
 
 
-def _mask_names(value: DecodedValue, text: TextMasks) -> DecodedValue:
-    return replace(value, type=value.type and text.text(value.type), subject=value.subject and text.text(value.subject))
+def _mask_names(value: DecodedValue, text_masks: TextMasks) -> DecodedValue:
+    return replace(
+        value,
+        type=value.type and text_masks.mask_text(value.type),
+        subject=value.subject and text_masks.mask_text(value.subject),
+    )
 
 
 def _without_schema(value: DecodedValue) -> DecodedValue:

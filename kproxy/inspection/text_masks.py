@@ -33,17 +33,17 @@ class TextMasks:
     def __init__(self, expressions: Iterable[str]) -> None:
         self._expressions = [_compile(expression) for expression in expressions]
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """Return the text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
-        return _ValueMasker(self._expressions).text(text)
+        return _ValueMasker(self._expressions).mask_text(text)
 
-    def tree(self, data: Any) -> Any:
+    def mask_tree(self, data: Any) -> Any:
         """Return a copy of the tree with all its text masked, including the names of fields.
 
         A number with a match becomes ``(masked)``, and so do bytes: the text in them is not known. If the names
         of several fields become equal, the last field remains.
         """
-        return _ValueMasker(self._expressions).tree(data)
+        return _ValueMasker(self._expressions).mask_tree(data)
 
 
 class _ValueMasker:
@@ -53,7 +53,7 @@ class _ValueMasker:
         self._expressions = expressions
         self._work_left = _MAX_STEPS
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         data = text.encode(errors="replace")  # lone surrogates
         spans = self._spans(data)
         if spans is None:
@@ -67,17 +67,17 @@ class _ValueMasker:
             end = max(end, stop)
         return masked + data[end:].decode(errors="replace")
 
-    def tree(self, data: Any) -> Any:
+    def mask_tree(self, data: Any) -> Any:
         if isinstance(data, str):
-            return self.text(data)
+            return self.mask_text(data)
         if isinstance(data, dict):
-            return {self.text(name): self.tree(inner) for name, inner in data.items()}
+            return {self.mask_text(name): self.mask_tree(inner) for name, inner in data.items()}
         if isinstance(data, list):
-            return [self.tree(element) for element in data]
+            return [self.mask_tree(element) for element in data]
         if data is None or isinstance(data, bool):
             return data
         if isinstance(data, int | float):
-            return data if self.text(str(data)) == str(data) else MASKED
+            return data if self.mask_text(str(data)) == str(data) else MASKED
         return MASKED
 
     def _spans(self, data: bytes) -> list[tuple[int, int]] | None:

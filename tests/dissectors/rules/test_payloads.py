@@ -212,7 +212,7 @@ def test_finding_contains_no_part_of_a_masked_value() -> None:
     assert "planted violates" in finding.message
     [finding] = produce_findings("events", [record], source, Masks(["value.a"]))
     assert (finding.code, "planted" in str(finding)) == ("P009", False)
-    [finding] = produce_findings("events", [record], source, Masks((), text=TextMasks(["plant"])))
+    [finding] = produce_findings("events", [record], source, Masks((), text_masks=TextMasks(["plant"])))
     assert finding.message.endswith(": (masked)")
 
 

@@ -26,20 +26,20 @@ CARD = r"\b\d{4}-\d{4}\b"
     ],
 )
 def test_masks_text(expressions: list[str], text: str, expected: str) -> None:
-    assert TextMasks(expressions).text(text) == expected
+    assert TextMasks(expressions).mask_text(text) == expected
 
 
 def test_text_with_many_matches_is_masked_completely() -> None:
     masks = TextMasks(["x"])
-    assert masks.text("x " * 1000) == "(masked) " * 1000
-    assert masks.text("x " * 1001) == "(masked)"
+    assert masks.mask_text("x " * 1000) == "(masked) " * 1000
+    assert masks.mask_text("x " * 1001) == "(masked)"
 
 
 def test_text_above_the_work_limit_is_masked_completely() -> None:
     masks = TextMasks(["a.*b|a"])
-    assert masks.text("a c" * 9 + "c" * (1 << 20)) == "(masked) c" * 9 + "c" * (1 << 20)
-    assert masks.text("a c" * 90 + "c" * (1 << 20)) == "(masked)"
-    assert masks.tree(["a c" * 20 + "c" * (1 << 20), "a" + "c" * (1 << 24), "b a"])[1:] == ["(masked)", "(masked)"]
+    assert masks.mask_text("a c" * 9 + "c" * (1 << 20)) == "(masked) c" * 9 + "c" * (1 << 20)
+    assert masks.mask_text("a c" * 90 + "c" * (1 << 20)) == "(masked)"
+    assert masks.mask_tree(["a c" * 20 + "c" * (1 << 20), "a" + "c" * (1 << 24), "b a"])[1:] == ["(masked)", "(masked)"]
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_text_above_the_work_limit_is_masked_completely() -> None:
     ],
 )
 def test_masks_trees(data: Any, expected: Any) -> None:
-    assert TextMasks([CARD]).tree(data) == expected
+    assert TextMasks([CARD]).mask_tree(data) == expected
 
 
 def test_numbers_with_a_match_are_masked() -> None:
-    assert TextMasks([r"^\d{4}$", r"^1\.5"]).tree([4111, 411, -4111, 1.5]) == ["(masked)", 411, -4111, "(masked)"]
+    assert TextMasks([r"^\d{4}$", r"^1\.5"]).mask_tree([4111, 411, -4111, 1.5]) == ["(masked)", 411, -4111, "(masked)"]
 
 
 @pytest.mark.parametrize(
