@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from kproxy.control.paths import own_path
+from kproxy.control.paths import control_socket_path
 from kproxy.control.protocol import ControlError
 from kproxy.proxy.address import parse_listen
 from kproxy.proxy.sockets import ListenError, listen
@@ -37,7 +37,7 @@ def open_socket(path: Path | None = None) -> ControlSocket:
     Raises:
         ControlError: The socket cannot be created.
     """
-    path = own_path(os.getpid()) if path is None else path.absolute()
+    path = control_socket_path(os.getpid()) if path is None else path.absolute()
     umask = os.umask(0o177)  # other users must never be able to connect
     try:
         [sock] = listen(parse_listen(f"unix:{path}"), "--control")

@@ -50,7 +50,7 @@ class AmbiguousProxyError(ControlError):
         return str(proxy.path)
 
 
-def own_path(pid: int) -> Path:
+def control_socket_path(pid: int) -> Path:
     """Return the path of the control socket of the proxy with this process id. Create the directory if needed.
 
     Raises:

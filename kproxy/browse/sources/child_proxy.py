@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kproxy.browse.sources.proxy import ProxySource
-from kproxy.control.paths import own_path
+from kproxy.control.paths import control_socket_path
 from kproxy.control.protocol import ControlError
 from kproxy.errors import UserError
 
@@ -60,7 +60,7 @@ class ChildProxy:
             self.stop()
             raise UserError(self._last_error or f"the proxy ended with status {status}", status)
         try:
-            self.control = control or own_path(self._process.pid)
+            self.control = control or control_socket_path(self._process.pid)
         except ControlError:
             self.stop()
             raise

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from kproxy.cli import command_line, main, relay, tui
-from kproxy.control.paths import own_path
+from kproxy.control.paths import control_socket_path
 from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.control.test_paths import greeting
@@ -198,9 +198,12 @@ def parse_args(*words: str) -> argparse.Namespace:
 
 
 def test_several_proxies_are_listed_as_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    own_path(7)
+    control_socket_path(7)
     args = parse_args()
-    with greeting(own_path(7), "127.0.0.1:9092", pid=7), greeting(own_path(8), "127.0.0.1:19093", pid=8):
+    with (
+        greeting(control_socket_path(7), "127.0.0.1:9092", pid=7),
+        greeting(control_socket_path(8), "127.0.0.1:19093", pid=8),
+    ):
         with pytest.raises(UserError) as raised:
             tui.source_of(args, partial(tui.refuse_ambiguous, "web"))
         assert "\n".join([str(raised.value), *raised.value.lines]) == (

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kproxy.control import paths
-from kproxy.control.paths import find, find_only, list_proxies, own_path
+from kproxy.control.paths import control_socket_path, find, find_only, list_proxies
 from kproxy.control.protocol import ControlError, Greeting
 
 GREETING: dict[str, Any] = {
@@ -31,7 +31,7 @@ def socket_dir(sockets: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """Return the socket directory, emptied for each test."""
     for socket_path in sockets.glob("*") if sockets.is_dir() else ():
         socket_path.unlink()
-    own_path(1)
+    control_socket_path(1)
     yield sockets
     for socket_path in sockets.glob("*"):
         socket_path.unlink()
@@ -64,7 +64,7 @@ def greeting(path: Path, *listen: str, reply: bytes | None = None, **fields: Any
 
 def test_socket_directory_is_private_and_in_the_runtime_directory(socket_dir: Path) -> None:
     socket_dir.rmdir()
-    assert own_path(77) == socket_dir / "77.sock"
+    assert control_socket_path(77) == socket_dir / "77.sock"
     assert socket_dir.stat().st_mode & 0o777 == 0o700
 
 
@@ -78,9 +78,9 @@ def test_socket_directory_falls_back_to_the_temporary_directory(
     if runtime == "/proc/1":  # owned by a different user
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
         with pytest.raises(ControlError, match=r"/kproxy-4242 must be a directory that only this user can enter"):
-            own_path(77)
+            control_socket_path(77)
         return
-    assert own_path(77) == socket_dir.parent / f"kproxy-{os.geteuid()}" / "77.sock"
+    assert control_socket_path(77) == socket_dir.parent / f"kproxy-{os.geteuid()}" / "77.sock"
 
 
 @pytest.mark.parametrize("problem", ["open to the group", "open to all", "a link", "a file", "nowhere"])
@@ -101,7 +101,7 @@ def test_directory_that_is_not_private_is_rejected(
             directory.mkdir()
             directory.chmod(0o710 if problem == "open to the group" else 0o755)
     with pytest.raises(ControlError, match=r"must be a directory that only this user|cannot create .*: (file|no such)"):
-        own_path(77)
+        control_socket_path(77)
     assert list_proxies() == []
 
 

@@ -15,7 +15,7 @@ from kproxy.browse.sources.factory import open_source
 from kproxy.browse.sources.files import TraceSource
 from kproxy.browse.sources.proxy import ProxySource
 from kproxy.browse.sources.source import AmbiguousSourceError, Source
-from kproxy.control.paths import own_path
+from kproxy.control.paths import control_socket_path
 from kproxy.errors import UserError
 from tests.kproxy.browse.lines import line
 from tests.kproxy.control.test_paths import greeting
@@ -106,7 +106,7 @@ def test_pipe_is_read_by_the_child(tmp_path: Path) -> None:
 
 
 def test_address_selects_the_proxy_that_listens_there(sockets: Path) -> None:
-    with greeting(own_path(7), "127.0.0.1:9092"), greeting(own_path(8), "127.0.0.1:9093"):
+    with greeting(control_socket_path(7), "127.0.0.1:9092"), greeting(control_socket_path(8), "127.0.0.1:9093"):
         for address, pid in (("9092", 7), ("127.0.0.1:9093", 8), ("localhost:9093", 8)):
             with source_of_kind(open_names(address), ProxySource) as source:
                 assert source._locate() == sockets / f"{pid}.sock"
@@ -119,7 +119,7 @@ def test_address_selects_the_proxy_that_listens_there(sockets: Path) -> None:
 
 def test_only_running_proxy_is_opened_if_no_name_is_given(sockets: Path) -> None:
     assert "this user runs no kproxy on this machine" in error_message()
-    with greeting(own_path(7), "127.0.0.1:9092"), source_of_kind(open_names(), ProxySource) as source:
+    with greeting(control_socket_path(7), "127.0.0.1:9092"), source_of_kind(open_names(), ProxySource) as source:
         assert source._locate() == sockets / "7.sock"
 
 
@@ -136,7 +136,7 @@ def test_control_socket_in_another_directory_is_opened(sockets: Path) -> None:
 
 def test_path_of_a_unix_listener_selects_its_proxy(sockets: Path) -> None:
     listener = sockets.parent / "kafka"
-    with greeting(own_path(7), f"unix:{listener}"), socket.socket(socket.AF_UNIX) as listening_socket:
+    with greeting(control_socket_path(7), f"unix:{listener}"), socket.socket(socket.AF_UNIX) as listening_socket:
         listening_socket.bind(str(listener))
         for name in (listener, f"unix:{listener}"):
             with source_of_kind(open_names(name), ProxySource) as source:
@@ -150,7 +150,7 @@ def test_file_named_like_a_port_is_opened_as_a_file(tmp_path: Path, monkeypatch:
 
 
 def test_several_proxies_are_offered_as_choices_with_distinct_names(sockets: Path) -> None:
-    first, second, third = own_path(7), own_path(8), own_path(9)
+    first, second, third = control_socket_path(7), control_socket_path(8), control_socket_path(9)
     with (
         greeting(first, "127.0.0.1:9092", pid=7),
         greeting(second, "127.0.0.1:9093", pid=8, built_in=True),
