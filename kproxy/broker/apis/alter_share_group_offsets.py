@@ -33,7 +33,7 @@ async def alter_share_group_offsets(request: Request) -> Body:
             raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
-        group = groups.share(group_id, create=True)
+        group = groups.share_group(group_id, create=True)
         group.check_deletion()
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}

@@ -31,7 +31,7 @@ async def delete_share_group_offsets(request: Request) -> Body:
         if not group_id:
             raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
-        request.cluster.part(Groups).share(group_id).check_deletion()
+        request.cluster.part(Groups).share_group(group_id).check_deletion()
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     topics = [_delete_topic(request, group_id, topic["topic_name"]) async for topic in paced(request.body["topics"])]

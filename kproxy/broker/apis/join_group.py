@@ -37,7 +37,7 @@ async def join_group(request: Request) -> Body:
             raise ApiError(Error.UNKNOWN_MEMBER_ID)
         join_request = _read_request(request)
         groups.check_capacity(sum(map(len, join_request.protocols.values())))
-        group = groups.classic(group_id)
+        group = groups.classic_group(group_id)
         response = await wait_for_response(functools.partial(group.join, join_request))
     except ApiError as api_error:
         response = {"error_code": api_error.error, "member_id": member_id}

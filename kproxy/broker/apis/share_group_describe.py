@@ -33,7 +33,7 @@ def _describe(request: Request, group_id: str) -> Mapping[str, Any]:
         if not group_id:
             raise ApiError(Error.INVALID_GROUP_ID)
         check_coordinator(request, group_id)
-        description = request.cluster.part(Groups).share(group_id).describe()
+        description = request.cluster.part(Groups).share_group(group_id).describe()
         if not all(is_allowed(request, "DESCRIBE", "TOPIC", topic) for topic in _topic_names(description)):
             message = "The group has described topic(s) that the client is not authorized to describe."
             raise ApiError(Error.TOPIC_AUTHORIZATION_FAILED, message)

@@ -40,7 +40,7 @@ def share_group_heartbeat(request: Request) -> Body:
             groups.check_capacity(sum(map(len, topics or ())))
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
             raise ApiError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-        return groups.share(group_id, create=is_joining).heartbeat(_read_heartbeat(request))
+        return groups.share_group(group_id, create=is_joining).heartbeat(_read_heartbeat(request))
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
 

@@ -65,7 +65,7 @@ class Groups:
         """Return a group, creating one without members if necessary, for clients that only store offsets."""
         return self.get(group_id) or self.add(ClassicGroup(group_id, self._context))
 
-    def classic(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+    def classic_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """Return the group that classic members can join; create one if there is none, or only an empty consumer group.
 
         Raises:
@@ -106,7 +106,7 @@ class Groups:
         self.add(consumer_group)
         return response
 
-    def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
+    def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
         """Return a share group; with `create`, create it if it does not exist.
 
         Raises:

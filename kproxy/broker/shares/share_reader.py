@@ -20,7 +20,7 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.acquisition import AcquiredRange
 from kproxy.broker.shares.partition import SharePartition
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.topics import Partition, Topics
 
 #: Kafka's broker config fetch.max.bytes.
@@ -35,14 +35,14 @@ class ShareRead:
     Attributes:
         partition: The topic id and index of the partition.
         log: Its log.
-        share: Its share partition.
+        share_partition: Its share partition.
         offset: The offset from which the batches were read.
         batches: The batches that were read.
     """
 
     partition: TopicIdPartition
     log: Log
-    share: SharePartition
+    share_partition: SharePartition
     offset: int = 0
     batches: Sequence[StoredBatch] = ()
 
@@ -70,7 +70,7 @@ class ShareReader:
         self._group: str = body["group_id"]
         self._leaders = leaders
         self._topics = request.cluster.part(Topics)
-        self._shares = request.cluster.part(Shares)
+        self._shares = request.cluster.part(SharePartitions)
         self._is_read_committed = request.cluster.part(ShareSettings).read_committed(self._group)
 
     def read(self, topic_id_partitions: Sequence[TopicIdPartition]) -> None:
@@ -94,13 +94,13 @@ class ShareReader:
     @property
     def acquirable(self) -> list[ShareRead]:
         """The partitions that have room for more records in flight."""
-        return [read for read in self.reads if read.share.has_room]
+        return [read for read in self.reads if read.share_partition.has_room]
 
     def changes(self) -> Iterator[ChangeSignal]:
         """Yield the signals to wait for if there is not enough data."""
         yield self._topics.changed
         for read in self.reads:
-            yield read.share.changed
+            yield read.share_partition.changed
             yield read.log.changed
 
     def acquire(self) -> dict[TopicIdPartition, dict[str, Any]]:
@@ -122,22 +122,22 @@ class ShareReader:
         return self._topics.find_led_partition(self._request.node, topic, topic_id_partition[1])
 
     def _read(self, read: ShareRead, byte_limit: int, *, at_least_one: bool) -> None:
-        share, log = read.share, read.log
-        if share.next_offset < log.start_offset:
-            share.move_start(log.start_offset)
-        read.offset = share.next_offset
+        share_partition, log = read.share_partition, read.log
+        if share_partition.next_offset < log.start_offset:
+            share_partition.move_start(log.start_offset)
+        read.offset = share_partition.next_offset
         end_offset = log.last_stable_offset if self._is_read_committed else log.high_watermark
         read.batches = log.read(read.offset, end_offset, byte_limit, at_least_one=at_least_one)
 
     def _acquire(self, read: ShareRead, max_records: int) -> list[AcquiredRange]:
         body = self._request.body
         is_strict = body.get("share_acquire_mode", 0) == _STRICT
-        acquired = read.share.acquire(
+        acquired = read.share_partition.acquire(
             body["member_id"], read.batches, read.offset, max_records, body["batch_size"], strict=is_strict
         )
         if self._is_read_committed and acquired:
             for batch in aborted_batches(read.log, read.batches):
-                read.share.archive(batch.base_offset, batch.last_offset)
+                read.share_partition.archive(batch.base_offset, batch.last_offset)
                 acquired = [
                     remaining_range
                     for acquired_range in acquired

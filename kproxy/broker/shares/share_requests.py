@@ -14,7 +14,7 @@ from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
 from kproxy.broker.shares.acknowledgement import read_acknowledgements
 from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
-from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.topics import Topics
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def end_session(cluster: Cluster, node: BrokerNode, key: tuple[str, str], sessio
     group_id, member_id = key
     if cluster.part(AllShareSessions).for_node(node).end(key, session):
         for topic_id_partition in session.partitions:
-            share = cluster.part(Shares).find_led(node, group_id, topic_id_partition)
-            if share is not None:
-                share.release(member_id)
+            share_partition = cluster.part(SharePartitions).find_led(node, group_id, topic_id_partition)
+            if share_partition is not None:
+                share_partition.release(member_id)
 
 
 async def apply_acknowledgements(request: Request) -> dict[TopicIdPartition, dict[str, Any]]:
@@ -87,11 +87,13 @@ def _acknowledge_partition(request: Request, topic_id: str, entry: Mapping[str, 
             entry["acknowledgement_batches"], supports_renewal=supports_renewal, is_renewal=is_renewal
         )
         require(request, "READ", "TOPIC", topic.name)
-        share = request.cluster.part(Shares).find_led(request.node, body["group_id"], (topic_id, index))
-        if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
+        share_partition = request.cluster.part(SharePartitions).find_led(
+            request.node, body["group_id"], (topic_id, index)
+        )
+        if topics.partition(topic.name, index) is None or (acknowledgements and share_partition is None):
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, even if another broker leads it
-        if acknowledgements and share is not None:
-            share.acknowledge(body["member_id"], acknowledgements)
+        if acknowledgements and share_partition is not None:
+            share_partition.acknowledge(body["member_id"], acknowledgements)
     except ApiError as api_error:
         return {"partition_index": index, "error_code": api_error.error, "error_message": api_error.message}
     return {"partition_index": index}

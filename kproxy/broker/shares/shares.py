@@ -19,7 +19,7 @@ _DURATION: Final = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
 
 
-class Shares:
+class SharePartitions:
     """Opens each share partition once per leader epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -48,8 +48,8 @@ class Shares:
         Raises:
             ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has no state for it; OFFSET_NOT_AVAILABLE.
         """
-        if (share := self.opened(group, partition)) is not None:
-            return share
+        if (share_partition := self.opened(group, partition)) is not None:
+            return share_partition
         state = self._states.get(group, (partition.topic_id, partition.index))
         if state is None:
             message = "Read operation on uninitialized share partition not allowed."

@@ -9,7 +9,7 @@ from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.shares.acknowledgement import Acknowledgement
 from kproxy.broker.shares.partition import SharePartition
-from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Partition, Topics
 from tests.kproxy.broker.fake_clock import FakeClock
@@ -44,9 +44,9 @@ class SharePartitionHarness:
         return self._partition.log
 
     @property
-    def share(self) -> SharePartition:
+    def share_partition(self) -> SharePartition:
         """The share partition."""
-        return self.cluster.part(Shares).open("g", self._partition)
+        return self.cluster.part(SharePartitions).open("g", self._partition)
 
     @property
     def offsets(self) -> tuple[int, int]:
@@ -66,19 +66,21 @@ class SharePartitionHarness:
         self, member: str = "a", records: int = 500, batch_size: int = 500, *, strict: bool = False
     ) -> list[tuple[int, int, int]]:
         """Acquire records; return the first offset, last offset and delivery count of each run."""
-        share, log = self.share, self.log
-        if not share.has_room:
+        share_partition, log = self.share_partition, self.log
+        if not share_partition.has_room:
             return []
-        if share.next_offset < log.start_offset:
-            share.move_start(log.start_offset)
-        offset = share.next_offset
+        if share_partition.next_offset < log.start_offset:
+            share_partition.move_start(log.start_offset)
+        offset = share_partition.next_offset
         batches = log.read(offset, log.end_offset, 1 << 20, at_least_one=True)
-        return [tuple(run) for run in share.acquire(member, batches, offset, records, batch_size, strict=strict)]
+        return [
+            tuple(run) for run in share_partition.acquire(member, batches, offset, records, batch_size, strict=strict)
+        ]
 
     def acknowledge(self, first: int, last: int, *types: int, member: str = "a") -> tuple[Error, str | None]:
         """Acknowledge records; return the error and its message."""
         try:
-            self.share.acknowledge(member, [Acknowledgement(first, last, types)])
+            self.share_partition.acknowledge(member, [Acknowledgement(first, last, types)])
         except ApiError as refused:
             return refused.error, refused.message
         return Error.NONE, None

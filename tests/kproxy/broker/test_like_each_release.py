@@ -94,12 +94,12 @@ async def test_find_coordinator_rejects_invalid_keys_as_kafka_does() -> None:
                 MALFORMED,
             )
             for key in ("group:AAAAAAAAAAAAAAAAAAAAAQ:0", "group"):
-                share = await find_coordinator(client, version, SHARE, key)
+                coordinator = await find_coordinator(client, version, SHARE, key)
                 if version == 6 and key.endswith(":0"):
-                    assert (share["error_code"], share["error_message"]) == (0, "")
+                    assert (coordinator["error_code"], coordinator["error_message"]) == (0, "")
                 else:
                     message = MALFORMED if version < 4 else ""
-                    assert (share["error_code"], share["error_message"]) == (Error.INVALID_REQUEST, message)
+                    assert (coordinator["error_code"], coordinator["error_message"]) == (Error.INVALID_REQUEST, message)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class ClassicGroupHarness:
         """Move the group to a different cluster."""
         self.cluster = cluster
         self.groups = cluster.part(Groups)
-        self.group: ClassicGroup = self.groups.classic("g")
+        self.group: ClassicGroup = self.groups.classic_group("g")
 
     def join(self, member_id: str = "", instance: str | None = None, **options: Any) -> PendingResponse:
         """Join the group; return the response, which has the error if the group refuses."""

@@ -61,7 +61,7 @@ async def join_stable_group(client: SocketClient, group: str = "g") -> str:
 
 async def wait_for_rebalance(client: SocketClient) -> None:
     """Wait until another client's request has started a rebalance."""
-    group = client.broker.cluster.part(Groups).classic("g")
+    group = client.broker.cluster.part(Groups).classic_group("g")
     for _ in range(500):
         if group.state == "PreparingRebalance":
             return

@@ -115,19 +115,19 @@ def test_empty_group_can_change_its_type() -> None:
     assert harness.group.type == "consumer"
     assert harness.cluster.part(Offsets).for_group("g"), "its offsets remain"
     harness.consumer_heartbeat("a", -1)
-    assert isinstance(harness.groups.classic("g"), ClassicGroup)
+    assert isinstance(harness.groups.classic_group("g"), ClassicGroup)
 
 
 def test_limits_the_number_of_groups_and_drops_empty_ones_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups_module, "_MAX_GROUPS", 2)
     cluster = make_cluster(FakeClock())
     groups = cluster.part(Groups)
-    groups.classic("empty")
+    groups.classic_group("empty")
     commit(cluster, "g")
     commit(cluster, "h")
     assert {group.id for group in groups} == {"g", "h"}
     with pytest.raises(ApiError) as refused:
-        groups.classic("i")
+        groups.classic_group("i")
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
 
 

@@ -34,7 +34,7 @@ class ShareGroupHarness:
     @property
     def group(self) -> ShareGroup:
         """The group, created if it does not exist."""
-        return self.groups.share("g", create=True)
+        return self.groups.share_group("g", create=True)
 
     def heartbeat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
         """Send a heartbeat; return the response."""
@@ -136,14 +136,14 @@ def test_share_group_cannot_become_a_different_type() -> None:
         if is_empty:
             harness.heartbeat("a", LEAVING)
         with pytest.raises(ApiError) as refused:
-            harness.groups.classic("g")
+            harness.groups.classic_group("g")
         assert refused.value.error is Error.INCONSISTENT_GROUP_PROTOCOL
         with pytest.raises(ApiError) as refused:
             harness.groups.consumer_heartbeat("g", ConsumerHeartbeat("b", 0, "client", "/127.0.0.1"))
         assert refused.value.error is Error.GROUP_ID_NOT_FOUND
-    harness.groups.classic("c")
+    harness.groups.classic_group("c")
     with pytest.raises(ApiError, match="not a share group"):
-        harness.groups.share("c", create=True)
+        harness.groups.share_group("c", create=True)
 
 
 def test_group_survives_a_restart_and_silent_members_time_out() -> None:

@@ -8,7 +8,7 @@ from kproxy.broker.shares.acknowledgement import RENEW, Acknowledgement, read_ac
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.sessions import ShareSession
-from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.share_partition import SharePartitionHarness
 
@@ -44,12 +44,12 @@ def test_acknowledgement_types_decide_the_state_of_records() -> None:
     harness.acquire()
     assert harness.acknowledge(0, 3, ACCEPT, RELEASE, REJECT, GAP) == ACCEPTED
     assert harness.offsets == (0, 3)
-    assert harness.share.start_offset == 1
+    assert harness.share_partition.start_offset == 1
     assert harness.acquire("b") == [(1, 1, 2)]
     assert harness.acknowledge(1, 1, ACCEPT, member="b") == ACCEPTED
     assert harness.acknowledge(4, 4, ACCEPT) == ACCEPTED
-    assert harness.share.start_offset == 5
-    assert harness.share.next_offset == 5
+    assert harness.share_partition.start_offset == 5
+    assert harness.share_partition.next_offset == 5
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_acknowledgement_is_atomic() -> None:
     harness.acknowledge(12, 12, ACCEPT)
     acknowledgements = [Acknowledgement(0, 9, [ACCEPT]), Acknowledgement(10, 19, [ACCEPT])]
     with pytest.raises(ApiError, match="The offset is not acquired"):
-        harness.share.acknowledge("a", acknowledgements)
+        harness.share_partition.acknowledge("a", acknowledgements)
     assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "the member still holds them"
 
 
@@ -126,7 +126,7 @@ def test_archives_records_at_the_delivery_count_limit() -> None:
         assert harness.acquire() == [(0, 0, count)]
         harness.acknowledge(0, 0, RELEASE)
     assert harness.acquire() == []
-    assert harness.share.start_offset == 1
+    assert harness.share_partition.start_offset == 1
 
 
 def test_frequently_delivered_records_are_acquired_in_smaller_runs() -> None:
@@ -136,7 +136,7 @@ def test_frequently_delivered_records_are_acquired_in_smaller_runs() -> None:
     for _ in range(9):
         [(first, last, count)] = harness.acquire()
         acquired.append((first, last, count))
-        harness.share.release("a")
+        harness.share_partition.release("a")
     assert acquired[:3] == [(0, 9, 1), (0, 9, 2), (0, 9, 3)]
     assert acquired[3:6] == [(0, 4, 4), (0, 0, 5), (1, 1, 5)], "half of the batch, then one by one"
 
@@ -158,7 +158,7 @@ def test_releases_the_records_of_a_member_that_leaves() -> None:
     harness.produce(5, 5)
     harness.acquire("a", records=5)
     harness.acquire("b", records=5)
-    harness.share.release("a")
+    harness.share_partition.release("a")
     assert harness.acquire("c") == [(0, 4, 2)]
 
 
@@ -166,7 +166,7 @@ def test_limits_the_records_in_flight() -> None:
     harness = SharePartitionHarness(group_share_partition_max_record_locks="10")
     harness.produce(5, 5, 5)
     assert harness.acquire("a") == [(0, 9, 1)]
-    assert not harness.share.has_room
+    assert not harness.share_partition.has_room
     harness.acknowledge(5, 6, RELEASE)
     assert harness.acquire("b") == [(5, 6, 2)], "released records, but no new ones"
     harness.acknowledge(0, 4, ACCEPT)
@@ -181,7 +181,7 @@ def test_records_before_the_log_start_are_dropped() -> None:
     harness.log.delete_before(4)
     assert harness.acquire("b") == [(4, 9, 2)]
     assert harness.acknowledge(0, 9, ACCEPT, member="b") == ACCEPTED
-    assert harness.share.start_offset == 10
+    assert harness.share_partition.start_offset == 10
 
 
 def test_log_start_may_move_past_all_records_in_flight() -> None:
@@ -189,13 +189,13 @@ def test_log_start_may_move_past_all_records_in_flight() -> None:
     harness.produce(10, 10, 10)
     harness.acquire("a", records=10)
     harness.log.delete_before(20)
-    harness.share.move_start(20)
-    assert harness.share.next_offset == 20
+    harness.share_partition.move_start(20)
+    assert harness.share_partition.next_offset == 20
     assert harness.acquire("b") == [(20, 29, 1)]
     assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "the records are gone"
-    harness.share.release("a")
+    harness.share_partition.release("a")
     assert harness.acknowledge(20, 29, ACCEPT, member="b") == ACCEPTED
-    assert harness.share.start_offset == 30
+    assert harness.share_partition.start_offset == 30
 
 
 def test_start_is_the_first_record_in_flight() -> None:
@@ -216,8 +216,8 @@ def test_released_records_before_the_start_are_dropped() -> None:
     harness = SharePartitionHarness()
     harness.produce(10, 10)
     harness.acquire("a", records=10)
-    harness.share.move_start(5)
-    harness.share.release("a")
+    harness.share_partition.move_start(5)
+    harness.share_partition.release("a")
     assert harness.acquire("b") == [(5, 9, 2), (10, 19, 1)]
 
 
@@ -226,7 +226,7 @@ def test_accepts_acknowledgements_that_start_before_the_start_offset() -> None:
     harness.produce(10)
     harness.acquire("a")
     harness.acknowledge(0, 0, RELEASE)
-    harness.share.move_start(6)
+    harness.share_partition.move_start(6)
     assert harness.acknowledge(1, 8, *[ACCEPT, RELEASE] * 4) == ACCEPTED
     assert harness.acquire("b") == [(6, 6, 2), (8, 8, 2)]
 
@@ -250,7 +250,7 @@ def test_start_offset_survives_a_restart() -> None:
     harness.acquire("a")
     harness.acknowledge(0, 4, ACCEPT)
     harness.restart()
-    assert harness.share.start_offset == 5
+    assert harness.share_partition.start_offset == 5
 
 
 def test_new_leader_forgets_acquired_records() -> None:
@@ -260,10 +260,10 @@ def test_new_leader_forgets_acquired_records() -> None:
     topics = harness.cluster.part(Topics)
     partition = topics.partition("t", 0)
     assert partition is not None
-    old_share = harness.share
+    old_share = harness.share_partition
     topics.set_leader(partition, -1)
     topics.set_leader(partition, 1)
-    assert harness.cluster.part(Shares).opened("g", partition) is None
+    assert harness.cluster.part(SharePartitions).opened("g", partition) is None
     assert harness.acquire("b") == [(0, 4, 1)]
     assert old_share.closed
 
@@ -272,7 +272,7 @@ def test_reinitialized_group_starts_at_its_new_offset() -> None:
     harness = SharePartitionHarness()
     harness.produce(10)
     harness.acquire("a")
-    topic_partition, old_share = next(iter(harness.states.for_group("g"))), harness.share
+    topic_partition, old_share = next(iter(harness.states.for_group("g"))), harness.share_partition
     harness.states.initialize("g", topic_partition, 2, 7)
     assert old_share.closed
     assert harness.offsets == (7, 0)
@@ -294,7 +294,7 @@ def test_auto_offset_reset_decides_the_start_offset(reset: str, start: int) -> N
     partition = harness.cluster.part(Topics).partition("t", 0)
     assert partition is not None
     harness.states.initialize("new", (partition.topic_id, 0), 1)
-    assert harness.cluster.part(Shares).open("new", partition).start_offset == start
+    assert harness.cluster.part(SharePartitions).open("new", partition).start_offset == start
 
 
 @pytest.mark.parametrize(

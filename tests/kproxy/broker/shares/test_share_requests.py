@@ -10,7 +10,7 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.change_signal import wait_for_any
 from kproxy.broker.errors import Error
 from kproxy.broker.features import Features
-from kproxy.broker.shares.shares import Shares
+from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from tests.kproxy.broker.broker_watch import Step, watch_steps
@@ -166,20 +166,20 @@ async def test_disconnect_releases_only_records_of_that_broker() -> None:
             await client("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
         requested = topics(topic.id, [])
         requested[0]["partitions"].append({"partition_index": 1, "acknowledgement_batches": []})
-        shares = []
+        share_partitions = []
         for partition in topic.partitions:
             await client("ShareFetch", 2, member.share_fetch_request(topics=requested), node=partition.leader)
             await produce(client, batch(1), partition=partition.index, node=partition.leader)
             next_request = member.share_fetch_request(topics=[], share_session_epoch=1)
             await client("ShareFetch", 2, next_request, node=partition.leader)
-            share = client.broker.cluster.part(Shares).opened("g", partition)
-            assert share is not None
-            assert share.next_offset == 1
-            shares.append(share)
+            share_partition = client.broker.cluster.part(SharePartitions).opened("g", partition)
+            assert share_partition is not None
+            assert share_partition.next_offset == 1
+            share_partitions.append(share_partition)
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            tasks.create_task(wait_for_any([shares[0].changed], 5000))
+            tasks.create_task(wait_for_any([share_partitions[0].changed], 5000))
             await client.hang_up(topic.partitions[0].leader)
-        assert [share.next_offset for share in shares] == [0, 1]
+        assert [share_partition.next_offset for share_partition in share_partitions] == [0, 1]
 
 
 async def test_closing_a_session_releases_its_records() -> None:
