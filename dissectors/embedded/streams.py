@@ -9,7 +9,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout, define
 
 _LATEST_VERSION = 11
-_NAMED_TOPOLOGIES = 10
+_FIRST_VERSION_WITH_NAMED_TOPOLOGIES = 10
 
 
 def subscription(data: bytes) -> Layout | None:
@@ -57,7 +57,7 @@ def _assignment_info(version: int) -> Layout:
     a Kafka string for text without NUL or supplementary characters.
     """
     task = [Field("topic_group_id", "int32", default=0), Field("partition", "int32", default=0)]
-    if version >= _NAMED_TOPOLOGIES:
+    if version >= _FIRST_VERSION_WITH_NAMED_TOPOLOGIES:
         # UTF-16 code units; empty unless the application uses an experimental API.
         task.append(Field("named_topology", "uint16", array=True, length="int32", default=[]))
     fields = [Field("version", "int32", default=0)]

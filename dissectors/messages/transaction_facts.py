@@ -19,7 +19,7 @@ from dissectors.wire.primitives import Irregularity
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 #: The first version of AddPartitionsToTxn that only brokers send, e.g. to verify a producer's transaction (KIP-890).
-BROKER_ADD_PARTITIONS_SINCE: Final = 4
+FIRST_ADD_PARTITIONS_VERSION_OF_BROKERS: Final = 4
 _MAGIC: Final = 2
 #: The offsets of the length and the format in a batch.
 _LENGTH_AT, _MAGIC_AT = 8, 16

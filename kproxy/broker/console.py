@@ -13,7 +13,7 @@ HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | hel
 
 
 class InvalidConsoleCommand(ValueError):
-    """Raised for an unknown command, or an unknown broker or partition; the message is a sentence."""
+    """Raised for an unknown command, broker or partition. The message can be shown to the user as it is."""
 
 
 async def run_console_command(broker: Broker, line: str) -> str:

@@ -25,7 +25,7 @@ class RequestHead(NamedTuple):
 
 
 class UnreadableFrame(Exception):
-    """Raised for a frame that is not a request, or has an unknown API or version; the message is a sentence."""
+    """Raised for a frame that is not a request, or has an unknown API or version. The message says what is wrong."""
 
 
 def read_head(frame: bytes) -> tuple[RequestHead, int]:

@@ -20,7 +20,7 @@ from kproxy.version import __version__
 #: The header's ``client_id``, unless the user gives another.
 CLIENT_ID: Final = "kproxy"
 #: The first version of the request header with which only the first request of a connection has the client id.
-_CLIENT_ID_SENT_ONCE_SINCE: Final = 3
+_FIRST_HEADER_WITHOUT_CLIENT_ID: Final = 3
 #: ``API`` or ``API:VERSION`` in a command line.
 API_WORD: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
 
@@ -66,7 +66,7 @@ class ClientRequest:
     @property
     def omits_client_id(self) -> bool:
         """Whether the request has no client id unless it is the first request of its connection (KIP-1313)."""
-        return schemas.header_versions(self.api.key, self.version)[0] >= _CLIENT_ID_SENT_ONCE_SINCE
+        return schemas.header_versions(self.api.key, self.version)[0] >= _FIRST_HEADER_WITHOUT_CLIENT_ID
 
     def _default_values(self, body: Layout) -> dict[str, Any]:
         if self.api.key != ApiKey.API_VERSIONS or not body.fields:

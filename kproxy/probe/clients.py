@@ -25,8 +25,8 @@ _GROUPS: Final[Mapping[str, frozenset[str]]] = {
     "shares": frozenset({"ShareFetch"}),
     "topics": frozenset({"CreateTopics"}),
 }
-#: Check or group of checks -> an API and a version of it: clients need the check from that version on.
-_NEEDED_FROM: Final[Mapping[str, tuple[str, int]]] = {
+#: Check or group of checks -> an API and its first version for which clients need the check.
+_FIRST_VERSIONS: Final[Mapping[str, tuple[str, int]]] = {
     "fetch-sessions": ("Fetch", 7),
     "groups/consumer-protocol": ("ConsumerGroupHeartbeat", 0),
     "groups/delete-unknown": ("DeleteGroups", 0),
@@ -116,8 +116,8 @@ def _needs_check(client: KnownClient, used_versions: Mapping[str, int | None], c
     if group[0].isupper():
         return False  # an API that the client does not use
     for name in (check_id, group):
-        if name in _NEEDED_FROM:
-            api, version = _NEEDED_FROM[name]
+        if name in _FIRST_VERSIONS:
+            api, version = _FIRST_VERSIONS[name]
             used_version = used_versions.get(api)
             return used_version is not None and used_version >= version
     return group not in _GROUPS or bool(_GROUPS[group] & client.versions.keys())

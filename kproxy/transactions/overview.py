@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, EvictionCountingDict
 from dissectors.error_counts import ErrorCounts
-from dissectors.messages.transaction_facts import APIS, BROKER_ADD_PARTITIONS_SINCE
+from dissectors.messages.transaction_facts import APIS, FIRST_ADD_PARTITIONS_VERSION_OF_BROKERS
 from kproxy.trace.lines import (
     FRAME_LINES,
     CloseLine,
@@ -167,7 +167,7 @@ class TransactionsOverview:
             return
         if ids[0] == history.producer_id and ids[1] < history.epoch:
             return  # the producer is fenced
-        if line.api != "AddPartitionsToTxn" or (line.api_version or 0) < BROKER_ADD_PARTITIONS_SINCE:
+        if line.api != "AddPartitionsToTxn" or (line.api_version or 0) < FIRST_ADD_PARTITIONS_VERSION_OF_BROKERS:
             self._update_client(history, line, at)
         self._update_producer(history, ids[0], ids[1])
         if line.api == "EndTxn":

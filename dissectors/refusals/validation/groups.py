@@ -13,7 +13,7 @@ from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
 #: From this version on, a consumer generates its member id itself (KIP-1082).
-_CLIENT_MEMBER_ID_SINCE = 1
+_FIRST_VERSION_WITH_CLIENT_MEMBER_ID = 1
 _LEAVE_EPOCH, _STATIC_LEAVE_EPOCH = -1, -2
 _COMPLETENESS_PREMISE = "with member_epoch 0 the request must be complete"
 _NAMES = {"group_id": "GroupId", "instance_id": "InstanceId", "rack_id": "RackId"}
@@ -45,10 +45,12 @@ def check_consumer_heartbeat(body: Values, version: int) -> Iterator[Violation]:
     """Check that the first heartbeat of a consumer has all fields (KIP-848)."""
     epoch = body.get("member_epoch", 0)
     if is_blank(body.get("member_id", "")) and (
-        version >= _CLIENT_MEMBER_ID_SINCE or epoch > 0 or epoch == _LEAVE_EPOCH
+        version >= _FIRST_VERSION_WITH_CLIENT_MEMBER_ID or epoch > 0 or epoch == _LEAVE_EPOCH
     ):
         origin = (
-            "a UUID that the client makes itself" if version >= _CLIENT_MEMBER_ID_SINCE else "the id of the response"
+            "a UUID that the client makes itself"
+            if version >= _FIRST_VERSION_WITH_CLIENT_MEMBER_ID
+            else "the id of the response"
         )
         yield Violation(_INVALID, "member_id is empty", f"set member_id to {origin}")
     if epoch != 0:

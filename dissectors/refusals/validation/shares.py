@@ -13,7 +13,7 @@ from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
 _RENEW = 4
-_RENEW_SINCE = 2
+_FIRST_VERSION_WITH_RENEWALS = 2
 
 
 @validates("ShareFetch", "ShareAcknowledge")
@@ -54,7 +54,7 @@ def check_acknowledge_session(body: Values, _: int) -> Iterator[Violation]:
 @validates("ShareFetch", "ShareAcknowledge")
 def check_acknowledgement_batches(body: Values, version: int) -> Iterator[Violation]:
     """Check that the batches of a partition are ascending ranges with one type, or one type per record."""
-    highest_type = _RENEW if version >= _RENEW_SINCE else _RENEW - 1
+    highest_type = _RENEW if version >= _FIRST_VERSION_WITH_RENEWALS else _RENEW - 1
     for topic in rows(body, "topics"):
         target = topic.get("topic_id") or ""
         for partition in rows(topic, "partitions"):

@@ -16,7 +16,7 @@ from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_
 from dissectors.trackers.state import ConnectionState
 
 #: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
-_FIRST_BATCH_WHOLE = 3
+_FIRST_VERSION_WITH_WHOLE_BATCH = 3
 _HEADER_SIZE = 12  # base offset (8 bytes) and the length of what follows (4)
 _MAX_PARTITIONS = 1000
 
@@ -72,7 +72,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     https://github.com/SOHU-Co/kafka-node/issues/264
     """
     message = event.message
-    if message is None or message.version >= _FIRST_BATCH_WHOLE:
+    if message is None or message.version >= _FIRST_VERSION_WITH_WHOLE_BATCH:
         return
     if isinstance(event, ResponseReceived):
         _store_truncated_batches(event, connection)

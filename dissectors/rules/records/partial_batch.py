@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
-_FIRST_BATCH_WHOLE = 3
+_FIRST_VERSION_WITH_WHOLE_BATCH = 3
 
 
 @rule(
@@ -60,7 +60,7 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://github.com/tulios/kafkajs/issues/11
     """
     message = event.message
-    if message is None or message.version < _FIRST_BATCH_WHOLE or event.request_body is None:
+    if message is None or message.version < _FIRST_VERSION_WITH_WHOLE_BATCH or event.request_body is None:
         return
     for part in record_data(event, connection).parts:
         if part.cut_off and not part.batches:

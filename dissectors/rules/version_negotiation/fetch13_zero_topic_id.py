@@ -17,7 +17,7 @@ from dissectors.wire.layout import NULL_UUID
 FETCH = ApiKey.FETCH
 
 #: The first version that names topics by their id (KIP-516).
-BY_ID = 13
+FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
 @rule(
@@ -25,7 +25,7 @@ BY_ID = 13
     severity=Severity.ERROR,
     events=(RequestReceived,),
     apis=("Fetch",),
-    versions=range(BY_ID, 1 << 15),
+    versions=range(FIRST_VERSION_WITH_TOPIC_IDS, 1 << 15),
     also=(Trigger((ResponseReceived,), ("Metadata",)),),
     needs=(Versions,),
     since="0.1",
@@ -86,12 +86,13 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection:
                 return
     elif message is not None:
         ranges = connection.state(Versions).negotiated
-        if not ranges or ranges.get(FETCH, (0, 0))[1] < BY_ID:
+        if not ranges or ranges.get(FETCH, (0, 0))[1] < FIRST_VERSION_WITH_TOPIC_IDS:
             return
         for index, topic in enumerate(message.body["topics"]):
             if topic.get("topic_id") == NULL_UUID and topic["error_code"] == 0:
                 yield Problem(
-                    f"{connection.server} advertises Fetch v{BY_ID} but gives topic {topic['name']!r} no id",
+                    f"{connection.server} advertises Fetch v{FIRST_VERSION_WITH_TOPIC_IDS} but gives topic"
+                    f" {topic['name']!r} no id",
                     **locate(message, "topics", index, "topic_id"),
                     hint="clients must fetch with v12 at most; raise inter.broker.protocol.version to 2.8 or later",
                     severity=Severity.INFO,

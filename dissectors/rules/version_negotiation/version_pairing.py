@@ -16,7 +16,7 @@ from dissectors.trackers.versions import Versions
 HEARTBEATS = ("ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
 #: The first OffsetCommit version for members of the new group protocols (KIP-848).
-COMMITS_BY_EPOCH = 9
+_FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 #: The first Produce version that adds partitions to a transaction by itself, and the feature level it needs (KIP-890).
 PRODUCE_ADDS_PARTITIONS, TRANSACTIONS_V2 = 12, 2
 
@@ -34,7 +34,12 @@ class _Members:
     events=(ResponseReceived,),
     apis=HEARTBEATS,
     also=(
-        Trigger((RequestReceived,), ("OffsetCommit",), only=FrameFlags.SUBSCRIBED, versions=range(COMMITS_BY_EPOCH)),
+        Trigger(
+            (RequestReceived,),
+            ("OffsetCommit",),
+            only=FrameFlags.SUBSCRIBED,
+            versions=range(_FIRST_VERSION_WITH_MEMBER_EPOCH),
+        ),
         Trigger(
             (RequestReceived,),
             ("Produce",),
@@ -112,9 +117,10 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
         if (group, member) in members:
             yield _problem(
                 f"member {member!r} of group {group!r} commits with OffsetCommit v{message.version} although it uses"
-                f" the new group protocol, which needs v{COMMITS_BY_EPOCH} or later",
-                f"send OffsetCommit v{COMMITS_BY_EPOCH} or later with the member epoch, or use the classic protocol",
-                f"v{COMMITS_BY_EPOCH} or later",
+                f" the new group protocol, which needs v{_FIRST_VERSION_WITH_MEMBER_EPOCH} or later",
+                f"send OffsetCommit v{_FIRST_VERSION_WITH_MEMBER_EPOCH} or later with the member epoch, or use the"
+                " classic protocol",
+                f"v{_FIRST_VERSION_WITH_MEMBER_EPOCH} or later",
                 message.version,
                 group,
             )

@@ -25,9 +25,9 @@ from kproxy.broker.topics import Topics
 
 #: Kafka's broker config fetch.max.bytes.
 _MAX_BYTES: Final = 55 << 20
-_ONE_BATCH_FROM: Final = 3  # request versions
-_SESSIONS_FROM: Final = 7
-_TOPIC_IDS_FROM: Final = 13
+_FIRST_VERSION_WITH_WHOLE_BATCHES: Final = 3  # request versions
+_FIRST_VERSION_WITH_SESSIONS: Final = 7
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 @api("Fetch")
@@ -51,7 +51,7 @@ async def fetch(request: Request) -> Body:
 
 def _fetch_context(request: Request) -> FetchContext:
     body = request.body
-    if request.version < _SESSIONS_FROM:
+    if request.version < _FIRST_VERSION_WITH_SESSIONS:
         return FetchContext(requested_partitions(body).values(), None, full=True)
     return (
         request.cluster.part(FetchSessions)
@@ -62,7 +62,7 @@ def _fetch_context(request: Request) -> FetchContext:
             requested_partitions(body),
             forgotten_partitions(body),
             request.cluster.clock.now(),
-            by_topic_id=request.version >= _TOPIC_IDS_FROM,
+            by_topic_id=request.version >= _FIRST_VERSION_WITH_TOPIC_IDS,
         )
     )
 
@@ -75,7 +75,9 @@ async def _read_enough(
     max_bytes = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
-        reads = _read_all(reader, requested, max_bytes, at_least_one=request.version >= _ONE_BATCH_FROM)
+        reads = _read_all(
+            reader, requested, max_bytes, at_least_one=request.version >= _FIRST_VERSION_WITH_WHOLE_BATCHES
+        )
         logs = [read.log for read in reads if read.log is not None]
         remaining_ms = deadline - clock.now()
         has_enough = sum(read.size for read in reads) >= min(body["min_bytes"], max_bytes)

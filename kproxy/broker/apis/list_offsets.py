@@ -27,7 +27,7 @@ _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
 #: The version of ListOffsets that introduced each special timestamp.
-_SINCE: Final = {
+_FIRST_VERSIONS: Final = {
     _LATEST: 0,
     _EARLIEST: 0,
     _MAX_TIMESTAMP: 7,
@@ -75,7 +75,7 @@ def _offset_result(request: Request, name: str, requested: Mapping[str, Any], *,
         topic = topics.find(name, None)
         if request.version > 0 and is_duplicate:
             raise ApiError(Error.INVALID_REQUEST)
-        if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
+        if timestamp < 0 and request.version < _FIRST_VERSIONS.get(timestamp, request.version + 1):
             raise ApiError(Error.UNSUPPORTED_VERSION)
         partition = topics.find_led_partition(
             request.node, topic, requested["partition_index"], requested.get("current_leader_epoch", -1),

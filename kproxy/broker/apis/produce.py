@@ -28,7 +28,7 @@ from kproxy.broker.topics import Partition, Topic, Topics
 from kproxy.broker.transactions.verify import verify_produce
 
 _ACKS_ALL: Final = -1
-_TOPIC_IDS_FROM: Final = 13  # version
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13  # version
 _ZSTD: Final = 4
 _HEADER_SIZE: Final = 61
 _ADMIN_CLIENT: Final = "__admin_client"
@@ -97,7 +97,9 @@ def _find_topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error
         if topic.internal and request.client_id != _ADMIN_CLIENT:
             raise ApiError(Error.INVALID_TOPIC_EXCEPTION)
     except ApiError as api_error:
-        is_unknown = request.version >= _TOPIC_IDS_FROM and api_error.error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        is_unknown = (
+            request.version >= _FIRST_VERSION_WITH_TOPIC_IDS and api_error.error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        )
         return Topic("", "", []), Error.UNKNOWN_TOPIC_ID if is_unknown else api_error.error
     return topic, Error.NONE
 

@@ -37,7 +37,7 @@ _TIMES: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
 }
 #: The first release line that has configs for a resource type.
-_SINCE: Final = {"broker_logger": "2.4", "client_metrics": "3.7", "group": "4.0"}
+_FIRST_RELEASES: Final = {"broker_logger": "2.4", "client_metrics": "3.7", "group": "4.0"}
 MIN_ISR: Final = "min.insync.replicas"
 #: A broker config for one listener: ``listener.name.internal.ssl.keystore.location``.
 LISTENER_CONFIG: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
@@ -83,7 +83,7 @@ class Configs:
 
     def has(self, kind: str) -> bool:
         """Whether the release has configs for a resource type."""
-        return self.line.since(_SINCE[kind]) if kind in _SINCE else True
+        return self.line.since(_FIRST_RELEASES[kind]) if kind in _FIRST_RELEASES else True
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""

@@ -16,13 +16,13 @@ from kproxy.broker.request import Request
 from kproxy.broker.topics import Partition, Topic, Topics
 
 _READ_COMMITTED: Final = 1
-_MAGIC_1_FROM: Final = 2  # Fetch versions
-_MAGIC_2_FROM: Final = 4
-_BY_TOPIC_ID_FROM: Final = 13
-_FOLLOWERS_FROM: Final = 11
-_ZSTD_FROM: Final = 10
-_ONE_BATCH_FROM: Final = 3
-_LEADERS_FROM: Final = 16
+_FIRST_VERSION_WITH_MAGIC_1: Final = 2  # Fetch versions
+_FIRST_VERSION_WITH_MAGIC_2: Final = 4
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_FIRST_VERSION_WITH_FOLLOWER_FETCHING: Final = 11
+_FIRST_VERSION_WITH_ZSTD: Final = 10
+_FIRST_VERSION_WITH_WHOLE_BATCHES: Final = 3
+_FIRST_VERSION_WITH_LEADERS: Final = 16
 _UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -67,7 +67,7 @@ class PartitionReader:
         try:
             topic = self._find_topic(requested.key[0])
         except ApiError as api_error:
-            name = "" if self._request.version >= _BY_TOPIC_ID_FROM else requested.key[0]
+            name = "" if self._request.version >= _FIRST_VERSION_WITH_TOPIC_IDS else requested.key[0]
             return PartitionRead(requested.key, name, _error_result(requested, api_error.error), [], None)
         try:
             partition = self._find_partition(topic, requested)
@@ -75,7 +75,7 @@ class PartitionReader:
         except ApiError as api_error:
             result = _error_result(requested, api_error.error)
             has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
-            if has_moved and self._request.version >= _LEADERS_FROM:
+            if has_moved and self._request.version >= _FIRST_VERSION_WITH_LEADERS:
                 result["current_leader"] = self.leaders.current(self._topics.partition(topic.name, requested.key[1]))
             urgent = api_error.error not in _UNKNOWN
             return PartitionRead(requested.key, topic.name, result, [], None, urgent)
@@ -92,9 +92,9 @@ class PartitionReader:
             ApiError: UNSUPPORTED_COMPRESSION_TYPE.
         """
         version = self._request.version
-        if version >= _MAGIC_2_FROM:
+        if version >= _FIRST_VERSION_WITH_MAGIC_2:
             return [batch.data for batch in read.batches]
-        magic = 1 if version >= _MAGIC_1_FROM else 0
+        magic = 1 if version >= _FIRST_VERSION_WITH_MAGIC_1 else 0
         data = b""
         for batch in read.batches:
             try:
@@ -103,11 +103,11 @@ class PartitionReader:
                 if not data:
                     raise
                 break  # the batches before this one can be returned
-        data = data if version >= _ONE_BATCH_FROM else data[: max(max_bytes, 0)]
+        data = data if version >= _FIRST_VERSION_WITH_WHOLE_BATCHES else data[: max(max_bytes, 0)]
         return [data] if data else []
 
     def _find_topic(self, name_or_id: str) -> Topic:
-        by_id = self._request.version >= _BY_TOPIC_ID_FROM
+        by_id = self._request.version >= _FIRST_VERSION_WITH_TOPIC_IDS
         topic = self._topics.by_id(name_or_id) if by_id else self._topics.named(name_or_id)
         if topic is None:
             raise ApiError(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -124,11 +124,14 @@ class PartitionReader:
             topic,
             requested.key[1],
             requested.leader_epoch,
-            any_replica=request.version >= _FOLLOWERS_FROM,
+            any_replica=request.version >= _FIRST_VERSION_WITH_FOLLOWER_FETCHING,
         )
         if self._is_follower:  # no broker replicates from here, so the sender is not a replica
             raise ApiError(Error.NOT_LEADER_OR_FOLLOWER)
-        if request.version < _ZSTD_FROM and settings(request.cluster, topic.name).compression_type == "zstd":
+        if (
+            request.version < _FIRST_VERSION_WITH_ZSTD
+            and settings(request.cluster, topic.name).compression_type == "zstd"
+        ):
             raise ApiError(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
@@ -140,7 +143,7 @@ class PartitionReader:
             raise ApiError(Error.OFFSET_OUT_OF_RANGE)
         readable_end = log.last_stable_offset if self._is_read_committed else log.high_watermark
         max_bytes = min(max_bytes, requested.max_bytes)
-        at_least_one |= self._request.version < _ONE_BATCH_FROM  # truncated later
+        at_least_one |= self._request.version < _FIRST_VERSION_WITH_WHOLE_BATCHES  # truncated later
         batches = log.read(requested.offset, readable_end, max_bytes, at_least_one=at_least_one)
         result: dict[str, Any] = {
             "partition_index": partition.index,

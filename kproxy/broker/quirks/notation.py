@@ -25,7 +25,7 @@ _NEWEST: Final = 1000
 
 
 class QuirkError(ValueError):
-    """Raised if a text is not a quirk; the message is a sentence that shows the valid forms."""
+    """Raised if a text is not a quirk; the message shows the valid forms."""
 
 
 def parse(text: str) -> list[Quirk]:

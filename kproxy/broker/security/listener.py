@@ -42,7 +42,7 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
     """Return the listeners of each broker; by default one with the protocol that fits the options.
 
     Raises:
-        ValueError: They do not fit the options; the message is a sentence.
+        ValueError: They do not fit the options. The message can be shown to the user as it is.
     """
     if not options.listeners:
         protocol = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
@@ -66,7 +66,7 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
     """Return the TLS context of a cluster's listeners; None without TLS.
 
     Raises:
-        ValueError: A file is unreadable or invalid, or key and certificate do not match; the message is a sentence.
+        ValueError: A file is unreadable or invalid, or key and certificate do not match. The message names the file.
     """
     if options.tls_certificate is None:
         return None

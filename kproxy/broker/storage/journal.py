@@ -27,7 +27,7 @@ _Line = tuple[str, str, dict[str, Any] | None]
 
 
 class DataDirectoryError(Exception):
-    """Raised if a data directory cannot be used; the message is a sentence for the user."""
+    """Raised if a data directory cannot be used; the message can be shown to the user as it is."""
 
 
 class FileJournal:

@@ -18,7 +18,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java"
 _VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
 _FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
-_BEFORE_ZSTD = 6  # version of Produce
+_LAST_VERSION_WITHOUT_ZSTD = 6  # version of Produce
 _CLOCK_TOLERANCE_S = 0.05  # seconds by which clocks may disagree
 
 
@@ -102,11 +102,15 @@ async def unsupported_compression(target: Target) -> None:
     The old version implies that the producer, and consumers of the same release, cannot read zstd.
     """
     target.version("Produce", 7)
-    if target.served[ApiKey.PRODUCE][0] > _BEFORE_ZSTD:
-        raise CheckSkipped(f"the broker does not serve Produce v{_BEFORE_ZSTD}")
+    if target.served[ApiKey.PRODUCE][0] > _LAST_VERSION_WITHOUT_ZSTD:
+        raise CheckSkipped(f"the broker does not serve Produce v{_LAST_VERSION_WITHOUT_ZSTD}")
     async with scratch_topic(target) as topic:
-        produce_result = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_BEFORE_ZSTD)
-        expect(produce_result["error_code"], Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{_BEFORE_ZSTD} with zstd")
+        produce_result = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_LAST_VERSION_WITHOUT_ZSTD)
+        expect(
+            produce_result["error_code"],
+            Error.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce v{_LAST_VERSION_WITHOUT_ZSTD} with zstd",
+        )
 
 
 @check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)

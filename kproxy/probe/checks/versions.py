@@ -11,7 +11,7 @@ from kproxy.probe.target import BrokerResponse, Target
 
 _FUTURE = 127  # no release has it, and no gateway should wait for it
 
-_LISTED_FROM = 3  # brokers with ApiVersions v3 list their versions in that response
+_FIRST_VERSION_WITH_LIST = 3  # brokers with ApiVersions v3 list their versions in that response
 
 
 @check("versions/future-api-versions", "KIP-511", "core/src/main/scala/kafka/server/KafkaApis.scala")
@@ -30,7 +30,7 @@ async def future_api_versions(target: Target) -> None:
             raise response.failure(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
         if response.message.error or response.message.opaque:
             raise response.failure(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
-        if not response.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
+        if not response.body["api_keys"] and target.version("ApiVersions") >= _FIRST_VERSION_WITH_LIST:
             raise response.failure(f"the response to ApiVersions v{_FUTURE} does not list any version")
 
 
