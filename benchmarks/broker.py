@@ -53,7 +53,7 @@ def measure_produce(tools: Kafka, broker: RunningBroker, topic: str, messages: i
     """Return the throughput of the Java producer in MB/s."""
     output = tools.tool(
         "producer-perf", "--topic", topic, "--num-records", str(messages), "--record-size", str(size),
-        "--throughput", "-1", "--producer-props", f"bootstrap.servers=127.0.0.1:{broker.port}", seconds=300,
+        "--throughput", "-1", "--producer-props", f"bootstrap.servers=127.0.0.1:{broker.port}", timeout=300,
     )  # fmt: skip
     return float(re.findall(r"\(([\d.]+) MB/sec\)", output)[-1])
 
@@ -62,7 +62,7 @@ def measure_consume(tools: Kafka, broker: RunningBroker, topic: str, messages: i
     """Return the throughput of the Java consumer in MB/s, without the time for its rebalance."""
     output = tools.tool(
         "consumer-perf", "--topic", topic, "--num-records", str(messages),
-        "--bootstrap-server", f"127.0.0.1:{broker.port}", seconds=300,
+        "--bootstrap-server", f"127.0.0.1:{broker.port}", timeout=300,
     )  # fmt: skip
     [names, *_, values] = [line.split(", ") for line in output.splitlines() if ", " in line]
     return float(dict(zip(names, values, strict=True))["fetch.MB.sec"])

@@ -105,7 +105,7 @@ def produce(kafka: Kafka, topic: str, records: int, size: int, batch: int, boots
         "producer-perf", "--topic", topic, "--num-records", str(records), "--record-size", str(size),
         "--throughput", "-1",
         "--command-property", f"bootstrap.servers={bootstrap}", f"batch.size={batch}", "linger.ms=5",
-        seconds=600,
+        timeout=600,
     )  # fmt: skip
     return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
 
@@ -115,7 +115,7 @@ def consume(kafka: Kafka, topic: str, records: int, bootstrap: str) -> float:
     printed = kafka.tool(
         "consumer-perf", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records),
         "--hide-header",
-        seconds=600,
+        timeout=600,
     )  # fmt: skip
     return float(printed.strip().splitlines()[-1].split(",")[8])
 

@@ -75,9 +75,9 @@ class Screen:
         """Type text."""
         self._run_command(f"send-keys -l {shlex.quote(text)}")
 
-    def until(self, condition: Callable[[list[str]], object], *, seconds: float = 60, styles: bool = False) -> float:
+    def until(self, condition: Callable[[list[str]], object], *, timeout: float = 60, styles: bool = False) -> float:
         """Wait until the screen satisfies a condition; return the time (`time.perf_counter`)."""
-        deadline = time.perf_counter() + seconds
+        deadline = time.perf_counter() + timeout
         while time.perf_counter() < deadline:
             if condition(self.look(styles=styles)):
                 return time.perf_counter()

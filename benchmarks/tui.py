@@ -223,7 +223,7 @@ def measure_large_trace(args: argparse.Namespace, directory: Path, env: Mapping[
         press_keys(screen, times_during, views=False)
         filter_and_sort(screen, times_during)
         press_keys(screen, times_during, go_on=lambda: is_reading(screen))
-        indexed_at = screen.until(lambda lines: "reading" not in lines[0], seconds=600)
+        indexed_at = screen.until(lambda lines: "reading" not in lines[0], timeout=600)
         cpu_used = cpu_seconds(screen.pid)
         for _ in range(args.rounds):
             press_keys(screen, times_after)

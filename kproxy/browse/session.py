@@ -82,11 +82,13 @@ class BrowseSession:
         """Current time for requests in flight, ns: the clock, or the last time of a finished trace."""
         return max(self.index.latest_at, time.time_ns()) if self.source.live else self.index.latest_at
 
-    def work(self, seconds: float) -> bool:
-        """Read and filter for this many seconds; return whether work remains."""
-        deadline = time.perf_counter() + seconds
+    def work(self, time_limit: float) -> bool:
+        """Read and filter for `time_limit` seconds; return whether work remains."""
+        deadline = time.perf_counter() + time_limit
         views = (self.view, *self.views)
-        work_remains = self._read(deadline - seconds / 2 if any(view.visible.is_behind for view in views) else deadline)
+        work_remains = self._read(
+            deadline - time_limit / 2 if any(view.visible.is_behind for view in views) else deadline
+        )
         index = self.index
         if index.changed:
             self.version += 1

@@ -44,7 +44,7 @@ class Health:
         self._failures: dict[str, str] = {}  # from the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether clients can be served, regardless of inspector and trace, and a report for people."""
+        """Return whether clients can be served, regardless of inspector and trace, and a human-readable report."""
         listening = self._relay.addresses
         down = self._relay.down
         unreachable = {str(address): down[address] for address in self._relay.listeners.upstreams if address in down}

@@ -68,13 +68,13 @@ class InspectorWatch:
 
     def _tick(self) -> None:
         now = self._loop.time()
-        self.look(now - self._looked_at)
+        self.update(now - self._looked_at)
         self._looked_at = now
         self._timer = self._loop.call_later(_PERIOD_S, self._tick)
 
-    def look(self, seconds: float) -> None:
-        """Compare the messages sent and inspected; `seconds` have passed since the last call."""
-        self._now += min(seconds, 2 * _PERIOD_S)
+    def update(self, elapsed: float) -> None:
+        """Compare the messages sent and inspected; `elapsed` seconds have passed since the last call."""
+        self._now += min(elapsed, 2 * _PERIOD_S)
         activity, tap = self._activity, self._tap
         sent_messages, (inspector, inspected, turns) = tap.messages, self._state
         self._state = tap.inspector, activity.inspected, activity.turns

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 
 def notify(*states: str, status: str | None = None) -> None:
-    """Send states such as ``READY=1``, and a sentence for people, to ``$NOTIFY_SOCKET``. Never wait.
+    """Send states such as ``READY=1``, and a human-readable status, to ``$NOTIFY_SOCKET``. Never wait.
 
     Do nothing if the variable is not set. Ignore errors: the relay must continue without a service manager.
     """

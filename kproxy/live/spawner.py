@@ -98,17 +98,17 @@ class Spawner:
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
 
-    def close(self, seconds: float | None = None) -> list[int]:
+    def close(self, timeout: float | None = None) -> list[int]:
         """Wait until the last inspector and the spawner have ended; return the remaining `statuses`.
 
-        After this many seconds (by default, the end timeout of an inspector), the processes still running are killed.
+        After `timeout` seconds (by default, the end timeout of an inspector), the processes still running are killed.
         """
         statuses: list[int] = []
         if self._pid is None or self.channel.fileno() < 0:  # an earlier call has completed, or was interrupted
             return statuses
         self.dismiss()
         with self.channel:
-            deadline = time.monotonic() + (self._end_timeout if seconds is None else seconds)
+            deadline = time.monotonic() + (self._end_timeout if timeout is None else timeout)
             while (new_statuses := self._wait_for_statuses(deadline)) is not None:
                 statuses += new_statuses
         _, status = os.waitpid(self._pid, 0)

@@ -79,14 +79,14 @@ class ClientConnections:
         for connection in self._relayed_connections():
             connection.set_backpressure(active)
 
-    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+    async def drain(self, time_limit: float, at_once: asyncio.Event | None = None) -> None:
         """Close each connection after a moment without traffic. Busy connections stay open.
 
-        Return after this many seconds, or as soon as `at_once` is set.
+        Return after `time_limit` seconds, or as soon as `at_once` is set.
         """
         last_totals: dict[RelayedConnection, tuple[int, float]] = {}
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = loop.time() + time_limit
         while (now := loop.time()) < deadline and self._connections:
             for connection in self._relayed_connections():
                 total = connection.request_bytes + connection.response_bytes

@@ -148,13 +148,13 @@ class Relay:
             )
         self.listeners.begin()
 
-    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+    async def drain(self, time_limit: float, at_once: asyncio.Event | None = None) -> None:
         """Stop accepting clients, and close each connection after a moment without traffic.
 
-        Busy connections stay open. Return after this many seconds, or as soon as `at_once` is set.
+        Busy connections stay open. Return after `time_limit` seconds, or as soon as `at_once` is set.
         """
         self.listeners.close_all()
-        await self.clients.drain(seconds, at_once)
+        await self.clients.drain(time_limit, at_once)
 
     async def reconfigure(self, listeners: Sequence[Listener]) -> list[str]:
         """Replace the listeners of the configuration file. Open connections stay.

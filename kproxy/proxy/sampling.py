@@ -11,7 +11,7 @@ def parse_sample(text: str) -> float:
     """Parse a share of connections such as ``0.1`` or ``10%``; it is above 0 and at most 1.
 
     Raises:
-        ValueError: The text is not a share; the message is a sentence for the user.
+        ValueError: The text is not a share; the message can be shown to the user as it is.
     """
     number, percent, suffix = text.strip().partition("%")
     try:

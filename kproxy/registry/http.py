@@ -79,16 +79,16 @@ class SchemaRegistry:
 
     Args:
         access: Its URL and credentials.
-        seconds: The time limit of a request.
+        timeout: The time limit of a request in seconds.
         now: The monotonic clock in seconds.
     """
 
     def __init__(
-        self, access: RegistryAccess, *, seconds: float = _TIMEOUT_S, now: Callable[[], float] = time.monotonic
+        self, access: RegistryAccess, *, timeout: float = _TIMEOUT_S, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
         self._name = urlsplit(access.url).netloc
-        self._seconds = seconds
+        self._timeout = timeout
         self._now = now
         self._schemas: OrderedDict[SchemaKey, Schema] = OrderedDict()
         self._missing: OrderedDict[SchemaKey, tuple[float, str]] = OrderedDict()
@@ -121,7 +121,7 @@ class SchemaRegistry:
         limit = asyncio.Semaphore(_MAX_AT_ONCE)
         async with aiohttp.ClientSession(
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
             connector=aiohttp.TCPConnector(ssl=self._access.tls or True, limit=_MAX_AT_ONCE),
         ) as session:
 
@@ -218,7 +218,7 @@ class SchemaRegistry:
                     body += chunk
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
-            raise _RegistryError(f"did not answer within {self._seconds:g} s") from None
+            raise _RegistryError(f"did not answer within {self._timeout:g} s") from None
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or "not valid"
             raise _RegistryError(f"has a certificate that is refused: {reason}; check --registry-ca") from None

@@ -44,7 +44,7 @@ UNRESPONSIVE_UPSTREAM = Fault(
     "mute upstream",
     _signal_upstream(signal.SIGSTOP),
     heal=_signal_upstream(signal.SIGCONT),
-    reported=ExpectedReport("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
+    reported=ExpectedReport("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), timeout=10),
     stops_traffic=True,
     ended="",
     verbose=True,
@@ -92,13 +92,13 @@ FULL_DISK = Fault(
         "trace stopped: .*No space left on device",
         "^200 .*not written: No space left on device",
         ("kproxy_trace_writing == 0", "kproxy_trace_lost_lines_total > 0"),
-        seconds=10,
+        timeout=10,
     ),
     healed=ExpectedReport(
         "the trace is being written again; [0-9]+ lines are missing",
         '^200 .*"trace": "written"',
         ("kproxy_trace_writing == 1",),
-        seconds=15,
+        timeout=15,
     ),
     exits=(4,),
     ended="trace lines are missing",
@@ -140,7 +140,7 @@ def _limit_descriptors(rig: Rig) -> None:
 
 def _free_descriptors(rig: Rig) -> None:
     rig.disconnect_silent_clients()
-    assert rig.try_new_client(seconds=3), "a new client waits although descriptors are free"
+    assert rig.try_new_client(timeout=3), "a new client waits although descriptors are free"
 
 
 SHORT_OF_DESCRIPTORS = Fault(
@@ -150,7 +150,7 @@ SHORT_OF_DESCRIPTORS = Fault(
     reported=ExpectedReport(
         "cannot accept more connections for now: too many open files", "^503 .*no file descriptors"
     ),
-    healed=ExpectedReport(seconds=2),
+    healed=ExpectedReport(timeout=2),
 )
 
 

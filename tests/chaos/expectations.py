@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExpectedReport:
-    """Conditions that must each hold at least once within `seconds`, not all at once: a restart takes only a second.
+    """Conditions that must each hold at least once within `timeout`, not all at once: a restart takes only a second.
 
     Attributes:
         message: A regular expression that matches somewhere in the output of kproxy.
@@ -18,4 +18,4 @@ class ExpectedReport:
     message: str = ""
     health: str = "^200 "
     metrics: tuple[str, ...] = ()
-    seconds: float = 5
+    timeout: float = 5

@@ -50,11 +50,11 @@ def play_story(story: Story, directory: Path, upstream: Upstream | None) -> list
             fault.inject(rig)
             rig.expect(fault.reported)
             if not fault.stops_traffic:
-                rig.load.advance(seconds=TRAFFIC_S)
+                rig.load.advance(timeout=TRAFFIC_S)
             if story.heals or fault is not last_fault:
                 fault.heal(rig)
                 rig.expect(fault.healed)
-                rig.load.advance(seconds=RECOVERY_S)
+                rig.load.advance(timeout=RECOVERY_S)
         violations = list(_end_story(rig, story))
         if not story.heals:
             rig.upstream.start()
@@ -82,10 +82,10 @@ def _end_story(rig: Rig, story: Story) -> Iterator[str]:
         yield f"exit status {statuses}, expected {story.exits}; it printed: {rig.proxy.printed}"
     if not story.heals and not re.search(last_fault.ended or "", rig.proxy.printed):
         yield f"the end does not report {last_fault.ended!r}; it printed: {rig.proxy.printed}"
-    rig.load.finish(seconds=0)
+    rig.load.finish(timeout=0)
     for run in rig.runs:
         try:
-            until("all processes have ended", lambda run=run: not run.tracker.remaining, seconds=FOLLOW_S)  # type: ignore[misc]
+            until("all processes have ended", lambda run=run: not run.tracker.remaining, timeout=FOLLOW_S)  # type: ignore[misc]
         except TimeoutError:
             yield f"left behind after {FOLLOW_S} s: {run.tracker.remaining}"
         yield from invariants.excessive_memory(run.tracker.peaks)

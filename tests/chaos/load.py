@@ -54,16 +54,16 @@ class Load:
         self._thread = threading.Thread(target=self._produce, daemon=True)
         self._thread.start()
 
-    def advance(self, records: int = 200, *, seconds: float = 30) -> None:
+    def advance(self, records: int = 200, *, timeout: float = 30) -> None:
         """Wait until `records` more records have been acknowledged."""
         goal = len(self.acknowledged) + records
-        until(f"{records} more records are acknowledged", lambda: len(self.acknowledged) >= goal, seconds=seconds)
+        until(f"{records} more records are acknowledged", lambda: len(self.acknowledged) >= goal, timeout=timeout)
 
-    def finish(self, *, seconds: float = 60) -> None:
-        """Stop producing, and wait for pending acknowledgements; those missing after `seconds` count as failed."""
+    def finish(self, *, timeout: float = 60) -> None:
+        """Stop producing, and wait for pending acknowledgements; those missing after `timeout` count as failed."""
         self._ended.set()
         self._thread.join()
-        if self._producer.flush(seconds):
+        if self._producer.flush(timeout):
             self._producer.purge()
             self._producer.flush(5)
 

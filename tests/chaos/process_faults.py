@@ -70,7 +70,7 @@ KILLED_INSPECTOR = Fault(
 _NOT_RESPONDING = ExpectedReport(
     "the inspector has not responded for [0-9]+ s.*: traffic is relayed uninspected",
     '^200 .*"inspector": "not responding"',
-    ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), seconds=7,
+    ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), timeout=7,
 )  # fmt: skip
 _RESPONDS = ExpectedReport(
     "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
@@ -90,7 +90,7 @@ OVERRUN_INSPECTOR = replace(
     STOPPED_INSPECTOR,
     name="SIGSTOP of the inspector while 64 MiB go through",
     reported=ExpectedReport(
-        "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
+        "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), timeout=60
     ),
     healed=ExpectedReport(
         health='^200 .*"inspector": "running"'
@@ -102,9 +102,9 @@ SLOW_INSPECTOR = Fault(
     lambda rig: rig.throttle("inspector"),
     heal=Rig.unthrottle,
     reported=ExpectedReport(
-        health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10
+        health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), timeout=10
     ),
-    healed=ExpectedReport(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
+    healed=ExpectedReport(metrics=("kproxy_inspector_lag_seconds < 0.5",), timeout=20),
 )
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",

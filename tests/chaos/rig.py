@@ -69,7 +69,7 @@ class Rig:
             stack.callback(self._kill_all)
             self.start_proxy()
             self.load = Load("{}:{}".format(*self.ports.kafka), self.topic, pace)
-            stack.callback(self.load.finish, seconds=0)
+            stack.callback(self.load.finish, timeout=0)
             self._clients: list[socket.socket] = []
             stack.callback(self.disconnect_silent_clients)
             self._throttled = ExitStack()
@@ -110,16 +110,16 @@ class Rig:
             return not conditions
 
         try:
-            until("reported", are_all_met, seconds=reported.seconds, every=0.1)
+            until("reported", are_all_met, timeout=reported.timeout, every=0.1)
         except TimeoutError:
             raise TimeoutError(
-                f"not reported within {reported.seconds:g} s by {' and '.join(conditions)}; health is {proxy.health}; "
+                f"not reported within {reported.timeout:g} s by {' and '.join(conditions)}; health is {proxy.health}; "
                 f"it printed: {proxy.printed[-2000:]}"
             ) from None
 
-    def try_new_client(self, seconds: float = 10) -> bool:
+    def try_new_client(self, timeout: float = 10) -> bool:
         """Connect a new client; return whether it gets a response in time."""
-        return responds(self.ports.kafka, seconds)
+        return responds(self.ports.kafka, timeout)
 
     def connect_silent_clients(self, clients: int, request: bytes = b"") -> None:
         """Connect clients that send a request and read nothing."""

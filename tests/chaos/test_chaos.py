@@ -52,7 +52,7 @@ def test_story_has_no_violations_with_real_kafka(story: Story, tmp_path: Path, k
 
 def test_judge_detects_a_missing_report(tmp_path: Path) -> None:
     unreported = replace(
-        NO_FAULT, reported=ExpectedReport("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1)
+        NO_FAULT, reported=ExpectedReport("never printed", metrics=("kproxy_inspector_up == 0",), timeout=1)
     )
     with pytest.raises(
         TimeoutError, match=r"not reported .* message 'never printed' and metric 'kproxy_inspector_up == 0'"

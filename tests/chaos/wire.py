@@ -11,11 +11,11 @@ from tests.peers.forwarder import Address
 _API_VERSIONS = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")
 
 
-def responds(address: Address, seconds: float) -> bool:
+def responds(address: Address, timeout: float) -> bool:
     """Return whether a new client gets a response in time."""
     try:
-        with socket.create_connection(address, timeout=seconds) as connection:
-            connection.settimeout(seconds)
+        with socket.create_connection(address, timeout=timeout) as connection:
+            connection.settimeout(timeout)
             connection.sendall(_API_VERSIONS)
             return connection.recv(8)[4:] == bytes([0, 0, 0, 1])
     except OSError:

@@ -102,7 +102,7 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
         screen = Screen(proxy.stdout)
         client: subprocess.Popen[bytes] | None = None
         try:
-            until("kproxy listens", lambda: proxy.poll() is not None or _address(screen), seconds=30, every=0.05)
+            until("kproxy listens", lambda: proxy.poll() is not None or _address(screen), timeout=30, every=0.05)
             assert proxy.poll() is None, "".join(screen.raw)
             security = ("PLAIN", "alice", "secret") if "--sasl" in scenario.options else ()
             client_command = [*prepare(scenario.client), str(_address(screen)), scenario.workload, *security]

@@ -70,11 +70,11 @@ class Tools:
         self.release = release
         self._class_path = class_path(release)
 
-    def tool(self, name: str, *arguments: str, seconds: float = 120) -> str:
+    def tool(self, name: str, *arguments: str, timeout: float = 120) -> str:
         """Run a tool, which must succeed; return its output."""
         process = subprocess.run(
             dies_with_us(self.command(name, *arguments)),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout,
         )  # fmt: skip
         assert process.returncode == 0, f"{name} exited {process.returncode}: {process.stdout}"
         return process.stdout
@@ -177,7 +177,7 @@ class Kafka(Tools):
 
     def wait(self) -> None:
         """Wait until the node is ready."""
-        until(f"Kafka {self.release} answers, see {self.log}", self._is_ready, seconds=180, every=0.1)
+        until(f"Kafka {self.release} answers, see {self.log}", self._is_ready, timeout=180, every=0.1)
 
     def kill(self) -> None:
         """Kill the node; its data may be lost."""

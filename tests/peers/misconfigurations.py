@@ -87,7 +87,7 @@ class Case:
     """A misconfiguration, and kproxy's finding.
 
     Attributes:
-        name: The name, for people.
+        name: The name in reports of tests.
         client: A client of `tests.peers.secure_clients`.
         listener: The broker's listener; DIRECT is plaintext without SASL.
         to_clients, to_brokers, login: Keys of the tables in `Setting`.

@@ -16,15 +16,15 @@ def dies_with_us(command: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", *command] if setpriv else command
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = 90, every: float = 0.02) -> T:
+def until(what: str, condition: Callable[[], T], *, timeout: float = 90, every: float = 0.02) -> T:
     """Wait until the condition is true, and return its value.
 
     Raises:
-        TimeoutError: The condition stayed false for `seconds`; the message contains `what`.
+        TimeoutError: The condition stayed false for `timeout`; the message contains `what`.
     """
-    end = time.monotonic() + seconds
+    end = time.monotonic() + timeout
     while not (value := condition()):
         if time.monotonic() > end:
-            raise TimeoutError(f"not within {seconds:g} s: {what}")
+            raise TimeoutError(f"not within {timeout:g} s: {what}")
         time.sleep(every)
     return value

@@ -107,7 +107,7 @@ class Machine:
             assert process.poll() is None, log.read_text()[-3000:]
             return ready in log.read_text()
 
-        until(f"{command} prints {ready!r}, see {log}", is_ready, seconds=180, every=0.1)
+        until(f"{command} prints {ready!r}, see {log}", is_ready, timeout=180, every=0.1)
         return process
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ def start_brokers(machine: Machine, settings: Mapping[int, str], scram: Mapping[
         machine.start(shlex.join([*java, *quiet, "kafka.Kafka", f"server-{number}.properties"]), ready="")
     for directory in range(len(settings)):
         log = machine.directory / f"log-{directory}.txt"
-        until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), seconds=180, every=0.1)  # type: ignore[misc]
+        until("brokers start", lambda log=log: "Kafka Server started" in log.read_text(), timeout=180, every=0.1)  # type: ignore[misc]
 
 
 def _write_program(path: Path, command: list[str]) -> None:

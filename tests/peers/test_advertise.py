@@ -67,7 +67,7 @@ def consume(settings: dict[str, Any], topics: list[str], count: int) -> list[int
         values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
         return len(values) >= count
 
-    until(f"{count} messages are read", has_all, seconds=SECONDS)
+    until(f"{count} messages are read", has_all, timeout=SECONDS)
     consumer.close()
     return sorted(values)
 
@@ -77,8 +77,8 @@ def test_client_suite_has_the_same_results_through_the_proxy(cluster: Cluster, t
     if reason := SUITES["kafka-python"].missing:
         skip(reason)
     suite = partial(kafka_python.run, files=SUITE, release=cluster.first.release)
-    direct = run_directly(suite, cluster, tmp_path / "direct", seconds=SUITE_SECONDS)
-    proxied = run_through(suite, cluster, tmp_path / "through", seconds=SUITE_SECONDS)
+    direct = run_directly(suite, cluster, tmp_path / "direct", timeout=SUITE_SECONDS)
+    proxied = run_through(suite, cluster, tmp_path / "through", timeout=SUITE_SECONDS)
     assert list(direct.outcomes.values()).count("passed") >= 33
     assert differences([direct], [proxied]) == {}
     assert proxied.trace is not None
@@ -139,7 +139,7 @@ def wait_for_brokers(admin: Any, numbers: set[int]) -> None:
     def are_known() -> bool:
         return set(admin.list_topics(timeout=SECONDS).brokers) == numbers
 
-    until(f"the brokers are {numbers}", are_known, seconds=SECONDS)
+    until(f"the brokers are {numbers}", are_known, timeout=SECONDS)
 
 
 def port_of(address: str) -> str:

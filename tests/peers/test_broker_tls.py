@@ -62,7 +62,7 @@ def exchange(settings: dict[str, Any]) -> None:
         values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
         return len(values) >= COUNT
 
-    until("all messages are read", has_all, seconds=SECONDS)
+    until("all messages are read", has_all, timeout=SECONDS)
     consumer.close()
     assert sorted(values) == list(range(COUNT))
 

@@ -130,7 +130,7 @@ def test_hanging_transaction_is_reported_with_its_producer_within_30_s(proxy: Pr
         reader.poll(0.2)
         return code in proxy.printed and "a hanging transaction of transactional id 'pay-1'" in proxy.printed
 
-    until("the transaction is named", is_reported, seconds=30 - (time.monotonic() - hanging_since))
+    until("the transaction is named", is_reported, timeout=30 - (time.monotonic() - hanging_since))
     assert f"--start-offset {offset}" in proxy.printed
     reader.close()
     raw_producer.close()

@@ -63,7 +63,7 @@ def check_case(setting: Setting, case: Case, tmp_path: Path) -> None:
 
     try:
         with run_attempts(case.client, broker, setting.login(case, proxy.bootstrap), tmp_path):
-            finding, *_ = until(f"{case.code} is there: {proxy.trace}", matching_findings, seconds=60)
+            finding, *_ = until(f"{case.code} is there: {proxy.trace}", matching_findings, timeout=60)
     finally:
         proxy.kill_all()
     assert [part for part in case.message if part not in finding["message"]] == [], finding["message"]

@@ -115,11 +115,11 @@ def test_other_member_continues_after_a_member_is_killed(lab: Lab) -> None:
     survivor, victim = lab.start_member("survivor", "accept"), lab.start_member("victim", "accept")
 
     lab.keep_producing()
-    until("both have read", lambda: survivor.records and victim.records, seconds=60)
+    until("both have read", lambda: survivor.records and victim.records, timeout=60)
     victim.kill()
-    until("the loss is reported", lambda: "G007" in codes(lab), seconds=30)
+    until("the loss is reported", lambda: "G007" in codes(lab), timeout=30)
     records_before = survivor.records
-    until("the survivor reads on", lambda: survivor.records > records_before, seconds=30)
+    until("the survivor reads on", lambda: survivor.records > records_before, timeout=30)
     survivor.close()
     [loss] = [
         finding["message"]
@@ -135,7 +135,7 @@ def test_records_released_until_they_are_archived_are_reported(lab: Lab) -> None
     lab.produce()
     member = lab.start_member("releaser", "release")
     until("they were delivered 5 times", lambda: sum(line.endswith(" 5") for line in member.lines) == RECORDS)
-    until("they are archived", lambda: "Q003" in codes(lab), seconds=30)
+    until("they are archived", lambda: "Q003" in codes(lab), timeout=30)
     member.close()
     [(code, message)] = lab.findings()
     assert code == "Q003"
@@ -148,7 +148,7 @@ def test_acknowledgement_after_the_lock_expired_is_reported(lab: Lab) -> None:
     lab.produce()
     # The client may acquire the records again once while it is working, so its second lock must also expire.
     late_member = lab.start_member("late", "late", "12000")
-    until("it is refused", lambda: any("InvalidRecordState" in line for line in late_member.lines), seconds=60)
+    until("it is refused", lambda: any("InvalidRecordState" in line for line in late_member.lines), timeout=60)
     until("it is named", lambda: "Q001" in codes(lab))
     late_member.kill()
     findings = dict(lab.findings())
@@ -166,7 +166,7 @@ def test_correct_members_cause_no_findings(lab: Lab) -> None:
     until(
         "both have accepted records",
         lambda: accepting_member.records and "accept done" in renewing_member.lines,
-        seconds=60,
+        timeout=60,
     )
     renewing_member.close()
     accepting_member.close()

@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest, judge: Lab | None, tmp_path_factory: pyt
         skip(suite.missing)
     directory = tmp_path_factory.mktemp(request.param)
     with run_server(judge, directory) as server:
-        outcomes = suite.run(server.bootstrap, directory, seconds=SECONDS)
+        outcomes = suite.run(server.bootstrap, directory, timeout=SECONDS)
         server.proxy.interrupt()
         yield Run(suite, outcomes, read_lines(server.proxy.trace))
 

@@ -225,7 +225,7 @@ def test_tui_reconnects_after_the_proxy_is_killed(
         assert "reconnecting" in terminal.screen
         new_proxy = start_proxy(proxy.port)
         send_requests(new_proxy.port)
-        screen = terminal.wait_for("the proxy ended", seconds=60)
+        screen = terminal.wait_for("the proxy ended", timeout=60)
         assert "lost the connection to the proxy" not in screen
         quit_application(terminal)
 

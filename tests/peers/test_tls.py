@@ -92,7 +92,7 @@ def test_confluent_kafka_exchanges_records_with_certificates_on_both_sides(
             values.extend(message.value() for message in consumer.consume(1000, 1.0) if message.error() is None)
             return len(values) >= COUNT
 
-        until("all messages are read", has_all, seconds=SECONDS)
+        until("all messages are read", has_all, timeout=SECONDS)
         consumer.close()
         proxy.interrupt()
     finally:
@@ -146,7 +146,7 @@ def test_clients_and_brokers_that_reject_tls_are_reported(kafka: Kafka, files: P
             until(
                 "the client has failed",
                 lambda producer=producer, errors=client_errors: producer.poll(0.1) or errors,
-                seconds=SECONDS,
+                timeout=SECONDS,
             )
             del producer
         proxy.interrupt()

@@ -158,7 +158,7 @@ def test_transaction_that_blocks_a_consumer_is_reported_within_30_s(
         reader.poll(0.2)
         return code in proxy.printed
 
-    until("the transaction is named", is_reported, seconds=SECONDS)
+    until("the transaction is named", is_reported, timeout=SECONDS)
     assert time.monotonic() - started_at < SECONDS
     holder.end()
     reader.close()
@@ -214,7 +214,7 @@ def run_correct_producers(proxy: Proxy) -> None:
         count += sum(message.error() is None for message in reader.consume(100, 0.5))
         return count == 13  # including the record that created the topic
 
-    until("the committed records are read", are_read, seconds=SECONDS)
+    until("the committed records are read", are_read, timeout=SECONDS)
     reader.close()
 
 

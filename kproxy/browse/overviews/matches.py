@@ -78,8 +78,8 @@ class MatchCounter:
         if self._active:
             self._changed_rows.update(row for row in changed if row < self._next)
 
-    def work(self, seconds: float) -> tuple[bool, bool]:
-        """Count for this many seconds; return whether anything was counted, and whether work remains."""
+    def work(self, time_limit: float) -> tuple[bool, bool]:
+        """Count for `time_limit` seconds; return whether anything was counted, and whether work remains."""
         if self._counted_choice != self._visible.choices or not self._visible.is_narrowed:
             self._active = False
         if not self._active:
@@ -92,7 +92,7 @@ class MatchCounter:
         counted = bool(self._changed_rows) or self._next < self._visible.scanned
         while self._changed_rows:
             self._recount(self._changed_rows.pop())
-        deadline = began + seconds
+        deadline = began + time_limit
         while self._next < self._visible.scanned:
             row = self._next
             self._next += 1

@@ -117,9 +117,9 @@ class VisibleRows:
             if first <= row < self._scanned:
                 self._set_visible(row, visible=self._is_match(row))
 
-    def work(self, seconds: float) -> bool:
-        """Filter and sort for this many seconds; return whether work remains."""
-        deadline = time.perf_counter() + seconds
+    def work(self, time_limit: float) -> bool:
+        """Filter and sort for `time_limit` seconds; return whether work remains."""
+        deadline = time.perf_counter() + time_limit
         is_unfinished = self._sort(deadline)
         if self._rows is not None:
             while self._scanned < self._index.end:

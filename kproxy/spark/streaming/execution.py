@@ -99,14 +99,14 @@ class RunningQueries:
 
         self._start(table.writeStream.foreachBatch(emit).outputMode(mode), name, f"{self._folder.name}/{name}")
 
-    def next_event(self, seconds: float) -> QueryRows | MicroBatch | None:
+    def next_event(self, timeout: float) -> QueryRows | MicroBatch | None:
         """Return the next event, or None if there is none within the timeout.
 
         Raises:
             PySparkException, Py4JError: A query has failed.
         """
         try:
-            event = self._events.get(timeout=seconds)
+            event = self._events.get(timeout=timeout)
         except Empty:
             for name, query in self.queries.items():
                 if not query.isActive:

@@ -149,8 +149,8 @@ def are_complete(directory: Path, suffix: str = ".jsonl") -> bool:
     return {path.suffix for path in trace_files(directory)} == {suffix}
 
 
-def until(condition: object, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: object, timeout: float = 10) -> None:
+    deadline = time.monotonic() + timeout
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -32,7 +32,7 @@ class FakeRegistry:
 
     def client(self, **settings: Any) -> SchemaRegistry:
         access = RegistryAccess(self.url, settings.pop("authorization", None))
-        return SchemaRegistry(access, now=lambda: self.now, **{"seconds": 60.0, **settings})
+        return SchemaRegistry(access, now=lambda: self.now, **{"timeout": 60.0, **settings})
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_slow_registry_times_out(registry: FakeRegistry) -> None:
 
     registry.responses = {"/schemas/ids/17": slow}
     try:
-        [reason] = registry.client(seconds=0.05).lookup([ID]).values()
+        [reason] = registry.client(timeout=0.05).lookup([ID]).values()
     finally:
         release.set()
     assert str(reason).endswith("did not answer within 0.05 s")

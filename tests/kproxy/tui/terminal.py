@@ -85,7 +85,7 @@ class Terminal:
         """Change the size of the window."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def wait_for(self, expected: str | Callable[[str], object], *, seconds: float = 90) -> str:
+    def wait_for(self, expected: str | Callable[[str], object], *, timeout: float = 90) -> str:
         """Wait until the screen contains a text or satisfies a condition; return the screen."""
 
         def matching_screen() -> str:
@@ -93,13 +93,13 @@ class Terminal:
             return screen if (expected in screen if isinstance(expected, str) else expected(screen)) else ""
 
         try:
-            return until(f"{expected}", matching_screen, seconds=seconds, every=0.05)
+            return until(f"{expected}", matching_screen, timeout=timeout, every=0.05)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self.screen}") from None
 
-    def wait_for_end(self, *, seconds: float = 90) -> int:
+    def wait_for_end(self, *, timeout: float = 90) -> int:
         """Wait until the command ends; return its exit status."""
-        screen = self.wait_for(_ENDED, seconds=seconds)
+        screen = self.wait_for(_ENDED, timeout=timeout)
         return int(screen.rpartition(_ENDED)[2].split()[0])
 
     @property

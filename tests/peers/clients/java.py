@@ -85,5 +85,5 @@ def _grow_to_two(tools: Tools, connection_options: tuple[str, str], topic: str, 
             consumer = tools.start_tool("console-consumer", *connection_options, "--topic", topic, "--group", group)
             stack.callback(consumer.wait)
             stack.callback(consumer.terminate)
-            until(f"{number} members have partitions", functools.partial(are_sharing, number), seconds=180)
+            until(f"{number} members have partitions", functools.partial(are_sharing, number), timeout=180)
         return len(members())

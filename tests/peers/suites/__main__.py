@@ -78,7 +78,7 @@ def compare(suite: Suite, directory: Path, release: str, brokers: int, rounds: i
             proxied = number % 4 in (1, 2)  # direct, proxied, proxied, direct: neither mode always comes first
             runs, run_suite, mode = (through, run_through, "through") if proxied else (direct, run_directly, "directly")
             run_directory = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=directory)) / "run"
-            run = run_suite(suite.run, cluster, run_directory, seconds=SECONDS)
+            run = run_suite(suite.run, cluster, run_directory, timeout=SECONDS)
             runs.append(run)
             print_line(f"  {mode:8}  {run.counts():10}  {run.seconds:4.0f} s  {run_directory}")
             for test, outcome in run.failed().items():

@@ -43,28 +43,28 @@ class Run:
         return {test: outcome for test, outcome in self.outcomes.items() if verdict(outcome) == "failed"}
 
 
-def run_directly(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, seconds: float) -> Run:
+def run_directly(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, timeout: float) -> Run:
     """Run a suite directly with the brokers.
 
     Args:
-        suite: A function that is called with HOST:PORT, `directory` and `seconds`.
+        suite: A function that is called with HOST:PORT, `directory` and `timeout`.
         cluster: The brokers; the first is the bootstrap server.
         directory: A new directory for the suite's files and output.
-        seconds: The time limit for the suite.
+        timeout: The time limit for the suite.
     """
     directory.mkdir(parents=True)
     started = time.monotonic()
-    outcomes = suite("{}:{}".format(*cluster.first.direct), directory, seconds=seconds)
+    outcomes = suite("{}:{}".format(*cluster.first.direct), directory, timeout=timeout)
     return Run(outcomes, time.monotonic() - started, None)
 
 
-def run_through(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, seconds: float) -> Run:
+def run_through(suite: Callable[..., dict[str, str]], cluster: Cluster, directory: Path, *, timeout: float) -> Run:
     """Run a suite through kproxy, with the arguments of `run_directly`. The trace is written to `directory`."""
     directory.mkdir(parents=True)
     proxy = Proxy(cluster.first.direct, directory, "--advertise", "-q")
     try:
         started = time.monotonic()
-        outcomes = suite(proxy.bootstrap, directory, seconds=seconds)
+        outcomes = suite(proxy.bootstrap, directory, timeout=timeout)
         seconds_taken = time.monotonic() - started
         proxy.interrupt()
     finally:

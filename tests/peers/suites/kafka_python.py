@@ -55,14 +55,14 @@ SpawnedService = None
 
 
 def run(
-    bootstrap: str, directory: Path, *, seconds: float, files: Sequence[str] = FILES, release: str = RELEASES[0]
+    bootstrap: str, directory: Path, *, timeout: float, files: Sequence[str] = FILES, release: str = RELEASES[0]
 ) -> dict[str, str]:
     """Run the suite; return the outcome of each test.
 
     Args:
         bootstrap: HOST:PORT.
         directory: The directory to unpack it in.
-        seconds: The time limit; each single test has 120.
+        timeout: The time limit; each single test has 120.
         files: The test files to run.
         release: The release of Kafka.
     """
@@ -78,7 +78,7 @@ def run(
     command = [sys.executable, "-m", "pytest", *options, "--timeout=120", "--timeout-method=signal"]
     subprocess.run(
         dies_with_us([*command, *(f"test/integration/{name}" for name in files)]),
-        cwd=root, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
+        cwd=root, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
     )  # fmt: skip
     return {test_case.get("name", ""): _outcome(test_case) for test_case in ET.parse(report).iter("testcase")}
 

@@ -22,13 +22,13 @@ def version() -> str:
     return match[1]
 
 
-def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
+def run(bootstrap: str, directory: Path, *, timeout: float) -> dict[str, str]:
     """Run the suite; return the outcome of each test.
 
     Args:
         bootstrap: HOST:PORT.
         directory: The directory for the output.
-        seconds: The time limit.
+        timeout: The time limit.
     """
     program = cache() / "go" / "kgo.test"
     subprocess.run(["go", "test", "-mod=readonly", "-c", "-o", program, PACKAGE], cwd=GO, check=True, timeout=600)
@@ -40,7 +40,7 @@ def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
     printed = directory / "kgo.txt"
     with printed.open("wb") as output:
         subprocess.run(
-            dies_with_us([str(program), "-test.v", f"-test.timeout={seconds:.0f}s"]),
+            dies_with_us([str(program), "-test.v", f"-test.timeout={timeout:.0f}s"]),
             cwd=source, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
         )  # fmt: skip
     matches = re.findall(

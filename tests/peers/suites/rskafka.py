@@ -26,17 +26,17 @@ UPDATES = {"rsasl": "2.3.1"}
 FILE_SECONDS = 180
 
 
-def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
+def run(bootstrap: str, directory: Path, *, timeout: float) -> dict[str, str]:
     """Run the suite; return the outcome of each test.
 
     Args:
         bootstrap: HOST:PORT.
         directory: The directory for the output.
-        seconds: The time limit; each file has `FILE_SECONDS`, since the Java client's tests can wait forever.
+        timeout: The time limit; each file has `FILE_SECONDS`, since the Java client's tests can wait forever.
     """
     environment = {"TEST_INTEGRATION": "1", "TEST_BROKER_IMPL": "kafka", "TEST_JAVA_INTEROPT": "1"}
     environment |= {"KAFKA_CONNECT": bootstrap}
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + timeout
     outcomes: dict[str, str] = {}
     for name, program in _programs().items():
         test_names = subprocess.run([str(program), "--list"], check=True, capture_output=True, text=True).stdout

@@ -233,9 +233,9 @@ def run_before_next_event(monkeypatch: pytest.MonkeyPatch, action: Callable[[Run
     """Run a function each time the command is about to wait for the next event."""
     original_next_event = RunningQueries.next_event
 
-    def next_event(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
+    def next_event(self: RunningQueries, timeout: float) -> QueryRows | MicroBatch | None:
         action(self)
-        return original_next_event(self, seconds)
+        return original_next_event(self, timeout)
 
     monkeypatch.setattr(RunningQueries, "next_event", next_event)
 
