@@ -1,4 +1,4 @@
-"""Text for people: strings from peers as one harmless line, and durations."""
+"""Text for display: strings from peers as one harmless line, and durations."""
 
 from __future__ import annotations
 

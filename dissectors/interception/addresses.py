@@ -40,7 +40,8 @@ class AddressRewriter:
     The APIs are those whose schemas have a struct with a node id, a host and a port: Metadata, FindCoordinator,
     DescribeCluster, the `node_endpoints` of Produce, Fetch, ShareFetch and ShareAcknowledge, and APIs between
     controllers (Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot). Two kinds of addresses stay unchanged: the
-    controllers' listeners in DescribeQuorum, which are for people, and applications' own addresses in the Streams APIs.
+    controllers' listeners in DescribeQuorum, which are only displayed, and applications' own addresses in the Streams
+    APIs.
 
     Args:
         translate: Called with all addresses of a response.

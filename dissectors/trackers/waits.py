@@ -31,7 +31,7 @@ class WaitKind(StrEnum):
 
 
 class Wait(NamedTuple):
-    """Why a request is waiting: the kind of wait, and the evidence as clauses for people."""
+    """Why a request is waiting: the kind of wait, and the evidence as human-readable clauses."""
 
     kind: WaitKind
     text: str

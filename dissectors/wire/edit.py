@@ -36,7 +36,7 @@ class EditKind:
 
 
 class EditError(ValueError):
-    """Raised when an edit is invalid or does not apply to a layout. The message is a full sentence."""
+    """Raised when an edit is invalid or does not apply to a layout. The message can be shown to the user as it is."""
 
 
 KINDS: dict[str, EditKind] = {}

@@ -26,10 +26,13 @@ class ClientTls:
 
 
 class NoResponse(Exception):
-    """Raised if no complete response arrived, with a sentence. `closed`: whether the broker disconnected."""
+    """Raised if no complete response arrived. `closed` is whether the broker disconnected.
 
-    def __init__(self, sentence: str, *, closed: bool) -> None:
-        super().__init__(sentence)
+    The message can be shown to the user as it is.
+    """
+
+    def __init__(self, message: str, *, closed: bool) -> None:
+        super().__init__(message)
         self.closed = closed
 
 

@@ -55,7 +55,7 @@ def parse(text: str) -> Filter:
     """Parse a filter such as ``api=Fetch and latency>50ms``.
 
     Raises:
-        FilterError: The filter is invalid. The message is a sentence with the column; `start` and `end` are the span.
+        FilterError: The filter is invalid. The message includes the column; `start` and `end` are the span.
     """
     return Filter(parse_node(text))
 

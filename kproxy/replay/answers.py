@@ -28,7 +28,7 @@ class CapturedAnswer:
 
 
 class UnknownRequestError(Exception):
-    """Raised if the capture has no request with this API and version; the message is a sentence."""
+    """Raised if the capture has no request with this API and version; the message names them."""
 
 
 class CapturedAnswers:

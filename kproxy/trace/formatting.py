@@ -1,4 +1,4 @@
-"""Formats values of trace lines for people: sizes, durations, and text without control characters."""
+"""Formats values of trace lines for display: sizes, durations, and text without control characters."""
 
 from __future__ import annotations
 

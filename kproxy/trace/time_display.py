@@ -1,4 +1,4 @@
-"""Formats times for people, in UTC or in the local time zone."""
+"""Formats times for display, in UTC or in the local time zone."""
 
 from __future__ import annotations
 

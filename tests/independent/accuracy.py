@@ -181,7 +181,7 @@ def main() -> None:
     result = tally(
         chain(payload_cases(max(cases_per_family // 6, 1), seed), frame_cases(valid_frames, cases_per_family, seed))
     )
-    print(result)  # noqa: T201  # the table is for people
+    print(result)  # noqa: T201  # show the table
     if path := os.environ.get("MISSED"):
         Path(path).write_text(
             "".join(json.dumps(missed_case) + "\n" for missed_case in result.missed), encoding="utf-8"

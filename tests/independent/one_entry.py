@@ -269,7 +269,7 @@ def tally(broken_cases: Iterable[Case]) -> Tally:
 def main() -> None:
     """Print the table."""
     result = tally(cases())
-    print(result)  # noqa: T201  # the table is for people
+    print(result)  # noqa: T201  # show the table
     if path := os.environ.get("MISSED"):
         Path(path).write_text(
             "".join(json.dumps(missed_case) + "\n" for missed_case in result.missed), encoding="utf-8"

@@ -27,7 +27,7 @@ def test_sample_of_broken_frames_is_explained() -> None:
 @pytest.mark.wide
 def test_each_family_of_broken_frames_is_explained() -> None:
     tally = sample_tally(60, 20)
-    print(f"\n{tally}")  # noqa: T201  # the table is for people
+    print(f"\n{tally}")  # noqa: T201  # show the table
     assert tally.share("first") + tally.share("twin") >= 0.98, tally.missed[:40]
     for family in tally.families:
         assert tally.share("first", family) + tally.share("twin", family) >= 0.9, f"{family}: {tally.missed[:40]}"

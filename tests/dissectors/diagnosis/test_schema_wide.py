@@ -185,7 +185,7 @@ def run_cases(messages: list[tuple[int, int, bool]], seed: int, source: type[Rea
     for key, version, is_request in messages:
         for case in cases(key, version, is_request, random, source):
             tally.add(case)
-    print(f"\n{tally}")  # noqa: T201  # the table is for people
+    print(f"\n{tally}")  # noqa: T201  # show the table
     return tally
 
 

@@ -1,4 +1,4 @@
-"""Records are shown for people: with absolute offsets and times, and as text, JSON or hex."""
+"""Records are shown with absolute offsets and times, and as text, JSON or hex."""
 
 from __future__ import annotations
 
